@@ -50,7 +50,7 @@ pub(super) struct Claims {
     commands: Pool<u8>,
     /// Memory for the busy parts of claims.
     boxes: Boxes,
-    /// The voters of locks that were granted by another engine and are kept here, which are rare. Only these nodes
+    /// The voters of locks that were granted to another engine and are kept here. Such locks are rare. Only these nodes
     /// count when such a lock is extended.
     voters: BTreeMap<ClaimKey, NodeSet>,
 }
@@ -133,7 +133,7 @@ impl Claims {
         self.insert(claim)
     }
 
-    /// Adds the claim of a lock that another engine was granted. Any of `nodes` may have a copy.
+    /// Adds the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
     pub(super) fn adopt(
         &mut self,
         entry: Entry,
@@ -347,8 +347,8 @@ impl Claims {
         }
     }
 
-    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended. If another engine was
-    /// granted the lock, only the nodes it stands on count. The previous owner may still release a copy that it had no
+    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended. If the lock was granted
+    /// to another engine, only the nodes it stands on count. The previous owner may still release a copy that it had no
     /// answer about, over its own connection, after it was extended here.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)

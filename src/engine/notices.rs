@@ -33,7 +33,7 @@ pub(crate) enum Notice {
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was stepped, for this number of times so far.
+    /// The clock of this node was stepped. The number counts all steps so far.
     ClockStep(NodeId, u32),
     /// This node is owed this number of releases.
     Debt(NodeId, usize),

@@ -100,7 +100,7 @@ impl Parts {
         }
     }
 
-    /// Makes a claim for a lock of `ttl` that another engine was granted, or that was forgotten here. An unconfirmed
+    /// Makes a claim for a lock of `ttl` that was granted to another engine, or was forgotten here. An unconfirmed
     /// extension may have made some of its keys last longer than the lock shows.
     pub(super) fn adopt(
         &mut self,

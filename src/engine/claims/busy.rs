@@ -43,7 +43,7 @@ pub(crate) struct Busy {
     pub(crate) again: Instant,
 }
 
-/// The questions about a lock that may be open.
+/// The open questions about a lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
     /// The newest one, if it is open.

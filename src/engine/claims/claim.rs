@@ -63,7 +63,7 @@ impl Claim {
         Self::new(busy, entry)
     }
 
-    /// Makes the claim of a lock that another engine was granted. Any of `nodes` may have a copy.
+    /// Makes the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
     pub(super) fn adopted(
         entry: Entry,
         nodes: NodeSet,
@@ -364,7 +364,7 @@ impl Claim {
         }
     }
 
-    /// Returns `true` if another engine was granted it.
+    /// Returns `true` if its lock was granted to another engine.
     pub(crate) fn is_adopted(&self) -> bool {
         self.busy().is_adopted
     }

@@ -22,7 +22,7 @@ pub(crate) struct Copies {
     /// The nodes that have said yes in the latest majority or later, and have not denied it since.
     pub(super) confirmed: NodeSet,
     /// The nodes whose copy may be newer than a step of their clock. They were in quarantine when they said that they
-    /// have it, or another engine was granted the lock, and no answer of theirs has counted since.
+    /// have it, or the lock was granted to another engine, and no answer of theirs has counted since.
     pub(crate) unsure: NodeSet,
     /// The nodes with an extension that is unanswered, or was when its connection was lost. It is not known when their
     /// keys expire.

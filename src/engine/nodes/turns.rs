@@ -31,7 +31,7 @@ pub(super) struct Turns {
     most: usize,
     /// How long renewals may wait: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
     wait: Duration,
-    /// The nodes with renewals that wait for a turn, and perhaps nodes whose renewals are gone.
+    /// The nodes with renewals that wait for a turn. It may also hold nodes whose renewals are gone.
     waiting: NodeSet,
 }
 

@@ -80,7 +80,7 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ConfirmError::Expired);
         }
-        // If this engine was granted the lock, all nodes count. If the lock was handed over, only the nodes that it
+        // If the lock was granted to this engine, all nodes count. If the lock was handed over, only the nodes that it
         // stands on count: the previous owner may still release a copy that it had no answer about, over its own
         // connection, after the lock was extended here.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));

@@ -53,7 +53,8 @@ pub(super) fn ask_why(node: NodeId, entry: &Entry, reply: Reply, cx: &mut Contex
     asks
 }
 
-/// Returns the vote of a node that was asked which permission an extension or confirmation lacks and answered `reply`.
+/// Returns the vote of a node for an extension or confirmation that lacked a permission. `reply` answers the question
+/// which one it was.
 pub(in crate::engine) fn missing_to_extend(reply: Reply) -> (Vote, NodeOutcome) {
     let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
     let missing = missing_by(reply, forbidden_to_extend);

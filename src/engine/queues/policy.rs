@@ -365,8 +365,8 @@ impl Wait {
 
     /// `node` has reported a change of the key. The key may also have changed on nodes that report nothing, so they are
     /// believed free after the time of an answer. If the contender has heard of no change for as long as a row, it is
-    /// not one of many. If its attempts have been in vain for long, it believes a change later and later, because
-    /// another client may write the key all the time.
+    /// not one of many. After many attempts in vain it believes a change later and later, because another client may be
+    /// writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             self.splits = self.splits.saturating_sub(1);
