@@ -667,7 +667,7 @@ impl Engine {
 
     /// Sets the wall clock: at `now`, this much time has passed since 1970. The engine proposes fencing tokens from it,
     /// so that the tokens of different clients grow without a second round trip. No guarantee rests on its being right.
-    /// The engine lets it run on as `now` does.
+    /// Between calls, the engine advances it with `now`.
     pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
         self.parts.fencing.set_clock(now, since_1970);
     }

@@ -486,7 +486,7 @@ impl Operations {
         Ok(())
     }
 
-    /// Operations that give a lock or make one last longer no longer count `node`.
+    /// Stops counting `node` in operations that give a lock or make one last longer.
     pub(super) fn lose_answers(
         &mut self,
         now: Instant,

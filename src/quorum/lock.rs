@@ -258,7 +258,7 @@ impl Lock {
     }
 }
 
-/// Returns the number of extensions that are left of `left` after one more.
+/// Returns the extensions that remain of `left` after one more.
 pub(super) const fn one_less(left: u32) -> u32 {
     match left {
         u32::MAX => u32::MAX, // Unlimited.

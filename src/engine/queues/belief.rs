@@ -115,8 +115,8 @@ impl Belief {
         }
     }
 
-    /// `node` was asked how much time is left of the key, and to push its next change. What is known of it stands until
-    /// it answers.
+    /// `node` was asked how much time is left of the key, and was asked to push the next change. What is known of it
+    /// stands until it answers.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }

@@ -110,8 +110,8 @@ pub(super) fn withheld(
     operation.map(|operation| (operation, refused))
 }
 
-/// `node` has answered the native release of a token that no key has, for the attempt of `claim`. Any answer about the
-/// key shows that the user may run the command.
+/// Handles the answer of `node` to a trial of its native release, for the attempt of `claim`. The trial names a token
+/// that no key has. Any answer about the key shows that the user may run the command.
 pub(in crate::engine) fn native_answered(
     node: NodeId,
     claim: ClaimKey,
@@ -139,8 +139,9 @@ pub(in crate::engine) fn native_answered(
     Ok(operation.map(|operation| (operation, answer)))
 }
 
-/// `node` has answered the release of a token that no key has, in a `way` without scripts, for the attempt of `claim`,
-/// which may be over. The `SET` is sent when the first way is permitted, and withheld when the last way is refused.
+/// Handles the answer of `node` to the trial of a release in a `way` without scripts, for the attempt of `claim`, which
+/// may be over. The trial names a token that no key has. The `SET` is sent when the first way is permitted, and
+/// withheld when the last way is refused.
 pub(in crate::engine) fn way_answered(
     now: Instant,
     node: NodeId,

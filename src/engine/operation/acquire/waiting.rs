@@ -136,8 +136,8 @@ impl Acquire {
         self.wait(cx);
     }
 
-    /// Asks nodes whether the lock is free, and to report the next change. It skips nodes that it has asked since they
-    /// last reported anything.
+    /// Asks nodes whether the lock is free, and asks them to report the next change. It skips nodes that it has asked
+    /// since they last reported anything.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;

@@ -1,9 +1,8 @@
 //! Watching a resource: an [inspection](super) that ends when the nodes have something that the caller does not know.
-//!
-//! Each look asks every node what it has, and to report the next change of the key. If the caller knows all that, the
-//! operation rests. It looks again when a node reports a change or comes back, when this engine writes to the key, and
-//! when a key, a connection or a quarantine ends. If a node sends no notifications, or is connected but has not said
-//! what it has, it looks from time to time.
+//! Each look asks every node what it has, and asks it to report the next change of the key. If the caller knows all
+//! that, the operation rests. It looks again when a node reports a change or comes back, when this engine writes to the
+//! key, and when a key, a connection or a quarantine ends. If a node sends no notifications, or is connected but has
+//! not said what it has, it looks from time to time.
 //!
 //! # Guarantees
 //!
