@@ -137,8 +137,16 @@ impl World {
         // If it was asked for less than was left, it ends as before, and by its old votes.
         let longer = before < until;
         self.check_votes(client, id, verb, call.since, until, longer, before);
+        // A confirmation may have found an earlier end since.
+        let shortened = hold.asked && lock.valid_until() <= until;
         if longer {
-            self.check_validity(client, id, verb, call.into(), until);
+            let mut asked = Asked::from(call);
+            if shortened {
+                asked.begun = Instant::ZERO;
+            }
+            self.check_validity(client, id, verb, asked, until);
+        } else if shortened {
+            // It may end as early as that has found.
         } else if until < before {
             self.object("validity", "an extension has shortened a lock");
         } else if before
