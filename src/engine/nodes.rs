@@ -328,8 +328,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver has not yet heard that it should open a connection to `node`. What it reports
-    /// until then is about an earlier connection.
+    /// Returns `false` while the driver has not yet heard that it should open a connection to `node`. Its reports until
+    /// then are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -460,7 +460,7 @@ impl Nodes {
     }
 
     /// An answer does not cancel the timer, so that steady traffic leaves the wheel alone; the timer looks again when
-    /// it fires. It is armed anew only if it would fire too late, because it was armed for the end of an earlier
+    /// it fires. It is armed anew only if it would fire too late: it may still be set for the end of an earlier
     /// silence.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];

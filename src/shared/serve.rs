@@ -178,7 +178,7 @@ impl Shared {
         until: Option<Instant>,
     ) -> Result<Option<Event>, Refusal> {
         loop {
-            // Before the bytes are moved, or else the I/O thread would be called for the poll.
+            // The poll is taken first: if bytes were moved before, the I/O thread would be called for the poll.
             let has_poll = section.take_poll(round);
             if has_poll || !section.roles.leaves_writing() {
                 section = self.move_bytes(section, Moves::All)?;
