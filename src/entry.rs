@@ -1,12 +1,11 @@
-//! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the
-//! token). A lock on several resources has several names, and one token.
+//! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the token). A lock on
+//! several resources has several names and one token.
 //!
-//! They stand side by side in one buffer, in wire form, as arguments of a command: encoded once
-//! when the token is made, and copied in one piece into every command about the lock. All that know the
-//! lock share the buffer: its holder, its claim, the questions about it. It comes from the engine's pool and
-//! goes back there, so that steady locking allocates nothing. Beside it stand the lock delay, the end of the lock's
-//! validity and its longest ttl, which all clones of the entry share; and behind the token, in the buffer, the
-//! fencing token of a lock that has one.
+//! They stand side by side in one buffer, in wire form, as arguments of a command. They are encoded once, when the
+//! token is made, and copied in one piece into every command about the lock. The holder, the claim and the questions
+//! about the lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking
+//! allocates nothing. Beside it stand the lock delay, the end of the lock's validity and its longest ttl, which all
+//! clones of the entry share. The fencing token, if there is one, is in the buffer behind the token.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -27,20 +26,20 @@ use crate::time::{Instant, nanos};
 #[derive(Clone)]
 pub(crate) struct Entry(Arc<Body>);
 
-/// What nobody reads any more, for another entry.
+/// The memory of an entry that no longer exists, for another entry.
 #[derive(Default)]
 pub(crate) struct Spare(Arc<Body>);
 
 #[derive(Default)]
 struct Body {
-    /// The keys in their order, then the token. Behind that of one key there may be room that is not used.
+    /// The keys in their order, then the token. Behind a single key and its token there may be unused room.
     buffer: Box<[u8]>,
     shape: Shape,
-    /// For how much longer than the lock is valid nodes keep them.
+    /// The lock delay: how much longer than the lock is valid the nodes keep the keys.
     delay: Delay,
-    /// Until when the lock may be trusted, in nanoseconds. Zero: not known.
+    /// The end of the validity, in nanoseconds. Zero: not known.
     end: AtomicU64,
-    /// The longest ttl that its keys were given, less the delay, in nanoseconds. Zero: it was never granted.
+    /// The longest ttl that the keys were given, less the delay, in nanoseconds. Zero: never granted.
     ttl: AtomicU64,
 }
 
@@ -56,34 +55,34 @@ impl Clone for Body {
     }
 }
 
-/// Where in the buffer they stand.
+/// The layout of the buffer.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Shape {
     One {
-        /// How many bytes of the buffer are the key in wire form.
+        /// The length of the key in wire form.
         key_len: u16,
-        /// How many are the token in wire form.
+        /// The length of the token in wire form.
         token_len: u8,
         header_lens: HeaderLens,
     },
-    /// The buffer tells more, and has no other bytes. Nothing is known of a lock that is as common as the other.
+    /// A lock on several names: the rest of the layout is read from the buffer, which has no other bytes.
     ///
-    /// One with room for a fencing token is of this shape too, also with a single name. The room is behind the rest, and
-    /// zero until the token is known.
+    /// An entry with room for a fencing token has this shape too, even if it has one name. The room is behind the rest,
+    /// and zero until the token is known.
     Several {
-        /// With [`FENCED`] in it, if there is room for a fencing token.
+        /// The number of names, with [`FENCED`] set if there is room for a fencing token.
         names: u8,
-        /// How many bytes of the buffer are the token in wire form.
+        /// The length of the token in wire form.
         token_len: u8,
     },
 }
 
-/// How many bytes come before the text of the key, and before that of the token: four bits for each.
+/// The lengths of the headers before the text of the key and before the text of the token: four bits each.
 #[derive(Clone, Copy, Eq, PartialEq)]
 struct HeaderLens(NonZeroU8);
 
 impl HeaderLens {
-    /// Neither is zero.
+    /// Neither length is zero.
     fn new(key: u8, token: u8) -> Self {
         Self(NonZeroU8::new(key << 4 | token).unwrap_or(NonZeroU8::MIN))
     }
@@ -107,25 +106,26 @@ impl Default for Shape {
 }
 
 const _: () = assert!(size_of::<Shape>() == 4);
-// The buffer has 16 bytes, shape and delay 8, end and ttl 16.
+// The buffer has 16 bytes, shape and delay have 8, end and ttl have 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// In the number of names of an entry: there is room for a fencing token behind the rest, of so many bytes.
+/// This bit in the number of names means that there is room for a fencing token, of this length, behind the rest.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 
 const _: () = assert!(RESOURCES_MAX < FENCED as usize);
 
-/// Longest token that is not cut.
+/// The longest token that is not cut.
 const TOKEN_LEN_MAX: usize = 127;
 
 const _: () = assert!(TOKEN_BYTES_MAX <= TOKEN_LEN_MAX);
 const _: () = assert!(argument_len(TOKEN_LEN_MAX) <= u8::MAX as usize);
 
 impl Entry {
-    /// Writes `resource` and `token` in place of what was in `spare`.
+    /// Writes `resource` and `token` into the memory of `spare`.
     ///
-    /// The caller has checked both. What is too long for its length field is cut, never read beyond its end.
+    /// The caller has checked both. Text that is too long for its length field is cut, so that it is never read beyond
+    /// its end.
     #[inline(always)]
     pub(crate) fn new(spare: impl Into<Spare>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
@@ -146,8 +146,8 @@ impl Entry {
         })
     }
 
-    /// Does the same for several `resources`, of which the caller has checked each, and how many there
-    /// are. Of one it is what [`new`](Self::new) returns.
+    /// [`new`](Self::new) for several `resources`. The caller has checked each name and their number. For one resource,
+    /// returns what [`new`](Self::new) does.
     #[cold]
     pub(crate) fn of_several<'a>(
         spare: impl Into<Spare>,
@@ -161,7 +161,7 @@ impl Entry {
         }
     }
 
-    /// Does the same for one resource or several, with room for a fencing token.
+    /// [`new`](Self::new) for one resource or several, with room for a fencing token.
     #[cold]
     pub(crate) fn to_be_fenced<'a>(
         spare: impl Into<Spare>,
@@ -173,14 +173,14 @@ impl Entry {
             .write_all(resources, token, &[0; FENCING_BYTES])
     }
 
-    /// Returns it with this fencing token.
+    /// Returns the entry with this fencing token.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn fenced(mut self, token: u64) -> Self {
         self.set_fencing_token(token);
         self
     }
 
-    /// Gives it this fencing token. Copies it if it has no room for one, or somebody else reads it.
+    /// Sets the fencing token. Copies the entry if it has no room for one, or is shared.
     #[cold]
     pub(crate) fn set_fencing_token(&mut self, token: u64) {
         if !self.has_room() {
@@ -197,14 +197,14 @@ impl Entry {
         matches!(self.0.shape, Shape::Several { names, .. } if names & FENCED != 0)
     }
 
-    /// Returns its fencing token, if it has one.
+    /// Returns the fencing token, if there is one.
     pub(crate) fn fencing_token(&self) -> Option<u64> {
         let room = self.0.buffer.last_chunk().filter(|_| self.has_room());
         room.map(|room| u64::from_be_bytes(*room))
             .filter(|token| *token != 0)
     }
 
-    /// Returns the keys and the token of one that is of the other shape.
+    /// Returns the keys and the token of an entry with several names.
     fn wire(&self) -> &[u8] {
         let buffer = &self.0.buffer;
         match self.has_room() {
@@ -213,7 +213,7 @@ impl Entry {
         }
     }
 
-    /// Returns it with this lock delay. It is new: it has none, and nobody else reads it.
+    /// Returns the entry with this lock delay. The entry must be new and not shared.
     #[inline]
     pub(crate) fn delayed(mut self, delay: Delay) -> Self {
         if delay != Delay::default() {
@@ -222,13 +222,13 @@ impl Entry {
         self
     }
 
-    /// Returns its lock delay; none if it was not set.
+    /// Returns the lock delay; none if it was not set.
     #[inline]
     pub(crate) fn delay(&self) -> Delay {
         self.0.delay
     }
 
-    /// Returns until when its lock may be trusted; zero if that is not known.
+    /// Returns the end of the validity; zero if it is not known.
     pub(crate) fn end(&self) -> Instant {
         Instant::from_nanos(self.0.end.load(Ordering::Acquire))
     }
@@ -245,24 +245,24 @@ impl Entry {
         self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Moves the end to `now` if it is later, or not known: its lock is lost.
+    /// Moves the end to `now` if it is later or not known, because the lock is lost.
     pub(crate) fn end_now(&self, now: Instant) {
         let later = |end: u64| (end == 0 || now.as_nanos() < end).then_some(now.as_nanos());
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
         let _ = self.0.end.fetch_update(set, get, later);
     }
 
-    /// Returns the longest ttl that its keys were given, less the delay.
+    /// Returns the longest ttl that the keys were given, less the delay.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_nanos(self.0.ttl.load(Ordering::Acquire))
     }
 
-    /// Raises the longest ttl to `ttl`. That of a lock is never zero.
+    /// Raises the longest ttl to `ttl`. The ttl of a lock is never zero.
     fn raise_ttl(&self, ttl: Duration) {
         self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
     }
 
-    /// Gives this entry a body of its own, so that other clones no longer share its end.
+    /// Gives this entry a body of its own, so that it no longer shares its end with other clones.
     #[cold]
     pub(crate) fn part(&mut self) {
         Arc::make_mut(&mut self.0);
@@ -320,8 +320,7 @@ impl Entry {
         })
     }
 
-    /// Returns key and token as two arguments in wire form, side by side. Of one that has several keys:
-    /// all of them, and the token.
+    /// Returns key and token as two arguments in wire form, side by side; for several keys, all of them and the token.
     pub(crate) fn arguments(&self) -> &[u8] {
         match self.0.shape {
             Shape::One {
@@ -366,7 +365,7 @@ impl Entry {
         }
     }
 
-    /// Returns its buffer for another entry, unless others read it, or it is larger than most.
+    /// Returns the buffer for another entry, unless it is shared or unusually large.
     #[inline]
     pub(crate) fn into_spare(mut self) -> Option<Spare> {
         let body = Arc::get_mut(&mut self.0)?;
@@ -374,7 +373,7 @@ impl Entry {
         is_usual.then_some(Spare(self.0))
     }
 
-    /// Returns how many bytes of its buffer are free.
+    /// Returns the number of free bytes in the buffer.
     #[cfg(test)]
     pub(crate) fn unused(&self) -> usize {
         self.0.buffer.len() - self.arguments().len()
@@ -391,23 +390,23 @@ impl PartialEq for Entry {
 impl Eq for Entry {}
 
 impl Spare {
-    /// Returns the entry that `write` writes into the buffer, which is empty.
+    /// Returns the entry that `write` writes into the empty buffer.
     #[inline(always)]
     fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Shape) -> Entry {
-        let body = Arc::make_mut(&mut self.0); // Nobody else has it.
+        let body = Arc::make_mut(&mut self.0); // It is not shared.
         let mut buffer = core::mem::take(&mut body.buffer).into_vec();
         buffer.clear();
         body.shape = write(&mut buffer);
         if let Shape::One { .. } = body.shape {
-            buffer.resize(buffer.capacity(), 0); // What it had before stays, for a longer one later.
+            buffer.resize(buffer.capacity(), 0); // Keeps the former capacity, for a longer entry later.
         }
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
-        (body.end, body.ttl) = Default::default(); // The buffer may have been another lock's.
+        (body.end, body.ttl) = Default::default(); // They may be of the lock that used the buffer before.
         Entry(self.0)
     }
 
-    /// Returns the entry of these `resources` and this `token`, with this `room` behind them.
+    /// Returns the entry of these `resources` and this `token`, with `room` behind them.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
@@ -456,7 +455,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// The names of a lock, in the order in which they were given.
+/// The names of a lock, in the order in which the caller gave them.
 #[derive(Clone, Debug)]
 pub(crate) struct Names<'a> {
     arguments: &'a [u8],
@@ -494,17 +493,17 @@ fn first_text(arguments: &[u8]) -> (&[u8], &[u8]) {
     (text, rest.get(LINE_END_BYTES..).unwrap_or_default())
 }
 
-/// Returns how many bytes follow the text of an argument.
+/// The number of bytes after the text of an argument.
 const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// Returns how many bytes come before `text` in an argument of `len` bytes.
+/// Returns the number of bytes before `text` in an argument of `len` bytes.
 fn header_len(len: usize, text: &[u8]) -> u8 {
     (len - LINE_END_BYTES - text.len()) as u8
 }
 
-/// Returns the text of an argument that has so many bytes before it.
+/// Returns the text of an argument with a header of `header_len` bytes.
 fn text(argument: &[u8], header_len: u8) -> &[u8] {
     &argument[usize::from(header_len)..argument.len() - LINE_END_BYTES]
 }
@@ -515,7 +514,7 @@ mod tests {
     use alloc::format;
     use alloc::vec;
 
-    /// Lengths on both sides of every change in the length of a header.
+    /// Uses lengths on both sides of every change in the length of a header.
     #[test]
     fn the_name_and_the_token_are_read_back_and_stored_in_wire_form() {
         for resource_len in [0, 1, 9, 10, 99, 100, 999, 1000, RESOURCE_BYTES_MAX] {
@@ -571,7 +570,7 @@ mod tests {
         }
     }
 
-    /// Also a name that ends as a number of the token does, and a buffer of another length.
+    /// Includes a name that ends like a number in the token, and a buffer of another length.
     #[test]
     fn a_fencing_token_changes_nothing_else() {
         let delay = Delay::of_millis(7);
@@ -583,7 +582,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // As it stands while its token is not known, and if it never is.
+            // The state while the token is not known, and if it never is.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));
@@ -591,7 +590,7 @@ mod tests {
             assert_eq!(room.key_arguments(), entry.key_arguments());
             assert_eq!(room.token_argument(), entry.token_argument());
             assert_eq!(room.token().as_bytes(), b"token");
-            // Who reads it meanwhile sees no token come.
+            // A clone that exists meanwhile does not get the token.
             let reader = room.clone();
             assert_eq!(room.fenced(5).fencing_token(), Some(5));
             assert_eq!(reader.fencing_token(), None);
@@ -618,7 +617,7 @@ mod tests {
         assert_eq!(again.fencing_token(), None);
     }
 
-    /// Its end and its ttl, in nanoseconds.
+    /// The end and the ttl, in nanoseconds.
     fn terms(entry: &Entry) -> (u64, u128) {
         (entry.end().as_nanos(), entry.ttl().as_nanos())
     }

@@ -9,21 +9,21 @@ pub(super) type Timers = Wheel<Alarm>;
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Alarm {
-    /// A connection is to be tried, or takes too long.
+    /// A connection is due to be tried, or takes too long.
     Connection(NodeId),
     /// A node may have been silent for too long.
     Silence(NodeId),
-    /// There may have been no majority for a while.
+    /// The engine may have been without a majority for a while.
     Lines,
-    /// What a node refused to release is tried again.
+    /// It is time to retry the releases that a node refused.
     Debts(NodeId),
-    /// Floors of fencing tokens that are missing may be repaired.
+    /// Missing counter floors may be repaired.
     Floors,
-    /// An operation has to be looked at.
+    /// An operation has to act.
     Operation(OperationKey),
-    /// The time of one that waits for its turn is up.
+    /// A waiter has waited as long as it may.
     Waiter(WaiterKey),
-    /// Locks that are kept are to be looked at.
+    /// Kept locks are due for a look.
     Looks,
     /// A lock's validity ends, or a claim's keys are gone.
     Claim(ClaimKey),

@@ -1,8 +1,8 @@
-//! What breaking a lock returns, and how it is asked for.
+//! The results of breaking a lock, and the ways to ask for it.
 //!
 //! # Not here
 //!
-//! How it is done: that is the [operation](super::operation::overwrite).
+//! How a lock is broken: see the [operation](super::operation::overwrite).
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -11,17 +11,17 @@ use crate::error::{Answers, EndsBy, InvalidRequest, Report};
 
 use super::inspection::{Holder, InspectError, Inspection};
 
-/// What becomes of the keys of a lock that is broken.
+/// What to do with the keys of the broken lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Breaking {
-    /// They get another token, and live on for as long as they would have: no client takes the lock before its
-    /// holder must have stopped. The holder of a lock that is [kept](crate::LockOptions::keep) is told at once, or
-    /// where nodes do not tell when half of its validity is left at the latest; another at its next extension.
+    /// The keys get another token and keep their expiry, so no client takes the lock before its holder must have
+    /// stopped. The holder of a [kept](crate::LockOptions::keep) lock learns of it at once, or when half of its
+    /// validity is left if the nodes send no notifications. Any other holder learns of it at its next extension.
     #[default]
     KeepOut,
-    /// They are deleted: any client may take the lock at once, while the holder still believes that it has it. Only
-    /// for a holder that is known to have stopped.
+    /// The keys are deleted. Any client may take the lock at once, while the holder still believes that it has it. Use
+    /// this only if the holder is known to have stopped.
     AtOnce,
 }
 
@@ -29,12 +29,12 @@ pub enum Breaking {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
-    /// The holder that it was taken from, as it was seen before.
+    /// The holder, as it was seen before the lock was broken.
     pub holder: Holder,
-    /// On how many nodes it was broken: a majority at least. With [`Breaking::AtOnce`] more may follow.
+    /// The number of nodes that have broken it, at least a majority. With [`Breaking::AtOnce`] more may follow.
     pub nodes: usize,
-    /// After this time the lock is free on all of them: the longest that one of them keeps its key. Zero if the keys were
-    /// deleted.
+    /// The time after which the lock is free on every node: the longest time that one of them keeps its key. Zero if
+    /// the keys were deleted.
     pub free_in: Duration,
 }
 
@@ -45,21 +45,21 @@ pub enum BreakError {
     /// No majority of the nodes has the same token, so no client holds the lock; nothing was changed.
     #[error("no client holds the lock, so nothing was changed: {0}")]
     NotHeld(Box<Inspection>),
-    /// The holder that was seen does not hold the lock any more: it has released it, or another has taken it. In the
-    /// report `missing` and `held` stand for nodes without its token. With [`Breaking::AtOnce`] `granted` stands for one
-    /// that has deleted its key, and one whose first answer was lost may say `missing` because it has.
+    /// The holder that was seen no longer has the lock: it has released it, or another client has taken it. In the
+    /// report, `missing` and `held` stand for nodes without its token. With [`Breaking::AtOnce`], `granted` stands for
+    /// a node that has deleted its key. A node that deleted the key may say `missing` if its first answer was lost.
     #[error(
         "the holder that was seen has given the lock up meanwhile: {0}; look again who holds it"
     )]
     Changed(Report),
-    /// The keys of the holder have no expiry, so others would be kept out for ever; nothing was changed.
+    /// The holder's keys have no expiry, so they would keep other clients out for ever; nothing was changed.
     /// [`Breaking::AtOnce`] deletes them.
     #[error(
         "the keys of this lock have no expiry, so it was not made by this library, and would never be free; delete \
          them with `Breaking::AtOnce`"
     )]
     NoExpiry,
-    /// The value of the keys is longer than a token, so that it is not known as a whole; nothing was changed.
+    /// The value of the keys is longer than a token, so it is not known in full; nothing was changed.
     #[error(
         "the value of the keys is longer than any token of this library, so it was not made by it, and cannot be \
          told from others; if its holder has stopped, delete the key on each node (`DEL`)"
@@ -68,8 +68,8 @@ pub enum BreakError {
     /// Too few nodes answered to know who holds the lock; nothing was changed.
     #[error("it is not known who holds the lock: {}{}; check the nodes named here", Answers(.0), EndsBy(.0))]
     NoQuorum(Report),
-    /// Too few nodes confirmed that it is broken; some may have done it. The holder may extend its lock on the others.
-    /// In the report `granted` stands for a node where it was broken.
+    /// Too few nodes confirmed that the lock is broken; some may have broken it. The holder may still extend its lock
+    /// on the others. In the report, `granted` stands for a node that has broken it.
     #[error(
         "too few nodes confirmed that the lock is broken, so its holder may still extend it: {0}; try again when these \
          nodes answer"
@@ -107,7 +107,7 @@ impl From<InspectError> for BreakError {
     }
 }
 
-/// Returns the outcome of breaking the lock that was `seen`.
+/// Returns the outcome of breaking the lock described by `seen`.
 #[cfg(feature = "std")]
 pub(crate) fn finish(
     outcome: super::contract::Event,

@@ -1,9 +1,9 @@
-//! Whether a majority of the nodes would vote now, and if not, what an operator has to repair.
+//! Checks whether a majority of the nodes would vote now, and if not, what an operator has to repair.
 //!
 //! # Guarantees
 //!
-//! * Nothing is sent and nothing is changed: this reads what is known.
-//! * What only an operator can repair is distinguished from what may pass by itself.
+//! * Nothing is sent or changed: the check reads what the engine already knows.
+//! * It distinguishes faults that only an operator can repair from those that may pass.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
     })
 }
 
-/// Returns `true` if the nodes that only an operator can repair leave no majority of the others.
+/// Returns `true` if the nodes that only an operator can repair leave too few others for a majority.
 pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
     let nodes = outcomes.len();
     let may_recover =
@@ -54,7 +54,7 @@ pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcom
     outcomes.filter(may_recover).count() < quorum_of(nodes)
 }
 
-/// Returns the outcome that a question to a node in this state would have.
+/// Returns the outcome of asking a node in this state.
 pub(super) fn outcome_of(now: Instant, state: NodeState) -> NodeOutcome {
     match state {
         NodeState::Ready => NodeOutcome::Granted,

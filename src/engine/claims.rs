@@ -1,13 +1,12 @@
-//! The claims: what tokens may have left on the nodes, with their timers, and the releases that follow.
+//! The claims: what tokens may have left on the nodes, with their timers and their releases.
 //!
-//! A release goes to every node that may hold the token, over the connection that carried its
-//! `SET`, behind it. Where there is no connection or no room it is a debt: it is sent first when
-//! there is. It is over when the node has answered it; time alone ends it only where it is known
-//! when the key expires.
+//! The engine sends a release to every node that may hold the token, over the connection that carried the `SET` and
+//! behind it. If there is no connection or no room, the release is a debt, and is sent first once there is. An answer
+//! of the node ends it. Time alone ends it only if the expiry of the key is known.
 //!
 //! # Not here
 //!
-//! The operation that waits for the outcome of a release: what an answer means to it is returned.
+//! The operation that waits for a release: functions return what an answer means to it.
 
 pub(super) mod busy;
 pub(super) mod claim;
@@ -39,23 +38,24 @@ use claim::{Claim, told_at};
 #[derive(Debug)]
 pub(super) struct Claims {
     slab: Slab<Claim>,
-    /// The engine whose claims they are.
+    /// The id of the engine that owns the claims.
     engine: u64,
     drift: Drift,
-    /// Buffers for names and tokens. A lock keeps one for life, so no command grows them.
+    /// Buffers for names and tokens. A lock keeps its buffer until it ends, so they are never used for commands, which
+    /// would make them grow.
     pub(super) spares: Spares,
     /// Buffers for names alone.
     pub(super) buffers: Pool<u8>,
     /// Buffers for commands.
     commands: Pool<u8>,
-    /// Memory for what claims need that do not rest.
+    /// Memory for the busy parts of claims.
     boxes: Boxes,
-    /// The nodes on which locks stand that were granted elsewhere and are kept here: hardly any are. Those
-    /// alone count when such a lock is extended.
+    /// The voters of locks that were granted to another engine and are kept here. Such locks are rare. Only these nodes
+    /// count when such a lock is extended.
     voters: BTreeMap<ClaimKey, NodeSet>,
 }
 
-/// What claims work with: the present time, the nodes, and the timers.
+/// What the methods of claims need: the time, the nodes, and the timers.
 #[derive(Debug)]
 pub(super) struct Below<'a> {
     pub(super) now: Instant,
@@ -66,11 +66,11 @@ pub(super) struct Below<'a> {
 /// What has to be done about a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LockDue {
-    /// It is over, and that has to be reported to its holder.
+    /// It is over, and its holder has to learn of it.
     Over,
     /// It is kept, and has to be extended by this ttl.
     Extend(Duration),
-    /// It is at risk, and that has to be reported to its holder.
+    /// It is at risk, and its holder has to learn of it.
     AtRisk,
 }
 
@@ -101,7 +101,8 @@ impl Claims {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
     }
 
-    /// Returns how many locks are kept here, or were and are remembered, that were granted elsewhere.
+    /// Returns the number of entries in `voters`: locks from other engines that are kept here, or were and are still
+    /// remembered.
     #[cfg(test)]
     pub(super) fn kept_from_elsewhere(&self) -> usize {
         self.voters.len()
@@ -116,7 +117,7 @@ impl Claims {
         self.slab.is_empty()
     }
 
-    /// Returns `true` if another token may leave copies on nodes.
+    /// Returns `true` if there is room for another claim.
     pub(super) fn has_room(&self) -> bool {
         !guard!(ClaimsUnbounded, CLAIMS_MAX <= self.slab.len())
     }
@@ -132,7 +133,7 @@ impl Claims {
         self.insert(claim)
     }
 
-    /// Adds the claim of a lock that was granted elsewhere: any of `nodes` may have it.
+    /// Adds the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
     pub(super) fn adopt(
         &mut self,
         entry: Entry,
@@ -163,44 +164,44 @@ impl Claims {
         Some((key, self.get_mut(key)?))
     }
 
-    /// Returns the claim, which does not rest from now on.
+    /// Wakes `claim` and returns it.
     pub(super) fn wake(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         let claim = self.slab.get_mut(claim.0)?;
         claim.wake(&mut self.boxes);
         Some(claim)
     }
 
-    /// Something about `claim` is over: it rests if that was all.
+    /// Something about `claim` has ended. Lets it rest if nothing else is open.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
         if let Some(claim) = self.slab.get_mut(claim.0) {
             claim.rest(&mut self.boxes);
         }
     }
 
-    /// Returns the key of the claim at `index`, which is there.
+    /// Returns the key of the claim at `index`, which must exist.
     pub(super) fn key_at(&self, index: u32) -> ClaimKey {
         ClaimKey(self.slab.key_at(index))
     }
 
-    /// Returns `true` if the claim at `index`, which is there, is on the resource of this `name`.
+    /// Returns `true` if the claim at `index`, which must exist, is on the resource called `name`.
     pub(super) fn is_on(&self, index: u32, name: &[u8]) -> bool {
         self.slab.at(index).entry.resource() == name
     }
 
-    /// Returns `true` if `claim` is there, and on several resources.
+    /// Returns `true` if `claim` exists and is on several resources.
     pub(super) fn is_several(&self, claim: ClaimKey) -> bool {
         self.get(claim)
             .is_some_and(|claim| claim.entry.is_several())
     }
 
-    /// Returns the claim that `lock` names, if it is one of this engine and still held.
+    /// Returns the claim that `lock` names, if this engine has it and it is still held.
     pub(super) fn of(&self, lock: &Lock) -> Option<(ClaimKey, &Claim)> {
         let key = self.named_by(lock.id())?;
         let claim = self.slab.get(key.0)?;
         matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
     }
 
-    /// Returns the same claim, to be changed.
+    /// Like [`of`](Self::of), but mutable.
     pub(super) fn of_mut(&mut self, lock: &Lock) -> Option<(ClaimKey, &mut Claim)> {
         let key = self.named_by(lock.id())?;
         let claim = self.slab.get_mut(key.0)?;
@@ -219,8 +220,8 @@ impl Claims {
         }
     }
 
-    /// Returns when the last of the present keys is over: by its known expiry, or where a `SET` or an
-    /// extension is unanswered a whole life from now.
+    /// Returns when the last present key has expired. If a `SET` or an extension is unanswered, its key may last a
+    /// whole life from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| match claim.may_be_written_yet() {
@@ -231,7 +232,7 @@ impl Claims {
         ends.max().unwrap_or(now)
     }
 
-    /// Returns a command that is not written yet, in a buffer of the pool.
+    /// Returns an empty command with a buffer of the pool.
     pub(super) fn command(&mut self) -> Command {
         Command::new(self.commands.take())
     }
@@ -241,7 +242,7 @@ impl Claims {
         self.commands.give(command.into_buffer());
     }
 
-    /// `request` will never be answered by `node`; `left` says whether any of it may have arrived.
+    /// `node` will never answer `request`. `left` is `true` if any part of the request may have arrived.
     pub(in crate::engine) fn unanswered(
         &mut self,
         node: NodeId,
@@ -266,7 +267,7 @@ impl Claims {
                 ..
             } if left => {
                 if let Some(claim) = self.slab.get_mut(claim.0) {
-                    // It may have been run, even if an earlier one was denied.
+                    // The node may have run this extension, even if it denied an earlier one.
                     claim.busy_mut().copies.extending.insert(node);
                 }
             }
@@ -287,7 +288,7 @@ impl Claims {
         }
     }
 
-    /// Forgets `claim`, whose token no node can have any more, or nobody cares for.
+    /// Forgets `claim`. Either no node can have its token any more, or it need not be tracked.
     fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;
@@ -307,7 +308,7 @@ impl Claims {
 
     // ----- time -----------------------------------------------------------------------------
 
-    /// The timer of `claim` has fired. Returns what has to be done about its lock.
+    /// Handles the timer of `claim`. Returns what has to be done about its lock.
     pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<LockDue> {
         let locks = self.slab.len();
         let there = self.slab.get_mut(claim.0).must()?;
@@ -321,7 +322,7 @@ impl Claims {
                         .map(LockDue::Extend),
                 };
                 there.watch(claim, self.drift, below.timers);
-                return due; // None: it was extended meanwhile.
+                return due; // None: the lock was extended meanwhile.
             }
             Stage::Held { told: false, .. } => return Some(LockDue::Over),
             Stage::Held { told: true, .. } => self.forget(below.now, claim, below.timers),
@@ -331,7 +332,7 @@ impl Claims {
         None
     }
 
-    /// Extends `lock` from now on, which has the claim that it names.
+    /// Starts to extend `lock`, whose claim must exist.
     pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
         let drift = self.drift;
         let Some((key, claim)) = self.of_mut(lock).must() else {
@@ -346,28 +347,28 @@ impl Claims {
         }
     }
 
-    /// Returns the nodes of `all` whose yes counts when the lock of `claim`, which is kept, is extended. Of one
-    /// that was granted elsewhere these are only the nodes that it stands on: its previous owner may still
-    /// release a copy that it had no answer about, over its own connection, after it was extended here.
+    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended. If the lock was granted
+    /// to another engine, only the nodes it stands on count. The previous owner may still release a copy that it had no
+    /// answer about, over its own connection, after it was extended here.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
 
-    /// Returns for how much longer than it is valid the keys of the lock of `claim` are kept, which is kept.
+    /// Returns the lock delay of `claim`: how much longer than its validity the nodes keep the keys.
     pub(super) fn delay(&self, claim: ClaimKey) -> Delay {
         let claim = self.slab.get(claim.0);
         claim.map_or_else(Delay::default, |claim| claim.entry.delay())
     }
 
-    /// The extension of `claim`, which is kept, has to wait. Returns `false` if it waits already.
+    /// Marks the extension of the kept lock of `claim` as waiting. Returns `false` if it waits already.
     pub(super) fn extend_later(&mut self, claim: ClaimKey) -> bool {
         let claim = self.slab.get(claim.0).must();
         let kept = claim.and_then(|claim| claim.kept.as_deref());
         kept.is_some_and(Kept::waits_from_now_on)
     }
 
-    /// The extension of `claim` need not wait any more. Returns by how much its lock is to be extended;
-    /// `None` if it is over, or was extended or released meanwhile.
+    /// Ends the wait of the extension of `claim`. Returns the ttl of that extension, or `None` if the lock is over, or
+    /// was extended or released meanwhile.
     pub(super) fn extend_now(
         &mut self,
         claim: ClaimKey,
@@ -377,7 +378,7 @@ impl Claims {
         let there = self.slab.get_mut(claim.0)?;
         let kept = there.kept.as_ref().filter(|_| there.is_held())?;
         kept.waits_no_more();
-        there.begin_again(); // Whenever it was to be tried again.
+        there.begin_again(); // Forgets when the next try was due.
         let ttl = there.extension_due(below.now, locks, self.drift, &mut self.boxes);
         there.watch(claim, self.drift, below.timers);
         let lacking = ttl.is_none() && !there.lacking().is_empty();
@@ -388,7 +389,7 @@ impl Claims {
         }
     }
 
-    /// Returns the next claim whose lock is kept and to be made `whole`.
+    /// Returns the next claim of a kept lock that has to be made `whole`.
     pub(super) fn next_to_make_whole(&self, whole: &mut Whole) -> Option<ClaimKey> {
         if whole.back.is_empty() {
             return None;
@@ -403,7 +404,7 @@ impl Claims {
         found.map(|(_, key)| ClaimKey(key))
     }
 
-    /// Returns by how much the lock of `claim` can be extended at `now`, if it is kept.
+    /// Returns the ttl by which the lock of `claim` can be extended at `now`, if it is kept.
     pub(super) fn extension(&self, now: Instant, claim: ClaimKey) -> Option<Duration> {
         let there = self.slab.get(claim.0).filter(|claim| claim.is_held())?;
         let kept = there.kept.as_ref()?;
@@ -422,26 +423,27 @@ impl Claims {
         }
     }
 
-    /// Returns `true` if an extension of the lock of `claim` counts votes.
+    /// Returns `true` if an extension of the lock of `claim` is counting votes.
     pub(super) fn is_extending(&self, claim: ClaimKey) -> bool {
         let claim = self.slab.get(claim.0);
         claim.is_some_and(|claim| claim.busy().extending != 0)
     }
 
-    /// Returns `true` if the end of `lock` was not reported, and it was not released.
+    /// Returns `true` if `lock` was not released and its end was not reported.
     pub(super) fn holds(&self, lock: LockId) -> bool {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
         claim.is_some_and(Claim::is_held)
     }
 
-    /// Returns until when `lock` is valid. [`Instant::ZERO`]: that is not known, or it has no claim any more.
+    /// Returns the end of the validity of `lock`. [`Instant::ZERO`] if it is not known, or the lock has no claim any
+    /// more.
     #[cfg(feature = "std")]
     pub(super) fn end_of(&self, lock: LockId) -> Instant {
         let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
         claim.map_or(Instant::ZERO, Claim::valid_until)
     }
 
-    /// Returns whether the end of `lock` was reported, if it is kept and somebody has it.
+    /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
     #[cfg(feature = "std")]
     pub(super) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
         let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
@@ -449,7 +451,7 @@ impl Claims {
         Some(kept.is_over())
     }
 
-    /// All locks that are kept are over for their holders.
+    /// Ends all kept locks for their holders.
     #[cfg(feature = "std")]
     pub(super) fn end_all_kept(&self) {
         let kept = self
@@ -459,8 +461,8 @@ impl Claims {
         kept.for_each(Kept::tell_over);
     }
 
-    /// A lock that is over and was never released is remembered until its keys are gone, so that a
-    /// late release still goes to the right nodes. A copy that waits for room is withdrawn.
+    /// Keeps the claim of a lock that is over and was never released until its keys are gone, so that a late release
+    /// still goes to the right nodes. Withdraws copies that wait for room.
     pub(super) fn remember(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let all = below.nodes.set();
         if let Some(there) = self.slab.get_mut(claim.0).must() {
@@ -474,7 +476,7 @@ impl Claims {
             return;
         };
         if claim.is_adopted() {
-            // The longest life there is may be a month, and a late release goes to all nodes anyway.
+            // The longest life may be a month, and a late release goes to all nodes anyway.
             return self.end(key, timers);
         }
         let at = claim.gone_by.max(now.saturating_add(claim.life()));
@@ -482,7 +484,7 @@ impl Claims {
     }
 
     fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
-        // A `SET` that may be run later is not forgotten before the lock is released.
+        // A claim whose `SET` may still run is kept until the lock is released.
         let running = self.slab.get(key.0).map(Claim::running);
         if running.is_some_and(|nodes| !nodes.is_empty()) {
             self.forget_later(now, key, timers);

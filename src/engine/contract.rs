@@ -1,4 +1,4 @@
-//! What goes into an engine and what comes out: the whole of its contract with the world.
+//! The contract of the engine with the world: everything that goes in or comes out.
 //!
 //! One way in ([`Input`] and the calls), one way out ([`Output`]), time as an argument, and "never"
 //! is `None`. The sequence of inputs is the bug report: the same seed and inputs give the same
@@ -27,15 +27,14 @@ pub use crate::keys::NodeId;
 pub struct RoundId(pub(crate) OperationKey);
 
 impl RoundId {
-    /// Returns a small number that no other open round has: an index for the caller's own table.
+    /// Returns a small number that no other open operation has, as an index for the caller's own table.
     #[must_use]
     pub fn index(self) -> usize {
         let (waits, place) = self.place();
         place * 2 + usize::from(waits)
     }
 
-    /// Returns its place among the open rounds of its kind, and whether it is of those that have waited
-    /// for their turn.
+    /// Returns whether it began as a waiter for its turn, and its index among the open operations of that kind.
     pub(crate) fn place(self) -> (bool, usize) {
         match self.0.waiter() {
             Some(waiter) => (true, waiter.0.index() as usize),
@@ -44,18 +43,18 @@ impl RoundId {
     }
 }
 
-/// Which lock is wanted, and how.
+/// The lock that a caller wants, and its options.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct Request<'a> {
     pub(crate) resource: &'a [u8],
-    /// If several are wanted: all of them.
+    /// All resources, if the caller wants several.
     pub(crate) all: Option<&'a [&'a [u8]]>,
     pub(crate) options: &'a LockOptions,
 }
 
 impl<'a> Request<'a> {
-    /// A lock on `resource`, taken as `options` say.
+    /// Asks for a lock on `resource` with these `options`.
     pub fn new(resource: &'a [u8], options: &'a LockOptions) -> Self {
         Self {
             resource,
@@ -64,9 +63,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// One lock on all of `resources`: each node keeps all of them for it, or none. They have to differ,
-    /// and there may be 64; their order makes no difference to
-    /// others.
+    /// Asks for one lock on all of `resources`: each node keeps all of them for it, or none. They have to differ, and
+    /// there may be at most 64. Their order does not matter.
     ///
     /// ```
     /// use std::time::Duration;
@@ -85,7 +83,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns what is to be locked.
+    /// Returns the resources to be locked.
     #[cfg(feature = "tracing")]
     pub(crate) fn resources(&self) -> &[&'a [u8]] {
         self.all.unwrap_or(core::slice::from_ref(&self.resource))
@@ -94,7 +92,7 @@ impl<'a> Request<'a> {
 
 /// Everything that can happen to an engine from outside, besides the calls of its user.
 ///
-/// `Debug` shows how many bytes there are, not which: servers repeat what they were sent.
+/// `Debug` shows the number of bytes and not the bytes, because servers repeat what they receive.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::exhaustive_enums,
@@ -103,52 +101,51 @@ impl<'a> Request<'a> {
 pub enum Input<'a> {
     /// The connection that [`Output::Connect`] asked for is up.
     Connected {
-        /// To which node.
+        /// The node.
         node: NodeId,
     },
     /// A node whose last write was cut short can be written to again.
     Writable {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
-    /// Bytes arrived. They may end in the middle of a reply. The time given with them is read
-    /// after the read that produced them.
+    /// Bytes arrived. They may end in the middle of a reply. The time given with them must be read after the read that
+    /// produced them.
     Received {
-        /// From which node.
+        /// The node.
         node: NodeId,
-        /// What it sent.
+        /// The bytes that it sent.
         bytes: &'a [u8],
     },
-    /// The first `len` bytes of the last [`Output::Transmit`] were taken, by the operating system or by a
-    /// driver that will write them: no command of them is withdrawn any more. If that is less
-    /// than was offered, nothing more is offered until [`Input::Writable`].
+    /// The operating system has taken the first `len` bytes of the last [`Output::Transmit`], or the driver has and
+    /// will write them. The engine then withdraws none of their commands. If `len` is less than was offered, the engine
+    /// offers nothing more until [`Input::Writable`].
     Transmitted {
-        /// To which node.
+        /// The node.
         node: NodeId,
-        /// How many bytes.
+        /// The number of bytes.
         len: usize,
     },
-    /// The connection ended, or did not come about. All that had arrived before was handed in.
+    /// The connection ended, or did not come about. The driver has handed in everything that arrived before.
     Disconnected {
-        /// To which node.
+        /// The node.
         node: NodeId,
-        /// Why.
+        /// The reason.
         reason: LinkError,
     },
-    /// The probe that [`Output::Probe`] asked for was answered, by any answer. The engine has it
-    /// closed.
+    /// Something has come back over the probe that [`Output::Probe`] asked for. The engine then has the probe closed.
     Probed {
-        /// By which node.
+        /// The node.
         node: NodeId,
     },
-    /// All that one turn brought has been fed in, and this is the time. Always allowed, never
+    /// The driver has fed in everything that this turn brought, and this is the time. It is always allowed, and never
     /// required early: a spurious or late one is harmless.
     Tick,
 }
 
-/// What the driver must do next. Feed in all that one turn brought, then poll until `None`.
+/// What the driver must do next. Feed in everything that one turn brought, then poll until `None`.
 ///
-/// `Debug` shows how many bytes there are, not which: there are credentials and tokens among them.
+/// `Debug` shows the number of bytes and not the bytes, because they may be credentials and tokens.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,
@@ -158,38 +155,37 @@ pub enum Output<'a> {
     /// Open a connection, then report [`Input::Connected`] or [`Input::Disconnected`]. The engine
     /// keeps the time: a connection that takes too long is disconnected.
     Connect {
-        /// To which node.
+        /// The node.
         node: NodeId,
     },
-    /// Write these bytes, then report how many went with [`Input::Transmitted`].
+    /// Write these bytes, then report with [`Input::Transmitted`] how many were taken.
     Transmit {
-        /// To which node.
+        /// The node.
         node: NodeId,
-        /// Everything that is due for it.
+        /// Everything that is due for this node.
         bytes: &'a [u8],
     },
-    /// Close the connection, or stop opening it, by a reset (RST) and not by an orderly end (FIN):
-    /// what is still on its way must not be run long after. Nothing is to be reported.
+    /// Close the connection, or stop opening it, with a reset (RST) and not an orderly end (FIN): bytes that are still
+    /// on their way must not run long after. Report nothing.
     Disconnect {
-        /// To which node.
+        /// The node.
         node: NodeId,
     },
-    /// Open a probe: a connection beside the one there is, of which nothing changes. When it is up,
-    /// write these bytes and never anything else; when anything comes back, report
-    /// [`Input::Probed`]. A probe that cannot be opened or that ends is closed, and nothing is
-    /// reported. One that is open to this node already is closed first.
+    /// Open a probe: a second connection, which leaves the first one as it is. When it is up, write these bytes and
+    /// nothing else. When anything comes back, report [`Input::Probed`]. Close a probe that cannot be opened or that
+    /// ends, and report nothing. If a probe to this node is already open, close that one first.
     Probe {
-        /// To which node.
+        /// The node.
         node: NodeId,
-        /// What it is asked.
+        /// The command to write.
         bytes: &'static [u8],
     },
-    /// Close the probe, or stop opening it. Nothing is to be reported.
+    /// Close the probe, or stop opening it. Report nothing.
     CloseProbe {
-        /// To which node.
+        /// The node.
         node: NodeId,
     },
-    /// Something a user waits for.
+    /// An outcome for a caller, or news of a lock.
     Event(Event),
 }
 
@@ -197,18 +193,18 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// All locks without a claim have the same id.
+    /// Locks without a claim all have the same id; this tells them apart.
     pub(crate) entry: Entry,
     pub(crate) majority: Majority,
     pub(crate) confirmed_until: Instant,
-    /// It is one of the extensions that the lock may have.
+    /// It counts as one of the extensions that the lock may have.
     pub(crate) counts: bool,
 }
 
 impl Extension {
-    /// Counts it as one of the extensions that `lock` may have, if it is one, and notes which nodes have said yes. The
-    /// lock that the call was about has its new end already; a copy of it, that was read from bytes, gets it now.
-    /// Returns `true` if it is that lock or a copy; otherwise `lock` does not change.
+    /// Notes in `lock` which nodes have said yes, and counts the extension if the number is limited. The lock of the call
+    /// has its new end already. A copy of that lock, read from its bytes, gets the end now. Returns `false` and changes
+    /// nothing if the extension is for another lock.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && lock.token() == self.entry.token();
         if own {
@@ -221,20 +217,20 @@ impl Extension {
         own
     }
 
-    /// Returns the end of the validity that was confirmed, or an earlier one that was found since.
+    /// Returns the end of the confirmed validity, or an earlier end that was found since.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.confirmed_until.min(self.entry.end())
     }
 }
 
-/// Why a lock was not extended, or not confirmed.
+/// The errors of an extension and of a confirmation.
 #[cfg(feature = "std")]
 pub(crate) trait NotProlonged: From<ConfirmError> {
     /// Returns the outcome in `event`.
     fn outcome(event: Event) -> Result<Extension, Self>;
 
-    /// Returns `true` if a majority says that the lock is not there, or not any longer.
+    /// Returns `true` if a majority says that the lock does not exist, or its validity is over.
     fn is_over(&self) -> bool;
 }
 
@@ -259,8 +255,8 @@ macro_rules! not_prolonged {
 #[cfg(feature = "std")]
 not_prolonged!(ExtendError in Extended, ConfirmError in Confirmed,);
 
-/// Does to `lock` what the outcome of its extension or confirmation says. The last act is to compare its
-/// end with a clock that is read for it.
+/// Applies the outcome of an extension or a confirmation to `lock`. As the last act, compares the end of the lock with
+/// a clock that is read for this.
 #[cfg(feature = "std")]
 pub(crate) fn prolong<E: NotProlonged>(
     lock: &mut Lock,
@@ -339,8 +335,8 @@ impl fmt::Debug for Extension {
     }
 }
 
-/// Why the engine wants to wake. Carried beside the time, so that a log line or a stuck test names
-/// its cause: `Debug` shows it.
+/// Why the engine wants to wake. It is carried beside the time, so that a log line or a stuck test names the cause:
+/// `Debug` shows it.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Wake(pub(crate) Cause);
 
@@ -350,16 +346,16 @@ impl fmt::Debug for Wake {
     }
 }
 
-/// What a [`Wake`] is for.
+/// The reason for a [`Wake`].
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Cause {
     /// Outputs are waiting to be polled.
     Output,
-    /// A connection is to be tried again, or takes too long to come about.
+    /// A connection is due to be tried again, or takes too long to come about.
     Connection,
-    /// A node has been silent while answers of it are open.
+    /// A node is silent while it has commands to answer.
     Silence,
-    /// A node has not answered a round in time.
+    /// A node has not answered an operation in time.
     NodeTimeout,
     /// The random delay before the next try is over.
     Retry,
@@ -367,11 +363,11 @@ pub enum Cause {
     Deadline,
     /// The validity of a lock ends.
     Expiry,
-    /// A lock that is kept is to be extended, or is at risk, or is to be looked at.
+    /// A kept lock has to be extended or looked at, or is at risk.
     Extension,
-    /// A release that is owed is tried again, or its key is gone by now.
+    /// A debt is tried again, or its key has expired by now.
     Debt,
-    /// A node that has no floor for its fencing tokens may be repaired.
+    /// A node without a counter floor may be repaired.
     Repair,
 }
 
@@ -381,55 +377,54 @@ pub enum Cause {
 pub struct NodeStatus {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// Whether it votes, and if not, why.
+    /// Whether the node votes, and if not, why.
     pub state: NodeState,
-    /// Why it does not vote, in words of others. See [`NodeReport::words`](crate::NodeReport::words).
+    /// Why it does not vote, in the words of the server or the system. See
+    /// [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
-    /// Which server it is: an identifier that it makes at each of its starts, and the argument of
-    /// `Redlock::trust_node`. `None` while there is no connection, or if its user may not ask `INFO
-    /// server`.
+    /// The identity of the server: an identifier that it makes at each start, and the argument of
+    /// `Redlock::trust_node`. `None` while there is no connection, or if the user may not ask `INFO server`.
     pub run_id: Option<String>,
-    /// What it says it is, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no connection,
-    /// and where it does not say (`HELLO` is refused).
+    /// The product that the server says it is, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no
+    /// connection, and if the server does not say (it refuses `HELLO`).
     pub product: Option<String>,
-    /// The shortest of its last 32 round trips, each from the writing of a command to the reading of
-    /// its answer; `None` if it has never answered.
+    /// The shortest of its last 32 round trips, each measured from writing a command to reading its answer; `None` if
+    /// the node has never answered.
     pub round_trip: Option<Duration>,
-    /// How often it has granted a lock to this handle, stragglers and attempts that failed
-    /// included. A node whose count falls behind the others grants fewer locks than they do.
+    /// The number of locks that the node has granted to this handle, including late answers and attempts that failed. A
+    /// node that falls behind the others grants fewer locks than they do.
     pub grants: u64,
-    /// Commands that it has not answered.
+    /// The number of commands that the node has not answered.
     pub in_flight: usize,
-    /// Releases that wait for a connection, for room, or for another try.
+    /// The number of releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// How often its wall clock was seen to have been stepped, by more than the drift of the locks allows for.
-    /// Servers end keys by it: a lock may have ended early there. See
+    /// How often the node's wall clock was seen to step by more than the drift of the locks allows for. Servers end
+    /// keys by this clock, so a lock may have ended early there. See
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
-    /// Its policy may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
+    /// The server may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
-    /// How much of its `maxmemory` it used when it was connected, in percent. `None` if it has no `maxmemory`, or if its
-    /// user may not ask `INFO memory`; at most 255. A node that has used it up grants no locks.
+    /// The part of its `maxmemory` that the server used when it was connected, in percent, at most 255. `None` if it
+    /// has no `maxmemory`, or if the user may not ask `INFO memory`. A node that has used it up grants no locks.
     pub memory_percent: Option<u8>,
-    /// How it tells those who wait for a lock that it may be free.
+    /// How the node wakes waiters when a lock may be free.
     pub waking: Waking,
-    /// How it releases locks: by `a script`, `DELIFEQ` (Valkey 9), `DELEX` (Redis 8.4), `SET IFEQ` (Valkey 8.1)
-    /// or `a transaction` (two round trips). `None` if no lock was taken on this connection, or nothing permits
-    /// its release; locks on several resources, and those with a
-    /// [fencing token](crate::LockOptions::fenced), do not show it.
+    /// How the node releases locks: by `a script`, `DELIFEQ` (Valkey 9), `DELEX` (Redis 8.4), `SET IFEQ` (Valkey 8.1)
+    /// or `a transaction` (two round trips). `None` if no lock was taken on this connection, or the user may release
+    /// none. Locks on several resources and [fenced](crate::LockOptions::fenced) locks do not show here.
     pub releasing: Option<&'static str>,
-    /// For how long its server has been up, at least: servers tell it in whole seconds, and up to two seconds
-    /// less are shown. `None` while it is not connected, and if its user may not ask `INFO server`.
+    /// The least time that the server has been up: servers give it in whole seconds, and up to two seconds less are
+    /// shown. `None` while there is no connection, and if the user may not ask `INFO server`.
     pub uptime: Option<Duration>,
-    /// The longest ttl of all clients, as the marker on it says. Only with
+    /// The longest ttl of all clients, as the node's marker says. Only with
     /// [`RestartGuard::Strict`](crate::RestartGuard); `None` while this handle does not know the marker.
     pub marked_ttl: Option<Duration>,
-    /// For how much longer a barrier stands on it: it may have forgotten locks, and no client with
-    /// [`RestartGuard::Strict`](crate::RestartGuard) counts its answers. `None` if this handle knows of
-    /// none.
+    /// The time that is left of a barrier on the node: it may have forgotten locks, so clients with
+    /// [`RestartGuard::Strict`](crate::RestartGuard) do not count its answers. `None` if this handle knows of no
+    /// barrier.
     pub barrier: Option<Duration>,
-    /// It has given this handle no [fencing token](crate::LockOptions::fenced), because it has no floor, and is not known
-    /// to have one since. `false` also where no token was asked for.
+    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) for lack of a counter floor, and
+    /// is not known to have one since. Also `false` if the handle asked for no token.
     pub lacks_floor: bool,
 }
 
@@ -466,22 +461,22 @@ impl fmt::Display for NodeStatus {
     }
 }
 
-/// What an engine has open, for a driver that has to know whether it may sleep or end.
+/// The open work of an engine, for a driver that has to know whether it may sleep or end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Load {
-    /// Operations whose callers wait.
+    /// Operations with a waiting caller.
     pub rounds: usize,
-    /// Tokens that may have a copy on some node: locks held, attempts, releases not yet confirmed.
+    /// Tokens that may have a copy on some node: held locks, attempts, and unconfirmed releases.
     pub claims: usize,
-    /// Commands that nodes have not answered.
+    /// Commands that the nodes have not answered.
     pub in_flight: usize,
-    /// Bytes not yet taken by the operating system.
+    /// Bytes that the operating system has not taken yet.
     pub unsent: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// Invariants that were found broken in this process: a fault of this library, and to be
-    /// reported as one. Always 0.
+    /// The number of broken invariants that were found in this process. Each is a fault of this library; please report
+    /// it. Always 0.
     pub broken: usize,
 }
 

@@ -1,13 +1,13 @@
-//! The extensions of locks that are kept: how many are open, and which wait.
+//! The extensions of kept locks: how many are open, and which wait.
 //!
 //! # Guarantees
 //!
-//! * No more than [`EXTENSIONS_AT_ONCE`] are open. What is due beyond that begins in the order in which it
-//!   was due, as many at once as have ended.
+//! * At most [`EXTENSIONS_AT_ONCE`] are open. Others wait and begin in the order in which they were due, as open ones
+//!   end.
 //!
 //! # Not here
 //!
-//! When an extension is due, and whether one that has waited still is: that is the claim's.
+//! When an extension is due, and whether it still is after its wait: the claim decides that.
 
 use alloc::collections::VecDeque;
 
@@ -19,9 +19,9 @@ use crate::limits::EXTENSIONS_AT_ONCE;
 #[derive(Debug, Default)]
 pub(super) struct Extensions {
     open: usize,
-    /// What waits. Its lock may be over.
+    /// The claims that wait. Their locks may be over.
     due: VecDeque<ClaimKey>,
-    /// There is a `News::Room` already.
+    /// There already is a `News::Room`.
     is_told: bool,
 }
 
@@ -36,24 +36,24 @@ impl Extensions {
         self.open += 1;
     }
 
-    /// One has ended. Returns `true` if others wait for that, here or `elsewhere`, and it is not told already.
+    /// An extension has ended. Returns `true` if others wait, here or `elsewhere`, and there is no `News::Room` yet.
     pub(super) fn ended(&mut self, elsewhere: bool) -> bool {
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
         (elsewhere || !self.due.is_empty()) && !core::mem::replace(&mut self.is_told, true)
     }
 
-    /// That of `claim` waits.
+    /// Lets the extension of `claim` wait.
     #[cold]
     pub(super) fn wait(&mut self, claim: ClaimKey) {
         self.due.push_back(claim);
     }
 
-    /// Those that wait are told that some have ended.
+    /// The engine has handled `News::Room`.
     pub(super) fn told(&mut self) {
         self.is_told = false;
     }
 
-    /// Returns the one that has waited for the longest time, if another can begin.
+    /// Returns the claim that has waited for the longest time, if another extension can begin.
     pub(super) fn next(&mut self) -> Option<ClaimKey> {
         match self.has_room() {
             true => self.due.pop_front(),

@@ -1,18 +1,18 @@
-//! Fencing tokens: which number is proposed for the next one, and which nodes have lost their floor.
+//! Fencing tokens: the number that is proposed for the next one, and the nodes that have lost their counter floor.
 //!
-//! The number is the time in microseconds, or one more than the largest that was seen, if that is larger. So the
+//! The proposal is the time in microseconds, or one more than the largest number seen, if that is larger. So the
 //! counters of all nodes jump to the same number, and one round trip is enough.
 //!
 //! # Guarantees
 //!
-//! * None: no token rests on what is proposed. A clock that is ahead does no lasting harm, because every node takes
-//!   a proposal for at most a second more than its own clock.
+//! * None for the proposal: no token rests on it. A clock that is ahead does no lasting harm, because every node
+//!   accepts a proposal for at most a second more than its own clock.
 //! * A loss that was seen is remembered until the node is known to have a floor, through any number of connections.
 //!
 //! # Not here
 //!
-//! How a floor is repaired: [`operation::repair`](super::operation::repair). It is the node that refuses while it has
-//! none; what is kept here only says when to try.
+//! How a floor is repaired: [`operation::repair`](super::operation::repair). A node refuses fenced locks by itself
+//! while it has no floor; this file only decides when to try a repair.
 
 use alloc::boxed::Box;
 use alloc::collections::btree_map::Entry;
@@ -34,23 +34,23 @@ use super::operation::acquire;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
-    /// How many microseconds the clock of the world is ahead of the engine's. Zero: it is not known.
+    /// How many microseconds the wall clock is ahead of the engine's clock. Zero: not known.
     ahead: u64,
     /// The largest number that a node has given.
     seen: u64,
-    /// The largest floor that a node has said. Nothing is proposed from it: it may be far above the counters.
+    /// The largest counter floor that a node has named. No proposal is made from it: it may be far above the counters.
     highest: u64,
-    /// A lock with a token was asked for.
+    /// Some caller has asked for a fencing token.
     is_used: bool,
-    /// The nodes that have no floor, as far as is known.
+    /// The nodes that have no counter floor, as far as is known.
     losses: BTreeMap<NodeId, Option<Loss>>,
-    /// The floors are being looked at.
+    /// A look at the floors is under way.
     is_looking: bool,
-    /// They are to be looked at, as soon as that is over.
+    /// Another look is wanted as soon as that one is over.
     is_to_look: bool,
-    /// When they are looked at next.
+    /// The timer of the next look.
     timer: Option<TimerKey>,
-    /// What acquisitions that have ended do not need any more.
+    /// Boxes of acquisitions that have ended.
     #[expect(
         clippy::vec_box,
         reason = "the box goes on to the next one, nothing is copied"
@@ -58,12 +58,12 @@ pub(super) struct Fencing {
     spares: Vec<Box<acquire::fencing::Fencing>>,
 }
 
-/// A repair of the floor of one node, that stands there.
+/// The state of a node whose counter floor is in repair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
-    /// Under which nonce.
+    /// The nonce of the repair.
     pub(super) nonce: u64,
-    /// When it was first seen to stand there: whatever was lost, it was before.
+    /// When this nonce was first seen. Any data was lost before that.
     pub(super) since: Instant,
 }
 
@@ -78,25 +78,25 @@ impl Fencing {
         self.seen = self.seen.max(number);
     }
 
-    /// Returns what an acquisition has used that has ended, for another one.
+    /// Returns the box of an acquisition that has ended, for another one.
     pub(super) fn take_spare(&mut self) -> Option<Box<acquire::fencing::Fencing>> {
         self.spares.pop()
     }
 
-    /// Keeps it for the next [`Fencing::take_spare`].
+    /// Keeps a box for the next [`Fencing::take_spare`].
     pub(super) fn give_spare(&mut self, spare: Box<acquire::fencing::Fencing>) {
         if self.spares.len() < POOL_MAX {
             self.spares.push(spare);
         }
     }
 
-    /// Returns how many wait to be used again.
+    /// Returns the number of boxes that can be reused.
     #[cfg(test)]
     pub(super) fn spares(&self) -> usize {
         self.spares.len()
     }
 
-    /// A lock with a token is asked for.
+    /// Records that a caller asks for a fencing token.
     pub(super) fn set_used(&mut self) {
         self.is_used = true;
     }
@@ -105,23 +105,23 @@ impl Fencing {
         self.is_used
     }
 
-    /// Returns `true` if `node` has no floor, as far as is known.
+    /// Returns `true` if `node` has no counter floor, as far as is known.
     pub(super) fn lacks_floor(&self, node: NodeId) -> bool {
         self.losses.contains_key(&node)
     }
 
-    /// `node` has a floor.
+    /// `node` has a counter floor.
     pub(super) fn has_floor(&mut self, node: NodeId) {
         self.losses.remove(&node);
     }
 
-    /// `node` has a floor, which is this high.
+    /// `node` has a counter floor of this `number`.
     pub(super) fn said_floor(&mut self, node: NodeId, number: u64) {
         self.highest = self.highest.max(number);
         self.has_floor(node);
     }
 
-    /// The floor of `node` is in repair under `nonce`, as it said at `now`. Under another one than before, it has lost
+    /// `node` said at `now` that its floor is in repair under `nonce`. Another nonce than before means that it has lost
     /// its data again.
     pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
         let known = self.losses.entry(node).or_default();
@@ -130,8 +130,8 @@ impl Fencing {
         }
     }
 
-    /// The floor of `node` was not repaired: it is not in repair under the nonce that was known. If it has said since
-    /// that it has a floor, it was repaired before.
+    /// The repair of `node` failed: its floor is no longer in repair under the known nonce. Does nothing if the node
+    /// has said since that it has a floor.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
         if let Some(known) = self.losses.get_mut(&node) {
             *known = None;
@@ -144,13 +144,13 @@ impl Fencing {
         losses.filter_map(|(node, loss)| Some((*node, (*loss)?)))
     }
 
-    /// Returns what is proposed at `now`.
+    /// Returns the number to propose at `now`.
     pub(super) fn propose(&self, now: Instant) -> u64 {
         let above = self.seen.saturating_add(1);
         above.max(self.time(now)).min(FENCING_TOKEN_MAX)
     }
 
-    /// Returns the time in microseconds since 1970; zero if it is not known.
+    /// Returns the time in microseconds since 1970, or zero if it is not known.
     fn time(&self, now: Instant) -> u64 {
         match self.ahead {
             0 => 0,
@@ -158,8 +158,9 @@ impl Fencing {
         }
     }
 
-    /// Returns two lower bounds of a floor that is given to a node at `now`: the largest number that was seen, and the
-    /// time with the second that nodes allow a clock to be ahead, as such a clock may have proposed a token.
+    /// Returns two lower bounds for a floor that a node gets at `now`. One is the largest number seen. The other is the
+    /// time plus one second: nodes let a clock be that far ahead, and a client with such a clock may have proposed a
+    /// token.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);
@@ -168,8 +169,8 @@ impl Fencing {
 
     // ----- floors that are missing ----------------------------------------------------------
 
-    /// `node` has refused a lock with a token for lack of a floor. Returns what a report says of it. `quorum` nodes are
-    /// a majority.
+    /// `node` has refused a fenced lock for lack of a floor. Returns the outcome for the report. A majority is `quorum`
+    /// nodes.
     #[cold]
     pub(super) fn has_no_floor(
         &mut self,
@@ -187,7 +188,7 @@ impl Fencing {
         }
     }
 
-    /// The timer has fired: what may be repaired by now is looked at.
+    /// Handles the timer: looks at the floors if any is missing.
     #[cold]
     pub(super) fn due(&mut self, news: &mut VecDeque<News>) {
         self.timer = None;
@@ -196,15 +197,15 @@ impl Fencing {
         }
     }
 
-    /// The floors of all nodes are to be looked at, soon; unless that is under way.
+    /// Asks for a look at the floors of all nodes, unless one is under way.
     fn look_at_floors(&mut self, news: &mut VecDeque<News>) {
         if !self.is_looking {
             self.floors_changed(news);
         }
     }
 
-    /// The floors of all nodes are to be looked at, also by one look more than that which is under way: a node has come
-    /// that was not asked.
+    /// Asks for a look at the floors of all nodes, even if one is under way, because that one has not asked a node that
+    /// just came.
     pub(super) fn floors_changed(&mut self, news: &mut VecDeque<News>) {
         let wanted = core::mem::replace(&mut self.is_to_look, true);
         if !wanted && !self.is_looking {
@@ -212,12 +213,12 @@ impl Fencing {
         }
     }
 
-    /// The floors are being looked at from now on.
+    /// A look at the floors begins.
     pub(super) fn looking(&mut self) {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// The floors were looked at, or there is no room for that.
+    /// The look at the floors is over, or had no room to begin.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {
@@ -225,7 +226,7 @@ impl Fencing {
         }
     }
 
-    /// Arms the timer for when the next repair may be due. A loss is repaired `span` after it was seen.
+    /// Arms the timer for the next possible repair. A loss can be repaired `span` after it was seen.
     pub(super) fn await_repairs(
         &mut self,
         now: Instant,

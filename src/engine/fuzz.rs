@@ -1,7 +1,7 @@
 //! The body of the fuzz target of the engine: any inputs, in any order, at any time.
 //!
-//! Nothing that a server, a driver or a user may do makes the engine panic, lets a lock be valid
-//! for longer than was asked for, or leaves a caller waiting for ever.
+//! Whatever a server, a driver or a user does, the engine must not panic, let a lock be valid for longer than was asked
+//! for, or leave a caller waiting for ever.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,7 +14,7 @@ use crate::time::Instant;
 
 const NODES: u8 = 3;
 
-/// What a server may say, besides bytes of the fuzzer's own.
+/// Replies of a server, besides the fuzzer's own bytes.
 const REPLIES: [&[u8]; 16] = [
     b"+OK\r\n",
     b"$-1\r\n",
@@ -34,7 +34,7 @@ const REPLIES: [&[u8]; 16] = [
     b">2\r\n+invalidate\r\n*1\r\n+k\r\n",
 ];
 
-/// The same where nodes carry markers.
+/// Replies of a server with the strict restart guard.
 const STRICT_REPLIES: [&[u8]; 16] = [
     b"*2\r\n:1\r\n:0\r\n",
     b"*2\r\n:1\r\n:0\r\n*2\r\n:1\r\n:0\r\n",
@@ -54,7 +54,7 @@ const STRICT_REPLIES: [&[u8]; 16] = [
     b"-WRONGTYPE Operation against a key\r\n",
 ];
 
-/// Choices that can run out.
+/// A source of choices that can run out.
 struct Entropy<'a>(&'a [u8]);
 
 impl<'a> Entropy<'a> {
@@ -72,18 +72,18 @@ impl<'a> Entropy<'a> {
     }
 }
 
-/// An engine and everything that its user holds.
+/// An engine and what its user holds.
 struct Bench {
     engine: Engine,
     now: Instant,
     rounds: Vec<RoundId>,
     locks: Vec<Lock>,
-    /// How many bytes a socket takes at a time.
+    /// The number of bytes that a socket takes at a time.
     window: usize,
     replies: &'static [&'static [u8]; 16],
 }
 
-/// Runs an engine over the inputs that `bytes` stand for.
+/// Runs an engine over the inputs that `bytes` encode.
 #[doc(hidden)]
 pub fn fuzz_engine(bytes: &[u8]) {
     fuzz_guarded(bytes, RestartGuard::Observed);
@@ -91,7 +91,7 @@ pub fn fuzz_engine(bytes: &[u8]) {
 }
 
 fn fuzz_guarded(bytes: &[u8], guard: RestartGuard) {
-    // The last choice is also whether there is a lock delay: all others mean what they meant without one.
+    // The last choice also decides the lock delay, so that older corpus files keep their meaning.
     let odd = bytes.last().is_some_and(|last| last % 2 == 1);
     let delay = Duration::from_millis(if odd { 990 } else { 0 });
     let builder = Config::builder().nodes(["a", "b", "c"]).lock_delay(delay);
@@ -189,7 +189,7 @@ impl Bench {
             }
             3 => {
                 lock = self.engine.adopt(now, lock);
-                // One that is over is refused.
+                // `keep` refuses a lock that is over.
                 _ = self.engine.keep(now, &mut lock, Duration::from_secs(100));
                 self.locks.push(lock);
             }
@@ -266,7 +266,7 @@ impl Bench {
         }
     }
 
-    /// With time alone, every caller gets an answer.
+    /// Checks that every caller gets an answer if only time passes.
     fn settle(&mut self) {
         self.window = usize::MAX;
         for _ in 0..200 {

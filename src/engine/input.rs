@@ -20,8 +20,7 @@ use super::operation::repair::Repair;
 use super::operation::{Change, Kind, Lost, due};
 
 impl Engine {
-    /// Hands in what happened outside. Infallible: nothing that a server sends is a mistake of the
-    /// caller.
+    /// Hands in what happened outside. It cannot fail: a server's bytes are never the caller's mistake.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         let nodes = self.parts.nodes.len();
         match input {
@@ -42,8 +41,8 @@ impl Engine {
         }
     }
 
-    /// The driver did not read for a while until `now`: how late answers are read then says nothing
-    /// about the round trips.
+    /// The driver did not read for a while until `now`, so the delays of the next answers say nothing about round
+    /// trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.parts.nodes.iter_mut() {
@@ -56,7 +55,7 @@ impl Engine {
     fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
         let nodes = &mut self.parts.nodes;
         if !nodes[node].hears() {
-            return; // It was given up in this very turn, before these bytes were read.
+            return; // The connection was given up in this very turn, before these bytes were read.
         }
         let was_silent = nodes[node].pulse.is_suspect();
         nodes.close_probe(node);
@@ -67,7 +66,7 @@ impl Engine {
             let show = |key, value: Value<'_>| operations.show(node, key, value);
             let changed = |name: Option<&[u8]>| {
                 let whole = whole.changed(name.map(|name| queues.hash_cut(name)));
-                // One that was cut may be any of those that begin so.
+                // A name that was cut may be any name with this prefix.
                 let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
                 queues.changed(now, node, name) | whole
             };
@@ -91,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// A node has said that keys have changed.
+    /// Acts on changed keys that a node has reported.
     #[cold]
     fn changed(&mut self, now: Instant) {
         while let Some(operation) = self.parts.queues.next_stirred() {
@@ -100,7 +99,7 @@ impl Engine {
         self.look_at_changed(now);
     }
 
-    /// Something has changed that this operation may wait for.
+    /// Wakes `operation`: something that it may wait for has changed.
     pub(super) fn stir(&mut self, now: Instant, operation: Option<OperationKey>) {
         let queues = &self.parts.queues;
         if let Some(operation) = operation.and_then(|key| queues.waiters.opened(key)) {
@@ -111,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// A node can be asked that could not before.
+    /// Wakes all operations: a node can be asked that could not before.
     pub(super) fn stir_all(&mut self, now: Instant) {
         self.parts.queues.look_soon(now);
         self.operations.each(now, &mut self.parts, |operation, cx| {
@@ -119,7 +118,7 @@ impl Engine {
         });
     }
 
-    /// `node` has said what is left of a key.
+    /// `node` has said how much time is left of a key.
     #[cold]
     fn looked(
         &mut self,
@@ -131,7 +130,7 @@ impl Engine {
     ) {
         let limit = self.parts.settings.ttl_limit;
         if let Some((waiting, _)) = self.parts.queues.waiting(place) {
-            // One that does not say is asked for the lock itself, after the random delay.
+            // If a node does not say, ask for the lock itself after the random delay.
             let left = left.unwrap_or(Remaining::For(waiting.delay_left(now)));
             let left = match left {
                 Remaining::For(left) => Remaining::For(left.min(limit)),
@@ -143,8 +142,7 @@ impl Engine {
         }
     }
 
-    /// Everything that `node` sent was read: there may be room for its debts, or a question to
-    /// send.
+    /// Everything that `node` sent was read. Now there may be room for its debts, or a question to send.
     fn after_reading(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         let there = &parts.nodes[node];
@@ -157,7 +155,7 @@ impl Engine {
         }
     }
 
-    // Inlined into the loop over what was received; an answer to a batch is the rare other caller.
+    // Inlined into the loop over received bytes. The only other caller, for answers to batches, is rare.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
@@ -204,7 +202,7 @@ impl Engine {
         Ok(())
     }
 
-    /// `node` has answered several renewals at once. Each is an answer to a command of its own.
+    /// `node` has answered several renewals at once. Each one counts as an answer to its own command.
     #[cold]
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
@@ -221,8 +219,8 @@ impl Engine {
         Ok(())
     }
 
-    /// `node` has answered whether a lock can be released in this way. Those who wait for a node that could
-    /// not be asked learn of it, also where nobody waits for this answer any more.
+    /// `node` has answered whether it can release a lock in this way. Wakes the operations that wait for a node which
+    /// could not be asked, even if no operation waits for this answer.
     #[cold]
     #[inline(never)]
     fn heard_way(
@@ -238,14 +236,14 @@ impl Engine {
             self.stir_all(now);
         }
         if withheld && self.parts.nodes[node].may_release() {
-            self.is_back(now, node, false); // It can be sent the copies that it lacks.
+            self.is_back(now, node, false); // The copies that it lacks can be sent now.
         }
         self.alarm(now, node, reply)
     }
 
     // ----- a handshake ----------------------------------------------------------------------
 
-    /// The server accepts us: debts are sent first, then the rest of the handshake.
+    /// The server accepts us: sends its debts first, then the rest of the handshake.
     fn admitted(&mut self, now: Instant, node: NodeId) {
         let (claims, mut below) = self.parts.claims(now);
         claims.try_debts_again(node, &mut below);
@@ -253,13 +251,13 @@ impl Engine {
         below.nodes.writing_to(node).survey(now);
     }
 
-    /// The handshake is done. The same server under another name has one vote.
+    /// The handshake is done. A server that is connected under two names has one vote.
     fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
-        // Who it was is remembered under every name.
+        // Its identity is remembered under every name.
         self.begin_quarantine(now, node);
         if let Some(twin) = self.parts.nodes.twin_of(node) {
             if self.parts.nodes[node].hold_handshake() {
-                return Ok(()); // What it is owed is paid over this connection.
+                return Ok(()); // Its debts are paid over this connection.
             }
             return Err(Trouble::Unusable(Unusable::SameServer(twin.index() as u8)));
         }
@@ -268,10 +266,10 @@ impl Engine {
             .handshake_done(node, &mut self.parts.timers);
         self.joined(now, node);
         let (claims, mut below) = self.parts.claims(now);
-        claims.pay_debts(node, &mut below); // Those that came up meanwhile.
+        claims.pay_debts(node, &mut below); // Debts that came up meanwhile.
         self.operations.ask_late(now, node, &mut self.parts);
         if self.parts.fencing.is_used() {
-            self.parts.fencing.floors_changed(&mut self.parts.news); // It may have lost its own.
+            self.parts.fencing.floors_changed(&mut self.parts.news); // It may have lost its floor.
         }
         self.stir_all(now);
         self.regained(now);
@@ -295,7 +293,7 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// `node` has joined, perhaps behind a barrier, and perhaps with a longer ttl than was known.
+    /// `node` has joined, perhaps with a barrier, and perhaps with a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
         let longest = self.parts.nodes[node].longest();
         self.parts.restarts.heard_of(longest);
@@ -307,7 +305,7 @@ impl Engine {
             self.rejoin(now, other);
         }
         if !self.parts.nodes[node].is_settled() {
-            return; // It was asked once more, and that answer tells.
+            return; // It was asked once more, and that answer will tell.
         }
         if let Some(until) = self.parts.nodes[node].kept_until(now) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
@@ -317,7 +315,7 @@ impl Engine {
         });
     }
 
-    /// Asks `node` to join, if it has to and was not asked.
+    /// Asks `node` to join if it has to and was not asked yet.
     fn rejoin(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes[node].is_to_join() {
             let longest = self.parts.restarts.longest();
@@ -329,9 +327,8 @@ impl Engine {
 
     // ----- what may have been forgotten -----------------------------------------------------
 
-    /// A server that loads or follows another may come back as one that has forgotten locks. It has
-    /// to shake hands again, under each name by which it is connected, and does not vote for a
-    /// while after that.
+    /// A server that loads or follows another may come back without its locks. The node has to shake hands again, under
+    /// each name by which it is connected, and does not vote for a while after that.
     fn alarm(&mut self, now: Instant, node: NodeId, reply: Reply) -> Result<(), Trouble> {
         let Some(trouble) = self.parts.nodes[node].guard.heard(reply) else {
             return Ok(());
@@ -345,8 +342,7 @@ impl Engine {
         Err(trouble)
     }
 
-    /// The connection is of no use any more. If it was ready, a refusal to join again is treated as
-    /// an alarm.
+    /// The connection is useless. If it was ready, a refusal to join again is treated as an alarm.
     fn useless(&mut self, now: Instant, node: NodeId, trouble: Trouble) -> Result<(), Trouble> {
         if let Trouble::Unusable(Unusable::Refused(error)) = trouble
             && self.parts.nodes[node].is_ready()
@@ -356,8 +352,8 @@ impl Engine {
         Err(trouble)
     }
 
-    /// The clock of `node` was stepped: keys may have ended early there. It does not vote for a while,
-    /// also in the operations that are open.
+    /// The clock of `node` was stepped, so keys may have ended early there. It does not vote for a while, also in open
+    /// operations.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.parts.restarts.terms();
         if let Some(until) = self.parts.nodes[node].guard.stepped(now, terms) {
@@ -392,8 +388,7 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.parts.nodes.close(node);
-        // Before an operation is refused because this node is missing: no later attempt would
-        // succeed.
+        // This comes before the missing node makes an operation fail, because no later attempt would succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.operations.open_all(&mut self.parts);
             self.operations.each(now, &mut self.parts, |operation, cx| {
@@ -404,7 +399,7 @@ impl Engine {
         self.stir_lasting(now, trouble);
     }
 
-    /// Calls that wait may do so in vain, if the trouble of a node does not pass.
+    /// Wakes all operations if the trouble of a node does not pass, because they may wait in vain.
     #[cold]
     fn stir_lasting(&mut self, now: Instant, trouble: Trouble) {
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
@@ -412,8 +407,8 @@ impl Engine {
         }
     }
 
-    /// The connection is gone. Questions that were sent over it get no answer, and what may have
-    /// been locked over it is owed a release.
+    /// The connection is gone. Questions that were sent over it get no answer, and locks that may have been taken over
+    /// it are owed a release.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let parts = &mut self.parts;
         let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
@@ -433,12 +428,11 @@ impl Engine {
 
     // ----- what is due ----------------------------------------------------------------------
 
-    /// Everything that one turn brought has been handed in: checks which nodes were silent in it,
-    /// and does what is due.
+    /// The driver has handed in everything of this turn. Checks which nodes were silent in it, and does what is due.
     #[inline(never)]
     fn tick(&mut self, now: Instant) {
-        // The wheel does not go back. What it wakes must not find that its time is still to come, and
-        // arm the same timer again for ever.
+        // The wheel does not go back, so the time here must not either. Otherwise an operation could find that its time
+        // is still to come, and arm the same timer for ever.
         let now = now.max(self.parts.timers.latest());
         self.parts.nodes.listen(now, &mut self.parts.timers);
         while let Some(place) = self.parts.queues.reminded(now) {
@@ -486,7 +480,7 @@ impl Engine {
         claims.try_debts_again(node, &mut below);
     }
 
-    /// Looks at the floors of all nodes, and repairs those that can be repaired.
+    /// Looks at the counter floors of all nodes, and repairs those that can be repaired.
     #[cold]
     #[inline(never)]
     pub(super) fn look_at_floors(&mut self, now: Instant) {
@@ -501,7 +495,7 @@ impl Engine {
         }
     }
 
-    // Out of line: no timer fires for a lock that is given back in time.
+    // Out of line, because no timer fires for a lock that is released in time.
     #[inline(never)]
     fn claim_due(&mut self, now: Instant, claim: ClaimKey) {
         let (claims, mut below) = self.parts.claims(now);
@@ -516,8 +510,8 @@ impl Engine {
         }
     }
 
-    /// Reports to the holder of `claim` that its lock is over. A lock that was reported as over is
-    /// not revived by an answer in its last tick.
+    /// Reports to the holder of `claim` that its lock is over. An answer in the last tick does not revive a lock that
+    /// was reported as over.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
         let open = self.parts.tell_lost(now, claim);
         let verdict = || Verdict::Unconfirmed;
@@ -526,7 +520,7 @@ impl Engine {
         self.operations.remember(now, claim, &mut self.parts);
     }
 
-    // ----- majorities that are silent -------------------------------------------------------
+    // ----- silent majorities ------------------------------------------------------------------
 
     fn is_anything_wanted(&self) -> bool {
         self.operations.len(&self.parts.queues) != 0 || !self.parts.claims.is_empty()
@@ -557,7 +551,7 @@ impl Engine {
         }
     }
 
-    /// `node` answers, which it did not before.
+    /// A node answers that did not before. Wakes the operations if it completes a majority.
     fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             let parts = &mut self.parts;

@@ -1,4 +1,4 @@
-//! What only the simulator and tests ask an engine.
+//! Methods for the simulator and tests only.
 
 use alloc::vec::Vec;
 
@@ -7,16 +7,16 @@ use crate::node::Node;
 
 #[doc(hidden)]
 impl Engine {
-    /// Returns how much is open.
+    /// Returns the open work.
     #[must_use]
     pub fn all_open(&self) -> Load {
         self.load()
     }
 
-    /// Returns what the transaction that is open at `node` is to do, in its order. Oracles
-    /// have to know for which lock a server runs a command that names none. Each is what it does, the
-    /// resources, the token, the ttl of what is taken or extended in milliseconds, by how many commands
-    /// between `MULTI` and `EXEC`, a number of who has asked for it, and whether that one wants it still.
+    /// Returns what the open transaction at `node` is to do, in order. An oracle needs this to know for which lock a
+    /// server runs a command that names none. Each item is the kind of work, the resources, the token, the new ttl in
+    /// milliseconds, the number of commands between `MULTI` and `EXEC`, a number for the asker, and whether the asker
+    /// still wants it.
     #[must_use]
     #[expect(clippy::type_complexity, reason = "it is no part of the interface")]
     pub fn open_work(
@@ -38,8 +38,8 @@ impl Engine {
         .collect()
     }
 
-    /// Returns what waits until no transaction is open at `node`: what it is to do, the token, and a number of who
-    /// has asked for it. Oracles have to know when that was.
+    /// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the
+    /// asker. An oracle needs this to know when it was asked for.
     pub fn waiting_work(&self, node: NodeId) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
         let node = self.parts.nodes.get(node).into_iter();
         let work = node.flat_map(Node::waiting_work);

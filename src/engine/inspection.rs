@@ -1,8 +1,8 @@
-//! What an inspection returns: who holds a resource, for how long, and which nodes disagree.
+//! The result of an inspection: the holder of a resource, its validity, and the nodes that disagree.
 //!
 //! # Not here
 //!
-//! How it is found out: that is the [operation](super::operation::inspect).
+//! How it is found out: see the [operation](super::operation::inspect).
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,11 +13,10 @@ use core::time::Duration;
 use crate::error::{Answers, EndsBy, InvalidRequest, NodeOutcome, Report, Shown, Span};
 use crate::time::Instant;
 
-/// Who holds a resource, as a majority of the nodes says, and what each node has.
+/// The holder of a resource, as a majority of the nodes says, and what each node has.
 ///
-/// It says what the nodes had at some time between the call and its return. By the time it is read, the
-/// lock may have been released or taken: it is for operators and logs, and gives no right to do
-/// anything.
+/// It says what the nodes had at some time between the call and its return. When you read it, the lock may already have
+/// been released or taken. It is for operators and logs, and gives no right to do anything.
 #[derive(Clone)]
 pub struct Inspection {
     pub(super) free: bool,
@@ -29,18 +28,16 @@ pub struct Inspection {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The label of its handle ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Any
-    /// client can write any label. It is also empty if the token looks like one of another library.
+    /// The owner text of its handle ([`Builder::owner`](crate::Builder::owner)), or empty if it has none. Any client
+    /// can write any text. It is also empty if the token looks like one of another library.
     pub owner: Box<[u8]>,
-    /// For how much longer a majority of the nodes keeps its token, at the least: for that time
-    /// nobody else can take the lock, unless it is released. [`Duration::MAX`] if the keys have no
-    /// expiry, zero if it may have ended by now.
+    /// How much longer a majority of the nodes keeps its token, at least. Until then no other client can take the lock,
+    /// unless it is released. [`Duration::MAX`] if the keys have no expiry, zero if they may have ended by now.
     ///
-    /// The holder itself may trust its lock for less, by what its
-    /// [lock delay](crate::Builder::lock_delay) adds to each ttl, if it has one. The nodes do not know of
-    /// that delay, so neither does the handle that asks.
+    /// If the holder uses a [lock delay](crate::Builder::lock_delay), it trusts its lock for that much less. The nodes
+    /// do not know this delay, so the handle that asks does not know it either.
     pub valid_for: Duration,
-    /// How many nodes have its token. A node whose answers do not count is not among them.
+    /// The number of nodes that have its token and whose answers count.
     pub nodes: usize,
 }
 
@@ -50,19 +47,19 @@ pub struct Holder {
 pub struct InspectedNode {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// What it has.
+    /// What the node has.
     pub found: Found,
-    /// Whether its answer counts. One that may have forgotten locks is asked and shown, but is no part
-    /// of a majority.
+    /// Whether its answer counts. A node that may have forgotten locks is asked and shown, but is not part of a
+    /// majority.
     pub counts: bool,
-    /// The token in the key, if it has one. It is never shown.
+    /// The token in the key, if there is one. It is never shown.
     pub(super) token: Option<Box<[u8]>>,
-    /// When the key ends, about: counted from before the question. Zero without a token.
+    /// About when the key ends, counted from before the question. Zero without a token.
     pub(super) end: Instant,
 }
 
-/// What a node has under the name of a resource. What is left of a key is its time to live when the
-/// node answered; [`Duration::MAX`] if it has no expiry.
+/// What a node has under the name of a resource. The time that is left of a key is its time to live when the node
+/// answered; [`Duration::MAX`] if it has no expiry.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Found {
@@ -70,30 +67,29 @@ pub enum Found {
     Free,
     /// The token of the holder.
     Holder {
-        /// What is left of it.
+        /// The time that is left of it.
         left: Duration,
     },
-    /// A token that no majority has: an attempt under way, or what is left of one that failed. The two
-    /// look alike.
+    /// A token that no majority has: an attempt under way, or the remains of one that failed. The two look alike.
     Copy {
-        /// Its label, as in [`Holder::owner`].
+        /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
-        /// Which token, as a number: copies with the same number are of one attempt.
+        /// A number for the token: copies with the same number are from one attempt.
         token: usize,
-        /// What is left of it.
+        /// The time that is left of it.
         left: Duration,
     },
     /// A key of another type than a lock. No client can take the lock on this node.
     OtherType,
-    /// Not known: the node did not answer, or not with what it has.
+    /// Not known: the node did not answer, or its answer does not say.
     Unknown(NodeOutcome),
 }
 
-/// Two ends of a key that differ by less are the same: answers take different times.
+/// Two ends of a key that differ by less count as equal, because answers take different times.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
-    /// Returns `true` if it has what it had in `other`, and for as long.
+    /// Returns `true` if the node has the same content as in `other`, with about the same end.
     pub(super) fn is_as_in(&self, other: &Self) -> bool {
         let apart = |one: Instant, other: Instant| one.saturating_since(other);
         self.counts == other.counts
@@ -107,8 +103,8 @@ impl InspectedNode {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InspectError {
-    /// Too few nodes answered, or too many of the answers do not count. In the report
-    /// [`Granted`](NodeOutcome::Granted) stands for an answer that counts.
+    /// Too few nodes answered, or too few of the answers count. In the report, [`Granted`](NodeOutcome::Granted) stands
+    /// for an answer that counts.
     #[error("it is not known who holds the lock: {}{}; check the nodes named here", Answers(.0), EndsBy(.0))]
     NoQuorum(Report),
     /// The request can never succeed as written; nothing was sent.
@@ -134,8 +130,8 @@ pub enum InspectError {
 impl Inspection {
     /// Returns `true` if a majority of the nodes has no such key.
     ///
-    /// `false` does not mean that there is a holder: while several clients try, or after one of them
-    /// failed, no token and no absence may have a majority. [`nodes`](Self::nodes) shows who has what.
+    /// `false` does not mean that there is a holder. While several clients try, or after one of them failed, neither a
+    /// token nor its absence may have a majority. [`nodes`](Self::nodes) shows what each node has.
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.free
@@ -147,10 +143,10 @@ impl Inspection {
         self.holder.as_ref()
     }
 
-    /// Returns `true` if both name a holder, and it is the same: a majority has the same token. So an extension
-    /// is told from a new holder, also where holders have no labels. A lock that was handed over to another
-    /// handle or process keeps its token; one that is released and taken again, by the same client too, has
-    /// another. It compares what the nodes had and asks nothing.
+    /// Returns `true` if both name the same holder: a majority has the same token. So an extension can be told from a
+    /// new holder, even without owner texts. A lock that was handed over to another handle or process keeps its token.
+    /// A lock that is released and taken again has a new one, also if the same client takes it. The comparison asks no
+    /// node.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -182,7 +178,7 @@ impl Inspection {
         nodes.find(holds)?.token.as_deref()
     }
 
-    /// Returns `true` if a majority of the nodes has given an answer that counts.
+    /// Returns `true` if a majority of the nodes has given answers that count.
     fn is_known(&self) -> bool {
         let counted = self.nodes.iter().filter(|node| node.counts).count();
         self.nodes.len() / 2 < counted
@@ -248,7 +244,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// Whose it is, if that is known.
+/// The owner, if it is known.
 struct Owner<'a>(&'a [u8]);
 
 impl fmt::Display for Owner<'_> {
@@ -260,7 +256,7 @@ impl fmt::Display for Owner<'_> {
     }
 }
 
-/// For how much longer.
+/// The time that is left.
 struct Left(Duration);
 
 impl fmt::Display for Left {
@@ -272,7 +268,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// `Debug` is as readable as `Display`: labels are text.
+/// `Debug` is as readable as `Display`, because owners are text.
 macro_rules! debug_as_display {
     ($($name:ident)*) => {$(
         impl fmt::Debug for $name {

@@ -1,8 +1,8 @@
-//! What an answer teaches: claims and nodes learn from it, and what is left is for the operation that asked.
+//! Passes each answer to the claims and nodes that learn from it; the rest is for the operation that asked.
 //!
 //! # Not here
 //!
-//! What each kind of answer means: the files of the operations, and of the releases.
+//! The meaning of each kind of answer: the files of the operations, and of the releases.
 
 use crate::keys::{NodeId, OperationKey, PlaceKey};
 use crate::node::{Dialect, Reply, Request};
@@ -14,8 +14,8 @@ use super::operation::permission::missing_to_extend;
 use super::operation::{counters, floors, held, repair};
 use super::parts::Parts;
 
-/// `node` has answered `request`. Claims and nodes learn from that, whether or not the operation that
-/// asked is still open. Returns what is left for that operation.
+/// Handles the answer of `node` to `request`. Claims and nodes learn from it, even if the operation that asked is over.
+/// Returns what is left for that operation.
 #[inline]
 pub(super) fn learn(
     now: Instant,
@@ -44,8 +44,8 @@ pub(super) fn learn(
             dialect,
             repair,
         } => {
-            // A look that was sent before it may have registered for the key that it has deleted.
-            let is_several = || parts.claims.is_several(claim); // It may have deleted some.
+            // A look that was sent before it may have registered the key that it has deleted.
+            let is_several = || parts.claims.is_several(claim); // Some may be deleted.
             if repair && (matches!(reply, Reply::Integer(1..)) || is_several()) {
                 parts.wrote(now, claim);
             }
@@ -83,7 +83,7 @@ pub(super) fn learn(
     }
 }
 
-/// `node` has said which token is in the key of `place`.
+/// `node` has named the token in the key of `place`.
 #[cold]
 #[inline(never)]
 fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
@@ -93,7 +93,7 @@ fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
     }
 }
 
-/// Returns the operation that sent `request`, if it is still about that.
+/// Returns the operation that waits for the answer to `request`, if it still does.
 pub(super) fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
     match request {
         Request::Set { claim }

@@ -1,54 +1,53 @@
 //! The algorithm as a state machine: N nodes, many operations, one wheel.
 //!
-//! No socket, no clock, no thread; randomness from a seed it was given. What happens outside comes
-//! in as an [`Input`] or a call, with the time; what is to be done comes out of [`Engine::poll`].
+//! It has no socket, no clock and no thread, and draws random numbers from the seed that it was given. What happens
+//! outside comes in as an [`Input`] or a call, with the time. What the driver has to do comes out of [`Engine::poll`].
 //!
 //! ```text
 //!   calls, Input --> Engine --> Output, Event       joins the parts and does nothing else
 //!                      |
-//!                  Operations                       what callers wait for
+//!                  Operations                       the work that callers wait for
 //!                      |
-//!                    Parts: Claims                  what tokens may have left on nodes
+//!                    Parts: Claims                  the copies that tokens may have left on nodes
 //!                             |
-//!                           Nodes                   connections, and what is to be written
+//!                           Nodes                   connections, and the bytes to write
 //!                             |
 //!                           Timers                  the one wheel
 //! ```
 //!
-//! Calls go down only. What a part has found out for one above it is returned.
+//! Calls go down only. A part returns what it has found out for a part above it.
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `contract` | what goes in and comes out |
-//! | `mod`, `input`, `output` | the calls, what happens outside, what is to be done next |
-//! | `operations`, `operation` | the operations that are open; what each of them is |
-//! | `inspection`, `breaking` | what an inspection returns, and what breaking a lock does |
+//! | `contract` | everything that goes in or comes out |
+//! | `mod`, `input`, `output` | the calls, the inputs, the outputs |
+//! | `operations`, `operation` | the open operations; one file for each kind |
+//! | `inspection`, `breaking` | the results of inspecting and of breaking a lock |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
-//! | `fencing` | which fencing tokens are proposed, and which nodes have lost their floor |
-//! | `queues` | callers that wait for a lock: who is next, and what is believed of the nodes |
-//! | `extensions` | of locks that are kept: how many are open, which wait |
-//! | `nodes`, `nodes::probes` | connections; whether the server behind a silent one is there |
+//! | `fencing` | the proposals for fencing tokens, and the nodes that have lost their counter floor |
+//! | `queues` | callers that wait for a lock, their order, and when the first one asks again |
+//! | `extensions` | the extensions of kept locks: how many are open, and which wait |
+//! | `nodes`, `nodes::probes` | connections; checks whether the server behind a silent one is alive |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
-//! | `restarts` | for how long a node that may have forgotten locks does not vote |
-//! | `stats` | what it has done: counts, and histograms of times |
-//! | `notices` | with the feature `tracing`: what an operator wants to be told of |
-//! | `check` | whether a majority would vote, and what an operator has to repair |
-//! | `alarm`, `news`, `answer` | what timers are for; what is to be reported; what is left of an answer for an operation |
-//! | `inside` | what only the simulator asks |
+//! | `restarts` | how long a node that may have forgotten locks does not vote |
+//! | `stats` | counts of outcomes, and histograms of times |
+//! | `notices` | with the feature `tracing`: notices for an operator |
+//! | `check` | checks whether a majority would vote, and what an operator has to repair |
+//! | `alarm`, `news`, `answer` | purposes of timers; news for the next poll; answers for operations |
+//! | `inside` | methods for the simulator |
 //! | `settings`, `pool` | the configuration; buffers |
 //!
 //! # Guarantees
 //!
-//! * Handing in any bytes, in any order, at any time neither panics nor grows memory without
-//!   bound.
+//! * Any bytes, in any order, at any time, neither cause a panic nor make memory grow without bound.
 //! * No lock without a majority of the configured nodes, and none without validity left.
-//! * Everything that an ended attempt may have left is released, behind its `SET` on the same
-//!   connection or on a later one, and tried until it is confirmed or has expired.
+//! * Everything that an ended attempt may have left is released, behind its `SET` on the same connection or on a later
+//!   one, and tried until it is confirmed or has expired.
 //! * The same seed and inputs give the same outputs.
 //!
 //! # Not here
 //!
-//! Sockets, clocks, threads and wakers: a driver has them, such as `Driver`.
+//! Sockets, clocks, threads and wakers: they belong to a driver, such as `Driver`.
 
 mod alarm;
 mod answer;
@@ -150,10 +149,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over the nodes of `config`, which wants to connect to all of them.
+    /// Makes an engine over the nodes of `config`, which wants to connect to all of them.
     ///
-    /// Every random choice, the tokens among them, comes from `seed`: it has to be secret and
-    /// unique outside of tests. `start` is the present time.
+    /// Every random choice comes from `seed`, including the tokens: outside of tests it has to be secret and unique.
+    /// `start` is the present time.
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut parts = Parts::new(config, seed, start);
@@ -166,13 +165,13 @@ impl Engine {
         }
     }
 
-    /// Adds `seed` to the source of every random choice to come, which otherwise follows from the
-    /// seed of [`new`](Self::new) alone.
+    /// Mixes `seed` into the source of all later random choices, which otherwise depends only on the seed of
+    /// [`new`](Self::new).
     ///
-    /// Two copies of a process that were given different seeds draw different tokens from then on: a
-    /// virtual machine that was cloned, or restored from a snapshot. The driver of this crate gives
-    /// random bytes of the operating system before it opens a connection: connections do not outlive
-    /// a restoration, and no lock is taken without one.
+    /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw different
+    /// tokens once they were given different seeds. The driver of this crate passes random bytes of the operating
+    /// system before it opens a connection. That is enough, because connections do not survive a restoration, and no
+    /// lock is taken without one.
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {
@@ -181,8 +180,8 @@ impl Engine {
         self.parts.random = StdRng::from_seed(mixed);
     }
 
-    /// The provider has given credentials for the connection to `node` that is being opened, or has said
-    /// why not.
+    /// Takes the credentials for the connection to `node` that is being opened, or the reason why the provider gave
+    /// none.
     #[cfg(feature = "std")]
     pub(crate) fn log_in(
         &mut self,
@@ -192,21 +191,21 @@ impl Engine {
         self.parts.nodes[node].log_in(given);
     }
 
-    // ----- what it is -----------------------------------------------------------------------
+    // ----- getters ----------------------------------------------------------------------------
 
-    /// Returns how many nodes are configured.
+    /// Returns the number of configured nodes.
     #[cfg(feature = "std")]
     pub(crate) fn nodes(&self) -> usize {
         self.parts.nodes.len()
     }
 
-    /// Returns how many of them are a majority.
+    /// Returns the number of nodes that is a majority.
     #[cfg(feature = "std")]
     pub(crate) fn quorum(&self) -> usize {
         self.parts.nodes.quorum()
     }
 
-    /// Returns how `node` stands at `now`.
+    /// Returns the state of `node` at `now`.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
         let Some(node) = self.parts.nodes.get(node) else {
@@ -215,7 +214,7 @@ impl Engine {
         node.state(now)
     }
 
-    /// Returns how every node stands at `now`, in the order of the configuration.
+    /// Returns the status of every node at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
         let Parts { nodes, fencing, .. } = &self.parts;
         nodes.statuses(now, |node| fencing.lacks_floor(node))
@@ -226,9 +225,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`CheckError::Unusable`] if an operator has to repair something before any lock can be had,
-    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. Their reports name what
-    /// is wrong with each node.
+    /// [`CheckError::Unusable`] if an operator has to repair something before any lock can be granted,
+    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. The reports say what is wrong with each node.
     pub fn check(&self, now: Instant) -> Result<(), CheckError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
@@ -239,7 +237,7 @@ impl Engine {
         self.parts.nodes.at(address)
     }
 
-    /// Returns how much is open.
+    /// Returns the open work.
     pub(crate) fn load(&self) -> Load {
         let mut load = Load {
             rounds: self.operations.len(&self.parts.queues),
@@ -255,7 +253,7 @@ impl Engine {
         load
     }
 
-    /// Returns what the engine has done so far, and what it waits for. Costs some microseconds and
+    /// Returns the counts and times of the engine so far, and what is waiting now. Costs some microseconds and
     /// allocations, and no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -273,57 +271,58 @@ impl Engine {
         stats
     }
 
-    /// Returns how many operations ask no node for now: they wait for others, or for their next attempt.
+    /// Returns the number of operations that ask no node now: they wait for others, or for their next attempt.
     pub(crate) fn resting(&self) -> usize {
         self.parts.resting + self.parts.queues.waiters.waiting()
     }
 
-    /// Returns when the last key of the present claims is over: by its known expiry, or where a `SET`
-    /// or an extension is unanswered a whole ttl from now.
+    /// Returns when the last present key has expired. If a `SET` or an extension is unanswered, its key may last a
+    /// whole ttl from now.
     #[cfg(feature = "std")]
     pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
         self.parts.claims.keys_end_by(now)
     }
 
-    /// Returns the largest number of commands that one node has not answered.
+    /// Returns the number of unanswered commands of the node that has the most.
     #[cfg(feature = "std")]
     pub(crate) fn most_in_flight(&self) -> usize {
         let nodes = self.parts.nodes.iter();
         nodes.map(Node::in_flight).max().unwrap_or(0)
     }
 
-    /// Returns the node timeout that the farthest node has by its round trips, if none is fixed.
+    /// Returns the longest node timeout that results from the nodes' round trips, for use if none is configured.
     #[cfg(feature = "std")]
     pub(crate) fn distant_timeout(&self) -> Duration {
         operation::patience::distant_timeout(self.parts.nodes.iter())
     }
 
-    /// Returns `true` if the end of `lock` was not reported, and it was not released or handed over.
+    /// Returns `true` if `lock` was not released or handed over, and its end was not reported.
     #[cfg(feature = "std")]
     pub(crate) fn holds(&self, lock: LockId) -> bool {
         self.parts.claims.holds(lock)
     }
 
-    /// Returns until when `lock` is valid. [`Instant::ZERO`]: that is not known, or it has no claim any more.
+    /// Returns the end of the validity of `lock`. [`Instant::ZERO`] if it is not known, or the lock has no claim any
+    /// more.
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
         self.parts.claims.end_of(lock)
     }
 
-    /// Returns whether the end of `lock` was reported, if it is kept and somebody has it.
+    /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
     #[cfg(feature = "std")]
     pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
         self.parts.claims.is_over_though_kept(lock)
     }
 
-    /// All locks that are kept are over for their holders: nothing is reported any more.
+    /// Ends all kept locks for their holders, because nothing is reported any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
         self.parts.claims.end_all_kept();
     }
 
-    /// Returns the labels of the nodes that have said that they hold the token of `lock` when a majority last
-    /// did, or since, and not since that they do not. Those in quarantine are not among them.
+    /// Returns the labels of the nodes that have confirmed the token of `lock` in the latest majority or later, and
+    /// have not denied it since. Leaves out nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.parts.claims.of(lock);
@@ -340,12 +339,12 @@ impl Engine {
 
     // ----- operations -----------------------------------------------------------------------
 
-    /// Begins to take a lock. The outcome comes as [`Event::Acquired`].
+    /// Begins to take a lock. The outcome is an [`Event::Acquired`].
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything was sent. That a node
-    /// is another cluster's ([`LockError::OtherCluster`]) is reported as an outcome.
+    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything is sent. [`LockError::OtherCluster`] comes
+    /// as an outcome: a node belongs to another group.
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         if let Some(resources) = request.all {
             return self.acquire_all(now, resources, request.options);
@@ -361,7 +360,7 @@ impl Engine {
         })
     }
 
-    /// The same for several resources.
+    /// [`acquire`](Self::acquire) for several resources.
     #[cold]
     #[inline(never)]
     fn acquire_all(
@@ -388,7 +387,7 @@ impl Engine {
         })
     }
 
-    /// Begins the acquisition that `new` returns, which makes so many tries at most.
+    /// Begins the acquisition that `new` builds. `new` receives the largest number of tries.
     #[inline(always)]
     fn begin_acquire(
         &mut self,
@@ -419,13 +418,13 @@ impl Engine {
         Ok(self.operations.begin(now, ttl, deadline, kind, parts))
     }
 
-    /// Begins to extend `lock` to at least `ttl` from now on. The outcome comes as [`Event::Extended`]. The lock lasts
-    /// for longer as soon as a majority has said yes, and ends as soon as a majority has lost it.
+    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is an [`Event::Extended`]. The new end holds
+    /// as soon as a majority has said yes. The lock is over as soon as a majority has lost it.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and
-    /// [`ExtendError::Saturated`], before anything was sent.
+    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and [`ExtendError::Saturated`],
+    /// before anything is sent.
     pub fn extend(
         &mut self,
         now: Instant,
@@ -458,18 +457,17 @@ impl Engine {
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
-    /// Extends `lock` by itself from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) has it
-    /// from the grant on: by its [ttl](Lock::ttl) each time, and no longer than until `most` from now. Sends
-    /// nothing now. Each extension is reported as [`Event::Kept`]. If it is kept already, the new limit
-    /// replaces the old one.
+    /// Lets the engine extend `lock` from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) does from
+    /// the grant on: each time by its [ttl](Lock::ttl), and at most until `most` from now. Sends nothing now. Each
+    /// extension is reported as [`Event::Kept`]. If the lock is kept already, the new limit replaces the old one.
     ///
-    /// `lock` is of this engine: granted by it, or [adopted](Engine::adopt).
+    /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if it is not valid, not of this engine or was reported as over;
-    /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock
-    /// is as it was.
+    /// [`ExtendError::Expired`] if the lock is not valid, was reported as over, or is not of this engine;
+    /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock does not
+    /// change then.
     pub fn keep(
         &mut self,
         now: Instant,
@@ -490,17 +488,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to ask for how long a majority keeps `lock`. The outcome comes as [`Event::Confirmed`]. The lock has its
-    /// new end as soon as a majority has answered, and ends as soon as a majority has lost it.
+    /// Begins to ask how much longer a majority keeps `lock`. The outcome is an [`Event::Confirmed`]. The new end holds
+    /// as soon as a majority has answered. The lock is over as soon as a majority has lost it.
     ///
-    /// The answer may be an earlier end than the known one. It is never later than the longest ttl
-    /// that this engine knows of, counted from `now`: a key that was made permanent has to be
-    /// confirmed again.
+    /// The answer may be an earlier end than the known one. It is never later than the longest ttl that this engine
+    /// knows, counted from `now`: a lock whose key was made permanent has to be confirmed again.
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`] and [`ConfirmError::Saturated`], before anything was sent. A lock
-    /// whose end is not known ([`Instant::ZERO`]) has not expired.
+    /// [`ConfirmError::Expired`] and [`ConfirmError::Saturated`], before anything is sent. A lock whose end is not
+    /// known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let parts = &mut self.parts;
         let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
@@ -511,12 +508,12 @@ impl Engine {
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
     }
 
-    /// Begins to ask who holds `resource`. Nothing is changed on the nodes. The outcome comes as
+    /// Begins to find out who holds `resource`. It changes nothing on the nodes. The outcome is an
     /// [`Event::Inspected`], when every node has answered or its time is up.
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything was sent.
+    /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything is sent.
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
         check_resource(resource, None)?;
         let parts = &mut self.parts;
@@ -529,17 +526,16 @@ impl Engine {
             .begin(now, Duration::ZERO, None, kind, parts))
     }
 
-    /// Begins to watch `resource`. The outcome comes as [`Event::Inspected`], as soon as the nodes have
-    /// something else than `known`: an earlier outcome for the same resource, or `None` for the present
-    /// state at once. To be told of the next change, call it again with that outcome.
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`], as soon as the nodes have something else
+    /// than `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the present state at
+    /// once. To learn of the next change, call it again with that outcome.
     ///
-    /// Where too few nodes answer, the outcome is an inspection that names neither a holder nor calls the
-    /// resource free. See `Redlock::watch`.
+    /// If too few nodes answer, the inspection neither names a holder nor calls the resource free. See
+    /// `Redlock::watch`.
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while 4,096 watches are open. Nothing was
-    /// sent.
+    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while 4,096 watches are open. Nothing is sent then.
     pub fn watch(
         &mut self,
         now: Instant,
@@ -559,8 +555,8 @@ impl Engine {
             .begin(now, Duration::ZERO, None, kind, parts))
     }
 
-    /// Releases `lock`. The outcome comes as [`Event::Released`]; what is
-    /// owed to nodes that do not answer stays owed beyond it.
+    /// Releases `lock`. The outcome is an [`Event::Released`]. The release of a node that does not answer stays a debt
+    /// after that.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
         let claim = self.claim_to_release(now, until, lock);
@@ -570,29 +566,28 @@ impl Engine {
     fn release_claim(&mut self, now: Instant, claim: ClaimKey, valid: bool) -> RoundId {
         self.parts.vacate(now, claim);
         let kind = Kind::Release(Release::new(claim, valid));
-        let ttl = Duration::ZERO; // The nodes have as long as its claim says.
+        let ttl = Duration::ZERO; // Each node gets the time that the claim's ttl allows.
         let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
         self.operations.lead(now, &mut self.parts);
         round
     }
 
-    /// Ends an operation without reporting its outcome, and releases what it may have locked.
+    /// Ends an operation without an outcome, and releases what it may have locked.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.operations.cancel(now, round, &mut self.parts);
     }
 
-    /// Cancels every acquisition that is open.
+    /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn cancel_acquisitions(&mut self, now: Instant) {
         self.operations.cancel_acquisitions(now, &mut self.parts);
     }
 
-    /// Asks for one [`Event::AtRisk`], when less than `left` is left of the validity of `lock`: at once if that
-    /// is so now. It comes up to two ticks early rather than late. An extension puts it off. Of several requests the
-    /// one with the most `left` counts, until it was reported.
+    /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`, which may be at once. It
+    /// comes up to two ticks early rather than late. An extension puts it off. If there are several requests, the
+    /// largest `left` counts until it was reported.
     ///
-    /// Nothing is reported about a lock that is over, released or handed over, or is not one of this
-    /// engine.
+    /// Nothing is reported about a lock that is over, released, handed over, or not of this engine.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         self.alert(lock.id(), left);
     }
@@ -611,7 +606,7 @@ impl Engine {
         self.operations.give_back(now, claim, &mut self.parts);
     }
 
-    /// Returns the claim behind `lock`, which is valid `until` then. Questions about it come to nothing.
+    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about it.
     fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
         let there = parts.claims.of_mut(&lock);
@@ -621,17 +616,16 @@ impl Engine {
             let terms = (lock.ttl(), lock.delay());
             return parts.adopt(now, lock.into_entry(), terms);
         };
-        drop(lock); // Its claim has the entry too, and gives its buffer back when it ends.
+        drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
         let open = claim.questions();
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         key
     }
 
-    /// Gives `lock` to another engine or process: this engine does not report the end of its
-    /// validity any more, and it stands on the nodes that answered. Behind each of its `SET`s that
-    /// is unanswered goes a release, because one on another connection would have no order against
-    /// it.
+    /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock
+    /// stays on the nodes that answered. Behind each unanswered `SET` the engine sends a release, because a release
+    /// over another connection would have no order against that `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         let Some((key, claim)) = parts.claims.of_mut(&lock) else {
@@ -650,12 +644,11 @@ impl Engine {
         lock
     }
 
-    /// Adopts a lock of another engine or process: this engine reports the end of its validity, and
-    /// sends its release to all nodes. Its validity does not change.
+    /// Adopts a lock of another engine or process. This engine then reports the end of its validity, and sends its
+    /// release to all nodes. Its validity does not change.
     ///
-    /// Where its end is not known ([`Instant::ZERO`]: it comes from another clock) it has none, and
-    /// [`confirm`](Engine::confirm) may find one. Until then it is over when its keys must have
-    /// expired.
+    /// If the end of the lock is not known ([`Instant::ZERO`]: the lock comes from another clock), it is not valid, and
+    /// [`confirm`](Engine::confirm) may find an end. Until then it counts as over when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         if parts.claims.of(&lock).is_none() {
@@ -672,9 +665,9 @@ impl Engine {
         lock
     }
 
-    /// Says what time it is, by a clock that others have too: so long since 1970. Fencing tokens are proposed
-    /// from it, so that those of different clients follow each other without a second round trip; nothing rests
-    /// on its being right. It is taken to go on as `now` does.
+    /// Sets the wall clock: at `now`, this much time has passed since 1970. The engine proposes fencing tokens from it,
+    /// so that the tokens of different clients grow without a second round trip. No guarantee rests on its being right.
+    /// Between calls, the engine advances it with `now`.
     pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
         self.parts.fencing.set_clock(now, since_1970);
     }

@@ -1,9 +1,9 @@
-//! What is to be reported or begun at the next poll.
+//! The outcomes to report and the work to begin at the next poll.
 
 use crate::keys::{ClaimKey, OperationKey};
 use crate::quorum::LockId;
 
-/// Something to be reported or begun at the next poll.
+/// Something to report or to begin at the next poll.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum News {
     /// The outcome of an operation.
@@ -12,12 +12,12 @@ pub(super) enum News {
     Expired(LockId),
     /// A lock is at risk, if it is still held.
     AtRisk(LockId),
-    /// Something has changed that this operation waits for. There is nothing to tell a caller.
+    /// Something that this operation waits for has changed. Callers learn nothing of it.
     Stirred(OperationKey),
-    /// Extensions of locks that are kept can begin, which have waited for that.
+    /// Extensions of kept locks that have waited can begin.
     Room,
-    /// A node lacks the lock of this claim, if it is kept: another extension gives it a copy.
+    /// A node lacks the kept lock of this claim: another extension gives it a copy.
     Lacking(ClaimKey),
-    /// Floors of fencing tokens are to be looked at.
+    /// The counter floors have to be looked at.
     Floors,
 }

@@ -1,14 +1,14 @@
-//! The nodes: their connections, and what is to be connected, closed and written.
+//! The nodes: their connections, and which of them have to be connected, closed or written to.
 //!
 //! # Guarantees
 //!
-//! * A node has one connection at a time, and the outputs about it come in this order: it is
-//!   closed, then opened, then written to.
-//! * A silent node is noticed by the timers that are armed here.
+//! * A node has one connection at a time. The outputs about it come in this order: the old connection is closed, the
+//!   new one is opened, then written to.
+//! * The timers in this file notice a silent node.
 //!
 //! # Not here
 //!
-//! What the bytes mean to operations and claims.
+//! The meaning of the bytes for operations and claims.
 
 pub(super) mod probes;
 pub(super) mod turns;
@@ -36,7 +36,7 @@ use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
 use turns::Turns;
 
-/// How long a node in back-off is left alone also when a majority is not there.
+/// The least time between two tries to connect to a node in back-off, also if there is no majority.
 const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
 /// See the [module](self).
@@ -44,7 +44,7 @@ const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 pub(super) struct Nodes {
     all: Box<[Node]>,
     labels: Box<[Arc<str>]>,
-    /// Nodes for which a connection is to be opened, closed, or written to.
+    /// The nodes with a connection that has to be opened, closed, or written to.
     to_connect: NodeSet,
     to_disconnect: NodeSet,
     to_write: NodeSet,
@@ -57,11 +57,11 @@ pub(super) struct Nodes {
 /// The result of a check for silence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Silence {
-    /// It has answered, or its time is not up.
+    /// The node has answered, or its time is not up.
     Short,
-    /// It is suspect from now on.
+    /// The node becomes suspect.
     Suspect,
-    /// Its connection is to be given up.
+    /// The connection has to be given up.
     Dead,
 }
 
@@ -81,13 +81,13 @@ impl Nodes {
         }
     }
 
-    // ----- what they are --------------------------------------------------------------------
+    // ----- getters ----------------------------------------------------------------------------
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Returns how many of them are a majority.
+    /// Returns the number of nodes that is a majority.
     pub(super) fn quorum(&self) -> usize {
         quorum_of(self.all.len())
     }
@@ -96,7 +96,7 @@ impl Nodes {
         NodeSet::first(self.all.len())
     }
 
-    /// Returns them all, in the order of the configuration.
+    /// Returns all nodes, in the order of the configuration.
     pub(super) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
         NodeId::first(self.all.len())
     }
@@ -129,7 +129,7 @@ impl Nodes {
         Some(NodeId::new(node))
     }
 
-    /// Returns how each stands at `now`. Whether it lacks a floor `lacks_floor` knows.
+    /// Returns the status of each node at `now`. `lacks_floor` says whether a node lacks a counter floor.
     pub(super) fn statuses(
         &self,
         now: Instant,
@@ -162,8 +162,8 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about a claim do not count. On the nodes in `sure` its copies are older than
-    /// any step of the clock.
+    /// Returns the nodes whose answers about a claim do not count. The copies on the nodes in `sure` are older than any
+    /// step of their clocks.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             guard!(QuarantinedHandedOver, self[node].kept_until(now).is_some())
@@ -172,13 +172,13 @@ impl Nodes {
         self.set().filter(kept)
     }
 
-    /// Returns `true` if the answer of `node` counts for a claim, though it does not for others: its clock was
-    /// stepped, and the copy `is_sure` to be older than that.
+    /// Returns `true` if the answer of `node` counts for this claim, although it does not count for others: the node's
+    /// clock was stepped, but the copy there `is_sure` to be older than the step.
     pub(super) fn is_older_than_steps(&self, now: Instant, node: NodeId, is_sure: bool) -> bool {
         is_sure && self[node].counts_but_for_steps(now)
     }
 
-    /// The steps of their clocks may add up to that.
+    /// Lets the steps of each node's clock add up to `steps`.
     #[cold]
     pub(super) fn allow_steps(&mut self, steps: Duration) {
         for node in &mut self.all {
@@ -186,8 +186,8 @@ impl Nodes {
         }
     }
 
-    /// Returns for how long, by our clock, `nodes` keep a key for `ttl` by theirs, of which one that was seen to be set may
-    /// be slewed as time daemons do: by 83,333 parts in a million.
+    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by their clocks. If one of their clocks
+    /// was seen to be set, it may now be slewed as time daemons do: by 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
         match nodes.any(|node| self[node].is_kept_by_steps(now)) {
@@ -196,8 +196,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if none is connected, and a majority was until its server closed the connection: idle for too
-    /// long, most likely.
+    /// Returns `true` if no node is connected and the servers of a majority have closed their connections, most likely
+    /// because these were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {
@@ -208,14 +208,13 @@ impl Nodes {
         self.all.iter().all(|node| !node.is_ready()) && quorum_of(self.all.len()) <= closed
     }
 
-    /// Returns how many are connected and answer, whether or not they vote.
+    /// Returns the number of nodes that are connected and answer, whether or not they vote.
     pub(super) fn answering(&self) -> usize {
         let answers = |node: &&Node| node.is_ready() && !node.pulse.is_suspect();
         self.all.iter().filter(answers).count()
     }
 
-    /// Returns how long a majority usually takes to answer: the round trip of the slowest of the
-    /// fastest that are one.
+    /// Returns how long a majority usually takes to answer: the round trip of the slowest node of the fastest majority.
     pub(super) fn round_trip(&self) -> Duration {
         let mut known = [Duration::MAX; NODES_MAX];
         let mut len = 0;
@@ -233,9 +232,9 @@ impl Nodes {
         slowest.copied().unwrap_or_default()
     }
 
-    // ----- the same server under several names ----------------------------------------------
+    // ----- one server under several names -----------------------------------------------------
 
-    /// Returns another ready node that is the same process.
+    /// Returns another ready node that is the same server process.
     pub(super) fn twin_of(&self, node: NodeId) -> Option<NodeId> {
         let own = self[node].run_id()?;
         self.ids().find(|&other| {
@@ -251,11 +250,10 @@ impl Nodes {
         self.set().filter(same)
     }
 
-    /// A server that is configured under several names has one quarantine for all of them: the
-    /// longest that any of them knows, and the alarm of each. A name that is connected has already
-    /// served its own. If the quarantine has to be passed on (an alarm always; any quarantine where
-    /// there are markers, because no change of identity shows it), returns the names to pass it to,
-    /// and its end.
+    /// Gives a server that is configured under several names one quarantine: the longest that any name knows, and the
+    /// alarm of each. A name that is connected has already served its own. An alarm always has to be passed on. If
+    /// there are markers, every quarantine has to be passed on, because no change of identity shows it. In these cases,
+    /// returns the names to pass it to, and its end.
     pub(super) fn share_quarantine(
         &mut self,
         now: Instant,
@@ -280,8 +278,7 @@ impl Nodes {
         Some((names, until))
     }
 
-    /// Records for all names of the server behind `node` that they lead to the same server: the
-    /// present names, and earlier ones.
+    /// Records for all names of the server behind `node`, present and earlier ones, that they lead to the same server.
     fn note_names(&mut self, node: NodeId, present: NodeSet) {
         let mut names = self[node].guard.names.union(present);
         names.insert(node);
@@ -293,8 +290,8 @@ impl Nodes {
         }
     }
 
-    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true`
-    /// if it did not vote until now.
+    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true` if it did not vote
+    /// before.
     pub(super) fn trust(
         &mut self,
         now: Instant,
@@ -316,7 +313,7 @@ impl Nodes {
 
     // ----- connections ----------------------------------------------------------------------
 
-    /// Asks for a connection to `node`, which has none.
+    /// Asks for a connection to `node`, which must have none.
     pub(super) fn connect(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         self[node].connecting(now);
         self.to_connect.insert(node);
@@ -331,8 +328,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if nothing that is said of a connection to `node` can be about the next one, of
-    /// which the driver has not heard yet.
+    /// Returns `false` while the driver has not yet heard that it should open a connection to `node`. Its reports until
+    /// then are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -344,12 +341,12 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if `node` has a connection that can have been lost.
+    /// Returns `true` if `node` has a connection that may be lost.
     pub(super) fn has_link(&self, node: NodeId) -> bool {
         self[node].has_link() && self.is_present(node)
     }
 
-    /// Returns what a question to each node would come to now: `Granted` where it can be asked and its
+    /// Returns the outcome that a question to each node would have now: `Granted` if the node can be asked and its
     /// answer counts.
     pub(super) fn outcomes(&self, now: Instant) -> impl ExactSizeIterator<Item = NodeOutcome> {
         self.all
@@ -357,21 +354,21 @@ impl Nodes {
             .map(move |node| outcome_of(now, node.state(now)))
     }
 
-    /// Returns `node`, which may have something to write from now on.
+    /// Returns `node` and marks it as having something to write.
     pub(super) fn writing_to(&mut self, node: NodeId) -> &mut Node {
         self.to_write.insert(node);
         &mut self[node]
     }
 
-    /// The connection to `node`, or the attempt to open one, is to be closed.
+    /// Marks the connection to `node`, or the attempt to open one, to be closed.
     pub(super) fn close(&mut self, node: NodeId) {
         if self.is_present(node) {
             self.to_disconnect.insert(node);
         }
     }
 
-    /// The connection to `node` is gone. Returns what was asked over it, and whether that may have
-    /// left; and how long to wait before the next one.
+    /// The connection to `node` is gone. Returns the requests that were sent over it, each with whether any of it may
+    /// have left, and the delay before the next connection.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -403,7 +400,7 @@ impl Nodes {
         }
     }
 
-    /// The timer of a connection has fired. Returns `true` if the connection is to be given up.
+    /// Handles the timer of a connection. Returns `true` if the connection has to be given up.
     pub(super) fn connection_due(
         &mut self,
         now: Instant,
@@ -411,7 +408,8 @@ impl Nodes {
         timers: &mut Timers,
     ) -> bool {
         self[node].connection_timer = None;
-        // One that the driver was not asked for yet, because it was stopped, is not late.
+        // If the driver has not heard of the connection yet, because its thread was stopped, the connection is not
+        // late.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -419,21 +417,21 @@ impl Nodes {
         late
     }
 
-    /// The handshake of `node` is done.
+    /// Records that the handshake of `node` is done.
     pub(super) fn handshake_done(&mut self, node: NodeId, timers: &mut Timers) {
         if let Some((timer, _)) = self[node].connection_timer.take() {
             timers.cancel(timer);
         }
     }
 
-    /// Called when an operation needs the nodes: connects to nodes in back-off too, 250 ms after each was last tried,
-    /// while the nodes that are ready are no majority.
+    /// Called when an operation needs the nodes. While the ready nodes are no majority, it also connects to nodes in
+    /// back-off, 250 ms after each was last tried.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         if self.quorum() <= self.answering() {
             return;
         }
         self.watch_lines(now, timers);
-        // A connection that is being opened is no vote yet, and may never be.
+        // A connection that is being opened gives no vote yet, and may never give one.
         let ready = self.all.iter().filter(|node| node.is_ready()).count();
         if self.quorum() <= ready {
             return;
@@ -454,16 +452,16 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// One turn has read everything there was: arms the timers of the nodes that owe answers.
+    /// A turn has read everything there was. Arms the timers of the nodes that have commands to answer.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
         }
     }
 
-    /// The timer is not cancelled by an answer but looks again when it fires, so that steady traffic
-    /// leaves the wheel alone. Only one that would fire too late, because it was armed for the end of
-    /// an earlier silence, is armed again.
+    /// An answer does not cancel the timer, so that steady traffic leaves the wheel alone; the timer looks again when
+    /// it fires. It is armed anew only if it would fire too late: it may still be set for the end of an earlier
+    /// silence.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.listen(now) else {
@@ -486,7 +484,7 @@ impl Nodes {
         }
     }
 
-    /// The timer of a silence has fired.
+    /// Handles the timer of a silence.
     pub(super) fn silence_due(
         &mut self,
         now: Instant,
@@ -512,27 +510,27 @@ impl Nodes {
         Silence::Short
     }
 
-    // ----- what is to be done ---------------------------------------------------------------
+    // ----- what the driver has to do ----------------------------------------------------------
 
-    /// Returns `true` if a connection is to be opened, closed or written to.
+    /// Returns `true` if a connection has to be opened, closed or written to.
     pub(super) fn is_anything_due(&self) -> bool {
         !self.changes().is_empty()
             || self.to_write.iter().any(|node| self[node].is_to_write())
             || self.turns.is_any(&self.all)
     }
 
-    /// Returns when renewals have waited for long enough for the turn of their node.
+    /// Returns when waiting renewals have to be written even without a turn.
     pub(super) fn turn_at(&self) -> Option<Instant> {
         self.turns.next_at(&self.all)
     }
 
-    /// Returns the nodes for whose turn no renewals wait.
+    /// Returns the nodes that have no renewals waiting for a turn.
     pub(super) fn without_waiting(&self) -> NodeSet {
         let waits = |node: NodeId| self[node].waiting_since().is_some();
         self.set().without(self.set().filter(waits))
     }
 
-    /// Returns the next connection that is to be closed or opened.
+    /// Returns the next connection to close or open.
     #[inline]
     pub(super) fn next_change(&mut self) -> Option<Output<'static>> {
         match self.changes().is_empty() {
@@ -541,7 +539,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the nodes to which a connection is to be opened or closed.
+    /// Returns the nodes with a connection or probe to open or close.
     fn changes(&self) -> NodeSet {
         let probes = self.probes.to_open.union(self.probes.to_close);
         self.to_connect.union(self.to_disconnect).union(probes)
@@ -563,7 +561,7 @@ impl Nodes {
         Some(Output::Probe { node, bytes: HELLO })
     }
 
-    /// Returns the next node that has bytes to write. Renewals wait for the turn of their node.
+    /// Returns the next node with bytes to write. Renewals wait for the turn of their node.
     #[inline(always)]
     pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
         while let Some(node) = self.to_write.first_node() {
@@ -580,7 +578,7 @@ impl Nodes {
         self.turns.next(now, &mut self.all)
     }
 
-    /// Returns what is to be written to `node`.
+    /// Returns the bytes to write to `node`.
     pub(super) fn write(&mut self, now: Instant, node: NodeId) -> Option<Output<'_>> {
         self.to_write.remove(node);
         let bytes = self[node].offer(now)?;

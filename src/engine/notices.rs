@@ -1,15 +1,15 @@
-//! What an operator wants to be told of and no caller waits for: restarts, quarantines, stepped clocks,
-//! debts, losses. With the feature `tracing` only.
+//! Notices for an operator that no caller waits for: restarts, quarantines, stepped clocks, debts, losses. Only with
+//! the feature `tracing`.
 //!
-//! The engine formats nothing and calls nobody. Losses are queued when they are told. For the rest a driver
-//! that somebody listens to calls [`Engine::look`] after each tick: that compares how each node stands with
-//! what was last said of it, and queues what is new. So no state of a node knows of this file, and what has
-//! changed and changed back between two looks is not reported.
+//! The engine formats no text and calls no subscriber. It queues a loss when it reports the loss. For the rest, a
+//! driver with a subscriber calls [`Engine::look`] after each tick, which compares the state of each node with the last
+//! notice about it and queues what is new. So the nodes know nothing of this file. A change that is undone between two
+//! looks is not reported.
 //!
 //! # Guarantees
 //!
-//! * **Bounded**: at most [`NOTICES_MAX`] wait. Later ones are dropped, and how many is counted.
-//! * **One for each change**, however often a driver looks. Of a debt that grows, one each time that it has
+//! * **Bounded**: at most [`NOTICES_MAX`] wait. Later ones are dropped and counted.
+//! * **One for each change**, however often a driver looks. A growing debt gives one notice each time that it has
 //!   doubled.
 
 use alloc::boxed::Box;
@@ -29,44 +29,44 @@ use super::Engine;
 pub(crate) enum Notice {
     /// Another process answers as this node.
     Restart(NodeId),
-    /// For so long the answers of this node do not count.
+    /// The answers of this node do not count for this long.
     Quarantine(NodeId, Duration),
-    /// They count again.
+    /// The answers of this node count again.
     QuarantineEnd(NodeId),
-    /// The clock of this node was seen to have been stepped: so often so far.
+    /// The clock of this node was stepped. The number counts all steps so far.
     ClockStep(NodeId, u32),
-    /// This node is owed so many releases.
+    /// This node is owed this number of releases.
     Debt(NodeId, usize),
-    /// It is owed none any more.
+    /// This node is owed no release any more.
     DebtPaid(NodeId),
-    /// The lock on this resource is lost; of several resources, the first.
+    /// The lock on this resource is lost. For several resources, the first one.
     Loss(Box<[u8]>),
 }
 
-/// Notices that wait, the oldest first.
+/// Waiting notices, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     notices: VecDeque<Notice>,
-    /// How many came while it was full.
+    /// The number of notices that came while it was full.
     pub(crate) dropped: u64,
 }
 
-/// What is queued in an engine, and what was said of its nodes.
+/// The queued notices, and the last notices about each node.
 #[derive(Debug)]
 pub(super) struct Notices {
     pub(super) queue: Queue,
     nodes: Box<[Told]>,
-    /// How many attempts the acquisition has made whose outcome was told last.
+    /// The number of attempts of the acquisition whose outcome was reported last.
     pub(super) attempts: u32,
 }
 
-/// What was last said of a node.
+/// The state of a node according to the last notices about it.
 #[derive(Clone, Debug, Default)]
 struct Told {
     run_id: Option<String>,
     quarantined_until: Option<Instant>,
     clock_steps: u32,
-    /// It was owed this many releases; zero if none.
+    /// The number of releases that it was owed; zero if none.
     owed: usize,
 }
 
@@ -86,7 +86,7 @@ impl Queue {
         self.notices.pop_front()
     }
 
-    /// Moves everything out of `other`.
+    /// Moves everything from `other` into this queue.
     pub(crate) fn append(&mut self, other: &mut Self) {
         self.dropped = self
             .dropped
@@ -106,7 +106,7 @@ impl Notices {
 }
 
 impl Told {
-    /// Queues what has changed about `node`, which stands as `there` at `now`.
+    /// Queues what has changed about `node`, whose state at `now` is in `there`.
     fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
         if let Some(run_id) = there.run_id().filter(|_| there.is_ready())
             && self.run_id.as_deref() != Some(run_id)
@@ -161,12 +161,12 @@ impl Engine {
         }
     }
 
-    /// Returns what is queued, for the driver to take.
+    /// Returns the queue, for the driver to empty.
     pub(crate) fn notices(&mut self) -> &mut Queue {
         &mut self.parts.notices.queue
     }
 
-    /// Returns how many attempts the acquisition has made whose outcome was told last.
+    /// Returns the number of attempts of the acquisition whose outcome was reported last.
     pub(crate) fn attempts(&self) -> u32 {
         self.parts.notices.attempts
     }

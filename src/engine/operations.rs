@@ -1,11 +1,10 @@
-//! The operations that are open: their callers, their rounds, and what the answers of nodes mean to
-//! them.
+//! The open operations: their callers, their rounds, and what the answers of nodes mean to them.
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes here, and a verdict follows in the call that made it certain.
-//! * What one operation decides for others (a lock that is lost, a cluster that is another's) reaches
-//!   them in the same call.
+//! * Every answer that counts passes here, and a verdict follows in the call that makes it certain.
+//! * A decision of one operation that concerns others (a lock is lost, a node belongs to another group) reaches them in
+//!   the same call.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -49,7 +48,7 @@ impl Operations {
         }
     }
 
-    /// Returns how many are open, with those in `queues` that wait for their turn.
+    /// Returns the number of open operations, including waiters in `queues`.
     pub(super) fn len(&self, queues: &Queues) -> usize {
         self.slab.len() + queues.waiters.waiting()
     }
@@ -59,13 +58,13 @@ impl Operations {
         self.slab.capacity()
     }
 
-    /// Returns `true` if another operation would be one too many.
+    /// Returns `true` if there is no room for another operation.
     pub(super) fn is_full(&self, queues: &Queues) -> bool {
         ROUNDS_MAX <= self.len(queues)
     }
 
-    /// Returns `true` if another question about a lock that is held would be one too many. They have as
-    /// much room again: no number of callers who want a lock refuses one to a caller who holds one.
+    /// Returns `true` if there is no room for another question about a held lock. Such questions have as much room
+    /// again, so that callers who want a lock never keep out a caller who holds one.
     pub(super) fn is_full_for_holders(&self, queues: &Queues) -> bool {
         2 * ROUNDS_MAX <= self.len(queues)
     }
@@ -74,7 +73,7 @@ impl Operations {
         self.slab.get_mut(operation.0)
     }
 
-    /// Returns how many places acquisitions use.
+    /// Returns the number of places that acquisitions use.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         let all = self.slab.iter();
@@ -93,7 +92,7 @@ impl Operations {
         places.sum()
     }
 
-    /// Returns how many ask no node for now, counted one by one.
+    /// Returns the number of operations that ask no node now, counted one by one.
     #[cfg(test)]
     pub(super) fn resting(&self) -> usize {
         let rests =
@@ -107,7 +106,7 @@ impl Operations {
         self.slab.get(operation.0).is_some()
     }
 
-    /// Returns the keys of all that are open, by their places in the slab.
+    /// Returns the keys of all open operations, in the order of the slab.
     pub(super) fn keys(&self) -> Vec<OperationKey> {
         let keys = self.slab.iter().map(|(key, _)| OperationKey(key));
         keys.collect()
@@ -119,9 +118,9 @@ impl Operations {
         operation.map_or(Cause::Retry, |operation| operation.round.wake)
     }
 
-    // ----- begin and end --------------------------------------------------------------------
+    // ----- begin and end ----------------------------------------------------------------------
 
-    /// Opens an operation and asks the nodes. A lock is to have `ttl`; the caller waits until `deadline`.
+    /// Opens an operation and asks the nodes. The lock will have this `ttl`; the caller waits until `deadline`.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -146,7 +145,7 @@ impl Operations {
         }
     }
 
-    /// The operation of `key` waits for its turn: all that is kept of it stands in the queue.
+    /// The operation of `key` waits for its turn. Only its record in the queue is kept.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
         if self
@@ -154,7 +153,7 @@ impl Operations {
             .get(key.0)
             .is_some_and(|operation| operation.kind.wants_several())
         {
-            return RoundId(key); // It stands in several queues, and stays open.
+            return RoundId(key); // It stands in several queues, so it stays open.
         }
         match self.slab.remove(key.0) {
             Some(Operation {
@@ -168,10 +167,10 @@ impl Operations {
         }
     }
 
-    /// Opens `waiter`, which has waited for its turn until now.
+    /// Opens the operation of `waiter`, which has waited for its turn until now.
     fn open(&mut self, waiter: WaiterKey, parts: &mut Parts) {
         let Some(&kept) = parts.queues.waiters.get(waiter) else {
-            return; // It is open already, or has been cancelled.
+            return; // It is already open, or was cancelled.
         };
         if let Some(timer) = kept.timer {
             parts.timers.cancel(timer);
@@ -194,14 +193,14 @@ impl Operations {
         }
     }
 
-    /// Opens all that wait for their turn.
+    /// Opens the operations of all waiters.
     pub(super) fn open_all(&mut self, parts: &mut Parts) {
         for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {
             self.open(waiter, parts);
         }
     }
 
-    /// The time of `waiter` is up.
+    /// Handles the end of the time of `waiter`.
     pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey, parts: &mut Parts) {
         self.open(waiter, parts);
         if let Some(key) = parts.queues.waiters.opened(OperationKey::of_waiter(waiter)) {
@@ -209,8 +208,8 @@ impl Operations {
         }
     }
 
-    /// Returns the next event of `operation`, which ends with it. One that was cancelled, or tries
-    /// again after all, has none.
+    /// Returns the next event of `operation`, which ends with it. There is none if it was cancelled or tries again
+    /// after all.
     pub(super) fn tell(
         &mut self,
         now: Instant,
@@ -247,7 +246,7 @@ impl Operations {
         }
     }
 
-    /// Ends `round` without reporting its outcome, and releases what it may have locked.
+    /// Ends `round` without an outcome, and releases what it may have locked.
     pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId, parts: &mut Parts) {
         if let Some(waiter) = key.waiter() {
             self.open(waiter, parts);
@@ -269,10 +268,10 @@ impl Operations {
         }
     }
 
-    /// Cancels every acquisition that is open.
+    /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
-        // Those that wait first: none of them is to ask in vain.
+        // Waiters come first, so that none of them asks in vain.
         for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {
             self.cancel(now, RoundId(OperationKey::of_waiter(waiter)), parts);
         }
@@ -289,11 +288,10 @@ impl Operations {
         }
     }
 
-    // ----- verdicts that concern others -----------------------------------------------------
+    // ----- verdicts that concern others -------------------------------------------------------
 
-    /// Hands the operation of `key` to `act`, if it is still open. If a majority has lost the lock that
-    /// it is about, other questions about it are over too, and what is left of it is released, or stays for
-    /// the lock delay.
+    /// Passes the operation of `key` to `act`, if it is still open. If a majority has lost its lock, the other
+    /// questions about the lock are over too, and the remaining copies are released, or stay for the lock delay.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -321,7 +319,7 @@ impl Operations {
         }
     }
 
-    /// Hands each operation that is open to `act`, by their places in the slab.
+    /// Passes each open operation to `act`, in the order of the slab.
     pub(super) fn each(
         &mut self,
         now: Instant,
@@ -333,15 +331,15 @@ impl Operations {
         }
     }
 
-    /// The lock of `claim` is not held any more: releases it without an operation that waits for the
-    /// outcome. Then it is the turn of the next who wants it.
+    /// The lock of `claim` is not held any more. Releases it without an operation that waits for the outcome, and lets
+    /// the next waiter have its turn.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
         parts.vacate(now, claim);
         parts.give_back(now, claim);
         self.lead(now, parts);
     }
 
-    /// The lock of `claim` is over and was not released. Then it is the turn of the next who wants it.
+    /// The lock of `claim` is over and was not released. Lets the next waiter have its turn.
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
         parts.vacate(now, claim);
@@ -350,7 +348,7 @@ impl Operations {
         self.lead(now, parts);
     }
 
-    /// Tells all operations whose turn it is to ask for what they wait for.
+    /// Lets all operations ask whose turn has come.
     #[inline]
     pub(super) fn lead(&mut self, now: Instant, parts: &mut Parts) {
         while let Some(next) = parts.next_turn(now) {
@@ -358,7 +356,7 @@ impl Operations {
         }
     }
 
-    // Out of line: mostly nobody waits.
+    // Out of line, because mostly no operation waits.
     #[inline(never)]
     fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
         if let Some(waiter) = next.waiter() {
@@ -371,8 +369,8 @@ impl Operations {
         }
     }
 
-    /// The lock of `claim` is over or given away: the questions about it that are open end without
-    /// a result, and their callers get this verdict.
+    /// The lock of `claim` is over or given away. Its open questions end without a result, and their callers get this
+    /// verdict.
     pub(super) fn end_questions(
         &mut self,
         now: Instant,
@@ -395,9 +393,9 @@ impl Operations {
         }
     }
 
-    // ----- answers --------------------------------------------------------------------------
+    // ----- answers ----------------------------------------------------------------------------
 
-    /// Shows the operation of `key` what `node` has answered, if it still asks.
+    /// Shows the operation of `key` the answer of `node`, if it still asks.
     #[cold]
     #[inline(never)]
     pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) {
@@ -408,20 +406,20 @@ impl Operations {
         }
     }
 
-    /// The same for an answer in wire form that was put together here.
+    /// Like [`show`](Self::show), for an answer in wire form that was put together here.
     #[cold]
     #[inline(never)]
     pub(super) fn show_encoded(&mut self, node: NodeId, key: OperationKey, answer: &[u8]) {
         let mut decoder = Decoder::new(Limits::default());
-        // Not by `decode`, which is inlined for the answers of nodes.
+        // Not with `decode`, which is inlined for the answers of nodes.
         let whole = decoder.measure(answer).ok().flatten().must();
         if let Some(frame) = whole.and_then(|_| decoder.frame(answer).ok()) {
             self.show(node, key, frame.value);
         }
     }
 
-    /// `node` has answered whether a lock can be released in this `way`, for the attempt of `claim`. Returns
-    /// `true` if it can be asked for locks, and could not before.
+    /// `node` has answered whether it can release a lock in this `way`, for the attempt of `claim`. Returns `true` if
+    /// it can be asked for locks now but could not before.
     #[cold]
     #[inline(never)]
     pub(super) fn way_answered(
@@ -442,7 +440,7 @@ impl Operations {
         Ok(was_unusable && parts.nodes[node].missing_permission().is_none())
     }
 
-    /// `node` has answered `request`.
+    /// Handles the answer of `node` to `request`.
     pub(super) fn answered(
         &mut self,
         now: Instant,
@@ -460,10 +458,9 @@ impl Operations {
         learnt.map(drop)
     }
 
-    // ----- answers that do not count --------------------------------------------------------
+    // ----- answers that do not count ----------------------------------------------------------
 
-    /// `node` has answered `request`, and the answer does not count. `first`: its answers counted
-    /// until now.
+    /// Handles an answer of `node` to `request` that does not count. `first`: its answers counted until now.
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
@@ -489,7 +486,7 @@ impl Operations {
         Ok(())
     }
 
-    /// No operation that may give a lock, or have it last, counts `node` any more.
+    /// Stops counting `node` in operations that give a lock or make one last longer.
     pub(super) fn lose_answers(
         &mut self,
         now: Instant,
@@ -502,10 +499,9 @@ impl Operations {
         });
     }
 
-    // ----- a handshake ----------------------------------------------------------------------
+    // ----- a handshake ------------------------------------------------------------------------
 
-    /// The handshake of `node` is done: sends it the questions that waited for that, those of holders
-    /// first.
+    /// The handshake of `node` is done. Sends it the questions that waited for this, those of holders first.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
             let Some(key) = parts.nodes[node].waiting.pop() else {
@@ -519,7 +515,7 @@ impl Operations {
         }
     }
 
-    /// A transaction at `node` has gone on: asks again what was to stand behind its releases.
+    /// A transaction at `node` has gone on. Asks again the questions that had to wait for its releases.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
         for _ in 0..parts.nodes[node].waiting.len() {
@@ -535,7 +531,7 @@ impl Operations {
     }
 }
 
-/// The caller of an operation of this `kind` does not wait for its outcome any more.
+/// Counts an operation of this `kind` whose caller no longer waits for the outcome.
 #[cold]
 fn count_cancelled(kind: &Kind, stats: &mut Stats) {
     match kind {

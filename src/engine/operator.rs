@@ -1,4 +1,4 @@
-//! What an operator says to an engine.
+//! The calls of an engine for operators.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -24,16 +24,16 @@ use super::operation::reinit::{self, Reinit};
 use super::{Engine, RoundId};
 
 impl Engine {
-    /// Begins to break the lock on `resource` that a majority had when it was `seen`: no node has the token of
-    /// its holder any more, and what becomes of the keys is said by `how`. The outcome comes as
-    /// [`Event::Broken`](super::Event::Broken), when every node has answered or its time is up; with
-    /// [`Breaking::AtOnce`] as [`Event::Released`](super::Event::Released), and what is owed to nodes that do not
-    /// answer stays owed. See `Redlock::break_lock`.
+    /// Begins to break the lock on `resource` that a majority had when it was `seen`. Afterwards no node has the token
+    /// of its holder; `how` decides about the keys. The outcome is an [`Event::Broken`](super::Event::Broken), when
+    /// every node has answered or its time is up. With [`Breaking::AtOnce`] it is an
+    /// [`Event::Released`](super::Event::Released), and the release of a node that does not answer stays a debt. See
+    /// `Redlock::break_lock`.
     ///
     /// # Errors
     ///
     /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::Invalid`] and
-    /// [`BreakError::Saturated`], before anything was sent.
+    /// [`BreakError::Saturated`], before anything is sent.
     pub fn break_lock(
         &mut self,
         now: Instant,
@@ -74,14 +74,13 @@ impl Engine {
         }
     }
 
-    /// Makes every node one of this cluster, regardless of its marker, with a barrier as long as
-    /// the longest lock of either. The outcome comes as
-    /// [`Event::Reinitialised`](super::Event::Reinitialised). See `Redlock::reinit`.
+    /// Makes every node join this group, regardless of its marker, with a barrier as long as the longest lock of either
+    /// group. The outcome is an [`Event::Reinitialised`](super::Event::Reinitialised). See `Redlock::reinit`.
     ///
     /// # Errors
     ///
-    /// [`ReinitError::NotStrict`], [`ReinitError::Saturated`], and [`ReinitError::Unready`] where a
-    /// node cannot be asked: nothing was sent.
+    /// [`ReinitError::NotStrict`], [`ReinitError::Saturated`], and [`ReinitError::Unready`] if a node cannot be asked.
+    /// Nothing is sent then.
     pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
         let parts = &mut self.parts;
         parts.restarts.check_reinit()?;
@@ -97,30 +96,29 @@ impl Engine {
             .begin(now, Duration::ZERO, None, kind, parts))
     }
 
-    /// Counts the answers of the server with this `run_id`, which is connected as `node`, from now
-    /// on: an operator states that every lock that it may have forgotten is over. Returns `true` if
-    /// its answers did not count before.
+    /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`: an operator
+    /// states that it has forgotten no lock that is still alive. Returns `true` if its answers did not count before.
     ///
-    /// Open operations go on without it. The node can be put into quarantine again.
+    /// Open operations still do not count its answers. The node can be put into quarantine again.
     ///
-    /// If this engine was asked for a lock with a fencing token
-    /// ([`LockOptions::fenced`](crate::LockOptions::fenced)) before, the node gets a floor for these: at least the
-    /// largest that this engine has seen, and the present time by [`set_wall_clock`](Self::set_wall_clock). If it has lost its data, an
-    /// older token may be larger than that where clocks have been set back. Whether the node has written it comes as an
-    /// [`Event::FloorsGiven`](super::Event::FloorsGiven), a connect timeout later at most.
+    /// If this engine was asked for a fenced lock ([`LockOptions::fenced`](crate::LockOptions::fenced)) before, the
+    /// node gets a counter floor. The floor is at least the largest number that this engine has seen, and the present
+    /// time by [`set_wall_clock`](Self::set_wall_clock). If the node has lost its data and clocks have been set back,
+    /// an older token may be larger than the floor. An [`Event::FloorsGiven`](super::Event::FloorsGiven), at most a
+    /// connect timeout later, says whether the node has written the floor.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict) the barrier on the node is
-    /// deleted too, for all clients. If a handshake is under way, that becomes part of it.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the barrier on the node is deleted too, for all
+    /// clients. If a handshake is under way, the deletion becomes part of it.
     ///
     /// # Errors
     ///
-    /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`],
-    /// [`TrustError::NoRunId`], [`TrustError::OtherCluster`]: nothing was changed.
+    /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`], [`TrustError::NoRunId`],
+    /// [`TrustError::OtherCluster`]. Nothing is changed then.
     pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
         self.trust_for(now, node, run_id).map(|(kept, _)| kept)
     }
 
-    /// The same, with the round whose outcome says whether the node has got a floor, if it was to get one.
+    /// [`trust`](Self::trust), also returning the operation that gives the node a floor, if there is one.
     pub(crate) fn trust_for(
         &mut self,
         now: Instant,
@@ -134,13 +132,14 @@ impl Engine {
         Ok((kept, round))
     }
 
-    /// Does [`trust`](Self::trust) for the servers that are connected now. Returns their run_ids.
+    /// [Trusts](Self::trust) the servers that are connected now. Returns their run_ids.
     pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
         let (trusted, _) = self.trust_all_for(now);
         trusted.into_iter().map(|(_, run_id)| run_id).collect()
     }
 
-    /// The same, with the nodes, and the round whose outcome says which of them have got no floor.
+    /// [`trust_all`](Self::trust_all), also returning the nodes, and the operation that gives them floors, if there is
+    /// one.
     pub(crate) fn trust_all_for(
         &mut self,
         now: Instant,
@@ -160,10 +159,10 @@ impl Engine {
         (trusted, round)
     }
 
-    /// Begins to count the counters of fencing tokens on all nodes. The outcome comes as
+    /// Begins to count the counters of fencing tokens on all nodes. The outcome is an
     /// [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// No bound of operations refuses it: each blocks a caller, and there are few operators.
+    /// The bound on operations does not apply: each count blocks a caller, and there are few operators.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")
@@ -174,10 +173,10 @@ impl Engine {
             .begin(now, Duration::ZERO, None, kind, &mut self.parts)
     }
 
-    /// An operator trusts `nodes`: each gets a floor, if this engine was asked for a token. Who uses none says nothing
-    /// about tokens, and leaves no key behind.
+    /// Gives each of `nodes`, which an operator trusts, a counter floor if this engine was asked for a fencing token.
+    /// Otherwise it says nothing about tokens, and leaves no key behind.
     ///
-    /// No bound of operations refuses it: a node with much in flight is not asked, and it is over then.
+    /// The bound on operations does not apply: a node with much in flight is not asked, so the operation ends soon.
     fn give_floors(&mut self, now: Instant, nodes: NodeSet) -> Option<RoundId> {
         let parts = &mut self.parts;
         let kind = Kind::GiveFloors(GiveFloors::new(nodes));

@@ -1,4 +1,4 @@
-//! What the driver has to do next, and when.
+//! The next outputs for the driver, and when the engine wants to be woken.
 
 use crate::time::Instant;
 
@@ -8,11 +8,11 @@ use super::contract::{Cause, Event, Output, Wake};
 use super::news::News;
 
 impl Engine {
-    /// Returns when the engine wants to be woken next, and why; `None` when only new input can make
-    /// progress. Pure: it can be asked at any time. [`Instant::ZERO`] means at once.
+    /// Returns when the engine wants to be woken next, and why; `None` if only new input can make progress. It is pure
+    /// and can be called at any time. [`Instant::ZERO`] means at once.
     ///
-    /// A silence is noticed by an [`Input::Tick`](super::Input::Tick): a driver hands one in after
-    /// it has sent something, and before it goes to sleep on this.
+    /// An [`Input::Tick`](super::Input::Tick) makes the engine notice a silence. A driver hands one in after it has
+    /// sent something, and before it sleeps until this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
         self.next_wake().map(|(at, cause)| (at, Wake(cause)))
@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// Returns what the driver has to do next; call it until `None`. `now` is read again: a lock
-    /// whose validity has run out since it was granted is given back here, and not handed out.
+    /// Returns what the driver has to do next; call it until `None`. Pass a fresh `now`: if the validity of a lock has
+    /// run out since the grant, it is released here and not handed out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
         if let Some(change) = self.parts.nodes.next_change() {
@@ -72,14 +72,12 @@ impl Engine {
             if let Some(event) = self.next_event(now) {
                 return Some(Output::Event(event));
             }
-            // Looking for an event may have caused something to be written: a lock that has run
-            // out is released.
+            // Looking for an event may have queued bytes to write: a lock whose validity has run out is released.
         }
     }
 
-    /// Returns the next event. Operations that were cancelled, or that try again after all, are
-    /// passed over.
-    // Out of line: most polls have no news.
+    /// Returns the next event. Passes over operations that were cancelled or that try again after all.
+    // Out of line, because most polls have no news.
     #[inline(never)]
     fn next_event(&mut self, now: Instant) -> Option<Event> {
         while let Some(news) = self.parts.news.pop_front() {

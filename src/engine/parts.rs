@@ -1,7 +1,7 @@
-//! What operations work with: the nodes, the claims, the timers, and what is to be reported.
+//! The parts that operations use: the nodes, the claims, the timers, and the news for the next poll.
 //!
-//! Each part owns its state. They stand beside each other here so that an operation can use several of
-//! them at once. None of them knows an operation by more than its key.
+//! Each part owns its state. They stand beside each other here, so that an operation can use several of them at once. A
+//! part knows of an operation only its key.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -46,9 +46,9 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The places of locks on several resources that are held.
+    /// The places of held locks on several resources.
     pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
-    /// How many operations ask no node for now: they wait for others, or for the next attempt.
+    /// The number of operations that ask no node now: they wait for others, or for their next attempt.
     pub(super) resting: usize,
     pub(super) extensions: Extensions,
     pub(super) whole: Whole,
@@ -56,7 +56,7 @@ pub(super) struct Parts {
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
-    /// What is to be reported or begun at the next poll, in the order in which it became certain.
+    /// The news for the next poll, in the order in which it became certain.
     pub(super) news: VecDeque<News>,
 }
 
@@ -84,14 +84,14 @@ impl Parts {
         }
     }
 
-    /// Returns the claims, and what they work with at `now`.
+    /// Returns the claims, and what their methods need at `now`.
     pub(super) fn claims(&mut self, now: Instant) -> (&mut Claims, Below<'_>) {
         let (nodes, timers) = (&mut self.nodes, &mut self.timers);
         (&mut self.claims, Below { now, nodes, timers })
     }
 
-    /// Remembers what ttls are asked for: they say for how long a node that may have forgotten locks does not
-    /// vote, and which steps of its clock are none.
+    /// Records the ttls that callers ask for. They decide how long a node that may have forgotten locks does not vote,
+    /// and how large a step of its clock is still harmless.
     #[inline]
     pub(super) fn remember_ttl(&mut self, ttl: Duration, delay: Delay) {
         self.restarts.remember(delay.life(ttl));
@@ -100,8 +100,8 @@ impl Parts {
         }
     }
 
-    /// Makes a claim for a lock of `ttl` that was granted elsewhere, or has been forgotten here. An extension that
-    /// was not confirmed may have given some of its keys more than it knows of.
+    /// Makes a claim for a lock of `ttl` that was granted to another engine, or was forgotten here. An unconfirmed
+    /// extension may have made some of its keys last longer than the lock shows.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -116,7 +116,7 @@ impl Parts {
         self.claims.adopt(entry, nodes, life, gone_by)
     }
 
-    /// The lock of `claim` is not held any more. It may be the [turn](Self::next_turn) of an operation then.
+    /// The lock of `claim` is not held any more. The [turn](Self::next_turn) of an operation may have come.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.wake(claim);
         if let Some(there) = &there
@@ -138,7 +138,7 @@ impl Parts {
         self.queues.vacate(now, place, claim, buffers);
     }
 
-    /// The same for a lock that is kept alone, or is on several resources.
+    /// [`vacate`](Self::vacate) for a lock that is kept without a place, or is on several resources.
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, place: PlaceKey, claim: ClaimKey) {
@@ -155,7 +155,7 @@ impl Parts {
         }
     }
 
-    /// `lock`, which has this claim, is extended by this engine from now on.
+    /// Lets this engine extend `lock`, whose claim is `claim`, from now on.
     #[cold]
     pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
         let is_kept = |claim: &Claim| claim.kept.is_some();
@@ -168,8 +168,8 @@ impl Parts {
         self.leave_alone(claim);
     }
 
-    /// The nodes tell of changes of the keys of `claim`, which is kept, with its next extension, if they do not yet
-    /// and there is room.
+    /// Registers the keys of the kept `claim` with its next extension, so that the nodes report changes. Does nothing
+    /// if they are registered already or there is no room.
     pub(super) fn watch_keys(&mut self, claim: ClaimKey) {
         let there = self.claims.get(claim);
         if let Some(there) = there
@@ -184,8 +184,8 @@ impl Parts {
         }
     }
 
-    /// The lock of `claim` is kept from now on: it needs no place while nobody else wants its resource. One on
-    /// several keeps its places.
+    /// Frees the place of the newly kept `claim` while no other operation wants its resource. A lock on several
+    /// resources keeps its places.
     fn leave_alone(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key).must();
         let Some(claim) = claim.filter(|claim| !claim.entry.is_several()) else {
@@ -201,7 +201,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation whose turn it is, and which has not been told.
+    /// Returns the next operation whose turn has come and which does not know it yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let turn = self.queues.next_turn()?;
@@ -211,7 +211,7 @@ impl Parts {
         Some(turn.next)
     }
 
-    /// The contender of `place` does not ask for the lock before others could.
+    /// Makes the contender of `place` wait until others could ask for the lock.
     pub(super) fn leave_to_others(&mut self, now: Instant, place: PlaceKey) {
         let wait = self.queues.begin_waiting(place, self.nodes.len());
         wait.leave_to_others(now, self.nodes.round_trip());
@@ -230,7 +230,7 @@ impl Parts {
         deadline.into_iter().chain([ends]).min()
     }
 
-    /// Keeps `waiter` behind all that wait for the same, until its time is up.
+    /// Puts `waiter` at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
         let key = self.queues.queue(waiter)?;
         if let Some((at, _)) = self.wait_ends(key)
@@ -247,8 +247,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// The key of `claim` is deleted, or was, where it may be: a contender that waits for the same resource
-    /// looks again.
+    /// The key of `claim` is or was deleted on the nodes that may have it. Makes a contender for the same resource look
+    /// again.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
@@ -263,14 +263,14 @@ impl Parts {
         }
     }
 
-    /// The same, where only the resource is known, and any node may have been written to.
+    /// [`wrote`](Self::wrote), if only the resource is known and any node may have been written to.
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
         let contender = self.queues.wrote(now, resource, self.nodes.set());
         self.news.extend(contender.map(News::Stirred));
         self.tell_watches(resource);
     }
 
-    /// The same as [`Self::tell_watches`], of the resource of `place`.
+    /// [`Self::tell_watches`] for the resource of `place`.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_watches_at(&mut self, place: PlaceKey) {
@@ -278,8 +278,8 @@ impl Parts {
         self.news.extend(watches.map(News::Stirred));
     }
 
-    /// This engine has written to the key of `resource`, which no node tells it: those that watch it look
-    /// again.
+    /// This engine has written to the key of `resource`. No node reports its own writes to it, so the watches of the
+    /// resource look again.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_watches(&mut self, resource: &[u8]) {
@@ -287,9 +287,8 @@ impl Parts {
         self.news.extend(watches.map(News::Stirred));
     }
 
-    /// Releases `claim`; `operation` waits for the outcome. A write of our own is not told to us, and
-    /// ends what a node was to tell: a contender that waits for the same resource looks again. Returns the nodes
-    /// that were asked.
+    /// Releases `claim`; `operation` waits for the outcome. The nodes do not report our own write, which also ends
+    /// registrations, so a contender for the same resource looks again. Returns the nodes that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
@@ -303,21 +302,21 @@ impl Parts {
             .release(operation, claim, &mut self.stats, &mut below)
     }
 
-    /// The floors were looked at, or there is no room for that: what is still to be repaired is looked at again.
+    /// The look at the floors is over, or had no room. Schedules the next look if there are floors left to repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);
     }
 
-    /// Arms the timer for when the next repair of a floor may be due.
+    /// Arms the timer for the next possible repair of a floor.
     pub(super) fn await_repairs(&mut self, now: Instant) {
         let span = self.restarts.terms().span;
         self.fencing
             .await_repairs(now, span, &self.nodes, &mut self.timers);
     }
 
-    /// Reports to the holder of `key`, once, that its lock is over. Returns the questions about it,
-    /// which are to end.
+    /// Reports to the holder of `key`, once, that its lock is over. Returns the questions about it, which the caller
+    /// has to end.
     pub(super) fn tell_lost(&mut self, now: Instant, key: ClaimKey) -> Questions {
         let id = self.claims.lock_id(key);
         let Some(claim) = self.claims.get_mut(key).must() else {

@@ -1,11 +1,11 @@
-//! Buffers that are used again, so that steady locking allocates nothing.
+//! Buffers that are reused, so that steady locking allocates nothing.
 
 use alloc::vec::Vec;
 
 use crate::entry::{Entry, Spare};
 use crate::limits::{POOL_MAX, POOLED_MAX};
 
-/// A stack of what entries were written into, [`POOL_MAX`] at most.
+/// A stack of the memory of former entries, at most [`POOL_MAX`].
 #[derive(Debug)]
 pub(crate) struct Spares(Vec<Spare>);
 
@@ -14,13 +14,13 @@ impl Spares {
         Self(Vec::new())
     }
 
-    /// Returns what another entry is to be written into.
+    /// Returns memory for another entry.
     #[inline]
     pub(crate) fn take(&mut self) -> Spare {
         self.0.pop().unwrap_or_default()
     }
 
-    /// Keeps the buffer of `entry` for the next [`Spares::take`], if nobody else reads it.
+    /// Keeps the buffer of `entry` for the next [`Spares::take`], if no other copy of the entry exists.
     #[inline]
     pub(crate) fn give(&mut self, entry: Entry) {
         if self.0.len() < POOL_MAX {
@@ -28,14 +28,14 @@ impl Spares {
         }
     }
 
-    /// Returns how many wait to be used again.
+    /// Returns the number of buffers that can be reused.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// A stack of emptied vectors, [`POOL_MAX`] at most.
+/// A stack of emptied vectors, at most [`POOL_MAX`].
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
     spare: Vec<Vec<T>>,
@@ -46,12 +46,12 @@ impl<T> Pool<T> {
         Self { spare: Vec::new() }
     }
 
-    /// Returns an empty vector, one that was used before if there is one.
+    /// Returns an empty vector, a reused one if there is any.
     pub(crate) fn take(&mut self) -> Vec<T> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Keeps `buffer` for the next [`Pool::take`], unless it is larger than most.
+    /// Keeps `buffer` for the next [`Pool::take`], unless it is unusually large.
     pub(crate) fn give(&mut self, mut buffer: Vec<T>) {
         if self.spare.len() < POOL_MAX && (1..=POOLED_MAX).contains(&buffer.capacity()) {
             buffer.clear();

@@ -1,10 +1,10 @@
-//! Who wants which resource: a queue for each, of which only the first asks the nodes.
+//! A queue for each resource. Only the first operation in it asks the nodes.
 //!
-//! A resource has a *place* here while a lock of this engine is held on it, or an operation wants one. The
-//! lock that is kept *alone* has none: the table of names leads to its claim until somebody else wants it.
-//! One operation at a time is its *contender*: it asks the nodes. The others wait behind it, first come,
-//! first served. While this engine holds the lock nobody asks: the first of the queue becomes the
-//! contender when the lock is released, behind that release.
+//! A resource has a *place* here while this engine holds a lock on it, or an operation wants one. A lock that is kept
+//! *alone* has no place: the table of names leads to its claim until another operation wants the resource. One
+//! operation at a time is the *contender* of a place: it asks the nodes. The others wait behind it, first come, first
+//! served. While this engine holds the lock, no operation asks. When the lock is released, the first in the queue
+//! becomes the contender, and asks behind that release.
 //!
 //! ```text
 //!   acquire --> waiter .. waiter --> contender --granted--> holder
@@ -16,20 +16,21 @@
 //! # Guarantees
 //!
 //! * Waiters of one resource become contenders in the order in which they came.
-//! * Entering, leaving and passing on take constant time, and no allocation while no more places and
-//!   waiters are there at once than ever before.
-//! * Nothing is left of an operation that leaves. A place without users ends when another has none.
+//! * Entering, leaving and passing on take constant time. They allocate nothing while there are no more places and
+//!   waiters at once than ever before.
+//! * Nothing is left of an operation that has ended. A place without users is closed when another place loses its last
+//!   user.
 //!
 //! # Sets
 //!
-//! An operation that wants several resources, of which it gets all or none, stands in the queue of each, and enters
-//! all of them in one step. Two sets therefore stand in the same order wherever they meet, and no set waits for
-//! another that waits for it. At the front of a queue a set becomes the contender of that name, and the callers behind
-//! it wait. It asks the nodes once it is the contender of all its names.
+//! An operation that wants several resources gets all or none. It stands in the queue of each, and enters all of them
+//! in one step. So two sets stand in the same order wherever they meet, and no two sets can wait for each other. At the
+//! front of a queue a set becomes the contender of that name, and the callers behind it wait. It asks the nodes once it
+//! is the contender of all its names.
 //!
 //! # Not here
 //!
-//! When a contender asks again. An operation that makes one attempt does not wait: it asks beside the
+//! When a contender asks again: `policy.rs`. Operations that make one attempt: they do not wait, but ask beside the
 //! contender.
 
 mod alone;
@@ -65,19 +66,19 @@ pub(super) struct Queues {
     pub(super) waiters: Waiters,
     names: Names,
     rows: Rows,
-    /// The latest place that has no user any more.
+    /// The place that was the latest to lose its last user.
     idle: Option<PlaceKey>,
-    /// The next contenders, which have not been told yet.
+    /// The next contenders, which do not know it yet.
     turns: VecDeque<Turn>,
-    /// What each contender waits for whose latest attempt was refused.
+    /// The waits of contenders whose latest attempt was refused.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
-    /// Contenders that wait for something that has changed.
+    /// Contenders and watches that have to act on a change.
     stirred: Vec<OperationKey>,
-    /// Operations that want no lock and are told of every change, with the hash of the name. If two names have the
-    /// same hash, an operation looks once too often.
+    /// Operations that want no lock but learn of every change, with the hash of the name. If two names have the same
+    /// hash, an operation looks once too often.
     watches: BTreeSet<(u64, OperationKey)>,
-    /// When contenders want to be reminded, to the nanosecond: a tick of the wheel is longer than many
-    /// windows. One that is over already is harmless.
+    /// When contenders want to be reminded, to the nanosecond, because a tick of the wheel is longer than many windows.
+    /// A reminder for a contender that has ended is harmless.
     reminders: BTreeSet<(Instant, PlaceKey)>,
 }
 
@@ -89,20 +90,20 @@ pub(super) struct Place {
     hash: u64,
     /// The lock that this engine holds.
     holder: Option<ClaimKey>,
-    /// The first of those that want the lock. It asks the nodes while there is no holder. There is one of both
-    /// after an operation beside the contender was faster.
+    /// The first operation that wants the lock. It asks the nodes while there is no holder. There are both if an
+    /// operation beside the contender was faster.
     contender: Option<OperationKey>,
     line: Line,
-    /// How many operations and locks use it.
+    /// The number of operations and locks that use it.
     users: u32,
 }
 
-/// It is the turn of `next` at `place`.
+/// The turn of `next` at `place`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) next: OperationKey,
     pub(super) place: PlaceKey,
-    /// It leaves the lock to other programs first.
+    /// It has to leave the lock to other programs first.
     pub(super) leaves: bool,
 }
 
@@ -117,7 +118,7 @@ pub(super) enum Refusal {
 }
 
 impl Queues {
-    /// No place yet. The order of the names in memory follows from `seed`.
+    /// Makes the queues, without any place. `seed` decides the order of the names in memory.
     pub(super) const fn new(seed: u64) -> Self {
         Self {
             places: Slab::new(),
@@ -133,8 +134,8 @@ impl Queues {
         }
     }
 
-    /// Returns the place of `name`, which has one user more now.
-    // Always inlined: locks on one resource are the many.
+    /// Returns the place of `name`, and counts one more user.
+    // Always inlined, because nearly all locks are on one resource.
     #[inline(always)]
     pub(super) fn enter(&mut self, name: &[u8], claims: &mut Claims) -> PlaceKey {
         if let Some(idle) = self.idle
@@ -153,7 +154,7 @@ impl Queues {
         match self.names.find(hash, is) {
             Some(found) if let Some(index) = found.place() => {
                 let place = self.places.at_mut(index);
-                place.users += 1; // It is not the idle one, which has been looked at.
+                place.users += 1; // It cannot be the idle place, which was compared above.
                 PlaceKey(self.places.key_at(index))
             }
             Some(found) => self.join(hash, name, found, claims),
@@ -165,7 +166,7 @@ impl Queues {
         }
     }
 
-    /// Opens a place for `name`, with one user, which the table of names does not lead to yet.
+    /// Opens a place for `name` with one user. The caller has to enter it in the table of names.
     fn open_place(&mut self, hash: u64, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
         let mut buffer = buffers.take();
         buffer.extend_from_slice(name);
@@ -184,21 +185,20 @@ impl Queues {
         self.places.get(place.0)?.asks()
     }
 
-    /// Returns what the contender of `place` waits for, if its latest attempt was refused; and the
-    /// resource.
+    /// Returns the wait of the contender of `place`, if its latest attempt was refused, and the resource.
     pub(super) fn waiting(&mut self, place: PlaceKey) -> Option<(&mut Wait, &[u8])> {
         let wait = self.waits.get_mut(&place)?;
         Some((wait, &self.places.get(place.0)?.name))
     }
 
-    /// Returns what the contender of `place` waits for. Nothing is known of so many nodes, if it did
-    /// not wait yet.
+    /// Returns the wait of the contender of `place`. If there is none yet, begins one that knows nothing of the `nodes`
+    /// nodes.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let new = || Box::new(Wait::new(nodes));
         self.waits.entry(place).or_insert_with(new)
     }
 
-    /// The contender of `place` does not wait there.
+    /// Ends the wait of the contender of `place` there.
     pub(super) fn stop_waiting(&mut self, place: PlaceKey) {
         self.waits.remove(&place);
     }
@@ -208,22 +208,22 @@ impl Queues {
         !self.waits.is_empty() || !self.watches.is_empty()
     }
 
-    /// Returns the hash of what an answer shows of `name`.
+    /// Returns the hash of the part of `name` that an answer shows.
     pub(super) fn hash_cut(&self, name: &[u8]) -> u64 {
         self.names.hash(&name[..name.len().min(STRING_BYTES_MAX)])
     }
 
-    /// Returns how many operations watch.
+    /// Returns the number of operations that watch.
     pub(super) fn watches(&self) -> usize {
         self.watches.len()
     }
 
-    /// From now on `operation` is told of every change of `name`.
+    /// Makes `operation` learn of every change of `name`.
     pub(super) fn watch(&mut self, name: &[u8], operation: OperationKey) {
         self.watches.insert((self.names.hash(name), operation));
     }
 
-    /// `operation`, which watches `name`, does not any more.
+    /// Ends the watch of `operation` on `name`.
     pub(super) fn unwatch(&mut self, name: &[u8], operation: OperationKey) {
         self.watches.remove(&(self.names.hash(name), operation));
     }
@@ -237,8 +237,8 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// This engine has written to the key of `name` on `nodes`: none of them tells of its next change.
-    /// Returns the contender that waits for one.
+    /// This engine has written to the key of `name` on `nodes`, so none of them reports its next change. Returns the
+    /// contender that waits for one.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -252,42 +252,42 @@ impl Queues {
         self.contender(place)
     }
 
-    /// The contender of `place` is to be reminded `at` this time.
+    /// Reminds the contender of `place` at this time.
     pub(super) fn remind(&mut self, at: Instant, place: PlaceKey) {
         self.reminders.insert((at, place));
     }
 
-    /// Returns when the next contender is to be reminded.
+    /// Returns the time of the next reminder.
     pub(super) fn next_reminder(&self) -> Option<Instant> {
         self.reminders.first().map(|(at, _)| *at)
     }
 
-    /// Returns the next place whose contender is to be reminded by `now`.
+    /// Returns the next place with a reminder that is due at `now`.
     pub(super) fn reminded(&mut self, now: Instant) -> Option<PlaceKey> {
         self.next_reminder().filter(|at| *at <= now)?;
         self.reminders.pop_first().map(|(_, place)| place)
     }
 
-    /// The contender of `place` meets others there.
+    /// The contender of `place` has met other clients there.
     pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey) {
         if let Some(place) = self.places.get(place.0).must() {
             self.rows.of(now, place.hash).met_others(now);
         }
     }
 
-    /// What was asked of `node` is lost, for all places.
+    /// The registrations on `node` are lost, for all places.
     pub(super) fn lost(&mut self, node: NodeId) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// All contenders look at the nodes that tell of nothing, when they are stirred.
+    /// Makes all contenders look, once they are woken, at the nodes that report nothing.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
     }
 
-    /// `node` says that the key of `name` has changed, or that any may have. Returns `true` if anyone
+    /// `node` says that the key of `name` has changed, or for `None` that any may have. Returns `true` if an operation
     /// waits for that.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
@@ -307,7 +307,7 @@ impl Queues {
         !self.stirred.is_empty()
     }
 
-    /// Returns the next contender that waits for something that has changed.
+    /// Returns the next operation that has to act on a change.
     pub(super) fn next_stirred(&mut self) -> Option<OperationKey> {
         self.stirred.pop()
     }
@@ -318,15 +318,15 @@ impl Queues {
         place.map_or(&[], |place| &place.name)
     }
 
-    /// Returns the claim of the lock on it that this engine holds.
+    /// Returns the claim of this engine's lock on the resource of `place`.
     pub(super) fn holder(&self, place: PlaceKey) -> Option<ClaimKey> {
         self.places.get(place.0).must()?.holder
     }
 
-    // ----- operations -----------------------------------------------------------------------
+    // ----- operations -------------------------------------------------------------------------
 
-    /// Makes `operation`, which has entered, the contender if there is none. Returns `false` if it is
-    /// not its turn.
+    /// Makes `operation`, which has entered `key`, the contender if there is none. Returns `false` if it is not its
+    /// turn.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -334,20 +334,20 @@ impl Queues {
         })
     }
 
-    /// Puts `waiter`, which has entered its place, behind all that wait.
+    /// Puts `waiter`, which has entered its place, at the end of the queue.
     pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
         let place = self.places.get_mut(waiter.place.0).must();
         place.map(|place| self.waiters.push(&mut place.line, waiter))
     }
 
-    /// Puts `set`, which has entered `place` and wants others too, behind all that wait there.
+    /// Puts `set`, which has entered `place` and wants other resources too, at the end of the queue there.
     #[cold]
     pub(super) fn queue_set(&mut self, place: PlaceKey, set: OperationKey) -> Option<WaiterKey> {
         let at = self.places.get_mut(place.0).must()?;
         Some(self.waiters.push_set(&mut at.line, set))
     }
 
-    /// `waiter` does not wait any more: it is `operation` from now on.
+    /// Turns `waiter` into `operation`, which no longer waits.
     pub(super) fn open(&mut self, waiter: WaiterKey, operation: OperationKey) {
         if let Some(there) = self.waiters.get(waiter).must()
             && let Some(at) = self.places.get_mut(there.place.0).must()
@@ -359,7 +359,7 @@ impl Queues {
         }
     }
 
-    /// Takes `operation` out, which waited as `waiter` or did not wait.
+    /// Removes `operation`, which waited as `waiter` or did not wait.
     pub(super) fn leave(
         &mut self,
         place: PlaceKey,
@@ -382,10 +382,10 @@ impl Queues {
         self.left(place, buffers);
     }
 
-    // ----- locks ----------------------------------------------------------------------------
+    // ----- locks ------------------------------------------------------------------------------
 
-    /// The lock of `claim`, which `operation` has taken, is held from now on: the claim uses `place`, and
-    /// the operation does not any more. A contender that it has overtaken is the next.
+    /// `operation` has taken the lock of `claim`. The claim now uses `place` instead of the operation. If it has
+    /// overtaken a contender, that contender is next.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.places.get_mut(place.0).must() {
             place.contender = place.contender.filter(|other| *other != operation);
@@ -419,14 +419,13 @@ impl Queues {
         self.left(place, buffers);
     }
 
-    /// Returns `true` if the contender of `place`, which has just come, is to leave the lock to others
-    /// first.
+    /// Returns `true` if the contender of `place`, which has just come, should first leave the lock to other programs.
     pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
         let place = self.places.get(place.0).must();
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over(now, true))
     }
 
-    /// It is the turn of the contender, or of the first in the queue, which becomes the contender.
+    /// Gives the turn to the contender, or makes the first in the queue the contender.
     fn promote(&mut self, place: PlaceKey, leaves: bool) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             at.contender = at.contender.or_else(|| self.waiters.next(&mut at.line));
@@ -439,14 +438,14 @@ impl Queues {
         }
     }
 
-    /// Returns the next turn of which the operation has not been told.
+    /// Returns the next turn whose operation does not know it yet.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<Turn> {
         self.turns.pop_front()
     }
 
-    /// One that used `place` does not any more. A place without users stays until another has none: a
-    /// resource is often asked for again.
+    /// Removes a user of `place`. A place without users stays until another loses its last user, because a resource is
+    /// often asked for again.
     #[inline]
     fn left(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
         let Some(at) = self.places.get_mut(place.0).must() else {
@@ -471,7 +470,7 @@ impl Queues {
 }
 
 impl Place {
-    /// A place with one user.
+    /// Makes a place with one user.
     const fn new(name: Vec<u8>, hash: u64) -> Self {
         Self {
             name,
@@ -488,7 +487,7 @@ impl Place {
         self.contender.filter(|_| self.holder.is_none())
     }
 
-    /// Returns `true` if any operation waits for its turn there.
+    /// Returns `true` if any operation waits there.
     const fn is_wanted(&self) -> bool {
         !self.line.is_empty() || self.contender.is_some()
     }

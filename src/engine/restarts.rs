@@ -1,8 +1,7 @@
-//! The restart guard of all nodes together: for how long a node that may have forgotten locks does not
-//! vote, and what may be asked for.
+//! The restart guard of all nodes together: how long a node that may have forgotten locks does not vote, and which
+//! requests the guard allows.
 //!
-//! Whether the answers of one node count, and how commands to it are written, is asked of the guard of
-//! that node.
+//! The guard of each node decides whether its answers count, and how commands to it are written.
 
 use core::time::Duration;
 
@@ -17,11 +16,11 @@ use crate::quorum::Drift;
 pub(super) struct Restarts {
     guard: RestartGuard,
     drift: Drift,
-    /// The longest ttl that a node may have forgotten: as configured, or asked for if that is longer.
+    /// The longest ttl that a node may have forgotten: the configured one, or a longer one that was asked for.
     longest: Duration,
-    /// The shortest ttl that was asked for, if any was.
+    /// The shortest ttl that was asked for, if any.
     shortest: Option<Duration>,
-    /// The configuration names it.
+    /// Whether the configuration sets a longest ttl.
     known: bool,
     limit: Duration,
 }
@@ -53,8 +52,8 @@ impl Restarts {
         }
     }
 
-    /// Remembers the longest ttl that was asked for, with its lock delay. Where nodes carry markers, these
-    /// say how long locks may last.
+    /// Records the longest ttl that was asked for, with its lock delay. If nodes carry markers, the markers say how
+    /// long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
         match self.guard {
             RestartGuard::Off | RestartGuard::Observed => self.longest = ttl.max(self.longest),
@@ -62,8 +61,8 @@ impl Restarts {
         }
     }
 
-    /// Remembers the shortest ttl that was asked for. If this is shorter than all before, returns by how much
-    /// the steps of a node's clock may add up from now on.
+    /// Records the shortest ttl that was asked for. If this ttl is the shortest so far, returns the sum of clock steps
+    /// that is allowed from now on.
     #[inline]
     pub(super) fn remember_short(&mut self, ttl: Duration) -> Option<Duration> {
         if self.shortest.is_some_and(|shortest| shortest <= ttl) {
@@ -73,12 +72,12 @@ impl Restarts {
         Some(self.drift.steps(ttl))
     }
 
-    /// Remembers the longest ttl that a marker names.
+    /// Records the longest ttl that a marker names.
     pub(super) fn heard_of(&mut self, longest: Duration) {
         self.longest = longest.max(self.longest);
     }
 
-    /// Begins again with what is configured: all nodes get new markers.
+    /// Begins again with the configured ttl, because all nodes get new markers.
     pub(super) fn reset(&mut self) {
         self.longest = whole(self.limit);
     }
@@ -87,7 +86,7 @@ impl Restarts {
         self.longest
     }
 
-    /// Returns for how long a node that may have forgotten locks does not vote.
+    /// Returns how long a node that may have forgotten locks does not vote.
     pub(super) fn terms(&self) -> Terms {
         Terms {
             span: self.longest.saturating_add(self.drift.of(self.longest)),

@@ -1,4 +1,4 @@
-//! What the engine needs of the configuration.
+//! The settings of the engine, from the configuration.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -10,25 +10,25 @@ use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// The least delay between two attempts: a shorter one would end in the turn in which it began, and
-/// attempts that fail at once would follow each other there for ever.
+/// The shortest delay between two attempts. A shorter delay would end in the turn in which it began, and attempts that
+/// fail at once would follow each other in that turn for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Settings {
-    /// What stands in each token behind its random part.
+    /// The text that follows the random part in each token.
     pub(super) owner: Box<[u8]>,
     pub(super) drift: Drift,
-    /// The node timeout that the user has fixed.
+    /// The node timeout, if the user has set one.
     pub(super) node_timeout: Option<Duration>,
     pub(super) connect_timeout: Duration,
-    /// The longest that a key may live.
+    /// The longest life of a key.
     pub(super) ttl_limit: Duration,
-    /// What this engine's own locks have.
+    /// The lock delay of this engine's own locks.
     pub(super) delay: Delay,
     pub(super) retry: Retry,
-    /// No node is asked to run a script.
+    /// Whether scripts are never used.
     pub(super) without_scripts: bool,
 }
 
@@ -46,7 +46,7 @@ impl Settings {
         }
     }
 
-    /// Returns `ttl` in whole milliseconds, or why a lock with this `delay` cannot have it.
+    /// Returns `ttl` in whole milliseconds, or the reason why a lock with this `delay` cannot have it.
     pub(super) fn check_ttl(
         &self,
         ttl: Duration,
@@ -64,8 +64,8 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that was made at `started` has waited for others for as long as so many tries
-    /// could have taken.
+    /// Returns when a call that began at `started` has waited for others for as long as this number of tries could have
+    /// taken.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;
@@ -75,20 +75,20 @@ impl Settings {
         started.saturating_add(longest.saturating_mul(tries))
     }
 
-    /// Returns half of the validity that a lock of `ttl` can have at most.
+    /// Returns half of the longest validity of a lock of `ttl`.
     pub(super) fn half_of(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.drift.of(ttl)) / 2
     }
 }
 
 impl Config {
-    /// Checks what a call that asks for a lock on `resource` for `ttl` checks before anything is sent: that
-    /// the name can be one, and that the ttl is within what a handle of this configuration allows. For a
-    /// program that wants to refuse its own arguments before it connects.
+    /// Checks a request for a lock on `resource` for `ttl`, as a call does before it sends anything: the name must be
+    /// valid, and the ttl must be within the limits of a handle with this configuration. Use it to check a program's
+    /// arguments before it connects.
     ///
     /// # Errors
     ///
-    /// What that call would return as [`LockError::Invalid`](crate::LockError::Invalid).
+    /// The error that the call would return as [`LockError::Invalid`](crate::LockError::Invalid).
     ///
     /// ```
     /// use core::time::Duration;

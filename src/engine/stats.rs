@@ -1,15 +1,15 @@
-//! What an engine has done: counts of outcomes, and histograms of times.
+//! Statistics of an engine: counts of outcomes, and histograms of times.
 //!
 //! # Guarantees
 //!
 //! * Always on. Counting allocates nothing, and reads no clock: every time is one that the engine was given.
 //! * Each acquisition, extension and release is counted once, when it ends.
-//! * Each lock is counted once among the [holds](Stats::hold), when it ends for its holder.
+//! * Each lock is counted once in [`hold`](Stats::hold), when it ends for its holder.
 //!
 //! # Not here
 //!
-//! Confirmations, inspections and calls that can never succeed as written (`Invalid`), which are not counted.
-//! How long nodes take to answer is measured where they are heard (`node::pulse`).
+//! Confirmations, inspections, and calls that can never succeed as written (`Invalid`): they are not counted. The time
+//! that nodes take to answer: it is measured where answers are read (`node::pulse`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,10 +18,10 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// What a handle has done since it was built, and what it waits for now. For operators and exporters.
+/// Counts and times of a handle since it was built, and what is waiting now. For operators and exporters.
 ///
-/// Counts and histograms only grow. All clones of a `Redlock` share theirs; another handle has its own.
-/// They hold no names of locks, so they cost the same however many locks there are.
+/// Counts and histograms only grow. All clones of a `Redlock` share one set; another handle has its own. They hold no
+/// names of locks, so their size does not depend on the number of locks.
 ///
 /// ```no_run
 /// # use shearline::Redlock;
@@ -34,93 +34,92 @@ use crate::time::Instant;
 /// # Ok::<(), shearline::BuildError>(())
 /// ```
 ///
-/// The example `prometheus` serves them as Prometheus text.
+/// The example `prometheus` exports them as Prometheus text.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How calls that take a lock have ended.
+    /// Outcomes of calls that take a lock.
     pub acquisitions: Acquisitions,
-    /// How extensions have ended, of callers and of the handle itself, which
-    /// [keeps](crate::LockOptions::keep) locks.
+    /// Outcomes of extensions, both those of callers and those of locks that the handle
+    /// [keeps](crate::LockOptions::keep).
     pub extensions: Extensions,
-    /// How releases have ended.
+    /// Outcomes of releases.
     pub releases: Releases,
-    /// Locks that were [adopted](crate::engine::Engine::adopt) from elsewhere.
+    /// Locks that were [adopted](crate::engine::Engine::adopt) from another engine or process.
     pub adopted: u64,
-    /// Locks that ended before they were released: their validity ran out, or a majority of the nodes did
-    /// not have them any more. Each of them is a holder that was told to stop.
+    /// Locks that ended before they were released: their validity ran out, or a majority of the nodes lost them. Each
+    /// one was reported to its holder.
     pub lost: u64,
-    /// Locks whose fencing token took a second round trip, because nodes had counted to different numbers before. Where
-    /// these are many of those that were acquired, many clients want the same locks at once.
+    /// Locks whose fencing token took a second round trip, because the counters of the nodes had different numbers
+    /// before. If they are a large part of the acquired locks, many clients want the same locks at once.
     pub second_round_trips: u64,
-    /// Now: callers whose acquisition asks no node, because it waits for its turn, for another holder, or
-    /// for its next attempt.
+    /// Now: callers whose acquisition asks no node, because it waits for its turn, for another holder, or for its next
+    /// attempt.
     pub waiting: usize,
-    /// Now: locks that are held, which were not released, lost or handed over. A `Lock` or guard that was
-    /// forgotten counts until its validity ends.
+    /// Now: locks that are held, so not released, lost or handed over. A forgotten `Lock` or guard counts until its
+    /// validity ends.
     pub held: usize,
-    /// Now: those of them that the handle [keeps](crate::LockOptions::keep).
+    /// Now: held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// Now: releases that are owed to nodes, because those are away, have no room or have refused them.
+    /// Now: releases that are owed to nodes, because the node is away, has no room, or has refused it.
     pub owed: usize,
-    /// For each lock that was acquired: the time from the call to its grant, all attempts included.
+    /// For each acquired lock: the time from the call to its grant, including all attempts.
     pub acquire: Histogram,
-    /// For each acquisition that the nodes or this handle have granted or refused: the time from the call to
-    /// the attempt that was granted, or to the refusal. What it waited for others, and between attempts;
-    /// where it was refused, all of its time.
+    /// For each acquisition that was granted or refused by the nodes or this handle: the time from the call to the
+    /// granted attempt, or to the refusal. It is the time of waiting for others and between attempts; after a refusal,
+    /// it is all the time of the call.
     pub wait: Histogram,
-    /// For each lock that was acquired or adopted, and has ended: the time until it was released, lost or
-    /// handed over.
+    /// For each lock that was acquired or adopted and has ended: the time until it was released, lost or handed over.
     pub hold: Histogram,
-    /// For each lock that was released: the validity that was left when it was asked for. Zero: it was over,
-    /// and what it protected may have overlapped with another holder's work. Where much of it is short, the
-    /// ttl is too short for the work.
+    /// For each released lock: the validity that was left when the release was asked for. Zero means that the lock was
+    /// over, so its critical section may have overlapped with another holder's. If many values are short, the ttl is
+    /// too short for the work.
     pub validity_left: Histogram,
     /// Each node, in the order of the configuration.
     pub nodes: Vec<NodeStats>,
 }
 
-/// How calls that take a lock have ended. Each is counted once, retries included.
+/// Outcomes of calls that take a lock. Each call is counted once, including its retries.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Acquisitions {
-    /// It was granted.
+    /// The lock was granted.
     pub acquired: u64,
-    /// [`LockError::Held`]: others hold it.
+    /// [`LockError::Held`]: other clients hold it.
     pub held: u64,
     /// [`LockError::NoQuorum`]: too few nodes answered.
     pub no_quorum: u64,
-    /// [`LockError::TooSlow`]: it was granted without validity left, or nodes are too far away.
+    /// [`LockError::TooSlow`]: the lock was granted without validity left, or nodes are too far away.
     pub too_slow: u64,
-    /// [`LockError::OtherCluster`]: a node is another cluster's.
+    /// [`LockError::OtherCluster`]: a node belongs to another group.
     pub other_cluster: u64,
     /// [`LockError::Saturated`]: a bound of the handle was reached.
     pub saturated: u64,
-    /// Its caller gave up before the outcome: a future was dropped, or the call was late by its own clock.
+    /// The caller gave up before the outcome: it dropped the future, or the call was late by its own clock.
     pub cancelled: u64,
 }
 
-/// How extensions have ended. Each is counted once.
+/// Outcomes of extensions. Each one is counted once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Extensions {
     /// A majority keeps the lock for longer.
     pub extended: u64,
-    /// [`ExtendError::Unconfirmed`]: too few nodes answered. The lock stood as it was.
+    /// [`ExtendError::Unconfirmed`]: too few nodes answered. The lock did not change.
     pub unconfirmed: u64,
-    /// [`ExtendError::Lost`]: a majority did not have it any more.
+    /// [`ExtendError::Lost`]: a majority had lost it.
     pub lost: u64,
-    /// [`ExtendError::Expired`]: it was over by the clock of this machine.
+    /// [`ExtendError::Expired`]: its validity was over by the clock of this machine.
     pub expired: u64,
-    /// [`ExtendError::Limit`]: its extensions were used up.
+    /// [`ExtendError::Limit`]: the allowed number of extensions was used up.
     pub limit: u64,
     /// [`ExtendError::Saturated`]: a bound of the handle was reached.
     pub saturated: u64,
-    /// Its caller gave up, or the lock was released or handed over meanwhile.
+    /// The caller gave up, or the lock was released or handed over meanwhile.
     pub cancelled: u64,
 }
 
-/// How releases have ended. Each is counted once.
+/// Outcomes of releases. Each one is counted once.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Releases {
@@ -128,26 +127,27 @@ pub struct Releases {
     pub released: u64,
     /// [`UnlockError::NotHeld`](crate::UnlockError::NotHeld): the lock had been lost before.
     pub not_held: u64,
-    /// [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed): too few nodes answered. The releases stay owed.
+    /// [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed): too few nodes answered. The missing releases stay
+    /// debts.
     pub unconfirmed: u64,
-    /// Nobody waited for the outcome: a guard or a future was dropped, or a lock was given back. The
-    /// releases are sent all the same.
+    /// No caller waited for the outcome: a guard or a future was dropped, or a lock was given back. The releases are
+    /// sent nevertheless.
     pub unwatched: u64,
 }
 
-/// What is known of one node.
+/// Statistics of one node.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeStats {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// For each answer: the time since its command was ready to be written. Handshakes are included; left
-    /// out are answers that may have waited because this program did not read.
+    /// For each answer: the time since its command was ready to be written. Includes handshakes. Leaves out answers
+    /// that may have waited because this program did not read.
     pub latency: Histogram,
 }
 
 impl Stats {
-    /// An acquisition that `started` then is granted at `now`, by the attempt that was `sent` then.
+    /// Counts an acquisition that began at `started` and is granted at `now`, by the attempt that was sent at `sent`.
     #[inline]
     pub(super) fn granted(&mut self, now: Instant, started: Instant, sent: Instant) {
         self.acquisitions.acquired += 1;
@@ -158,7 +158,7 @@ impl Stats {
         }
     }
 
-    /// An acquisition that `started` then is refused at `now`.
+    /// Counts an acquisition that began at `started` and is refused at `now`.
     #[cold]
     pub(super) fn refused(&mut self, now: Instant, started: Instant, why: &LockError) {
         match why {
@@ -172,7 +172,7 @@ impl Stats {
         self.wait.record_since(started, now);
     }
 
-    /// A lock is to be released at `now` that is valid `until` then, as far as its holder knows. `is_held` is `false`
+    /// Counts a release at `now` of a lock whose holder believes that it is valid until `until`. `is_held` is `false`
     /// if this engine has reported that it is over.
     #[inline]
     pub(super) fn released(&mut self, now: Instant, until: Instant, is_held: bool) {
@@ -182,7 +182,7 @@ impl Stats {
         }
     }
 
-    /// A lock that was held from `since` on is held no longer at `now`. `None`: it was not held.
+    /// Counts the end, at `now`, of a lock that was held since `since`. `None`: it was not held.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Instant, since: Option<Instant>, is_kept: bool) {
         if let Some(since) = since {

@@ -1,7 +1,7 @@
 //! Stories: the whole engine against nodes whose every byte the test writes.
 //!
-//! Time is a number that the test moves, a node says what the test has it say, and what the engine
-//! sends is read back as commands. No socket, no clock, no sleep.
+//! Time is a number that the test moves. A node says what the test makes it say, and the test reads what the engine
+//! sends as commands. There is no socket, no clock and no sleep.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "what a story does not expect, it fails on, whatever it is"
@@ -76,7 +76,7 @@ use calls::outcomes;
 use world::{HELLO, VALKEY, World, digests, id, named};
 
 const TTL: Duration = Duration::from_secs(10);
-/// What a lock of [`TTL`] has at most.
+/// The longest validity of a lock of [`TTL`].
 const VALIDITY: Duration = Duration::from_millis(9_898);
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -89,10 +89,10 @@ const FIRST_LOOK: [&str; 3] = [
 ];
 const LOOK: [&str; 2] = ["CLIENT CACHING YES", "PTTL k"];
 
-/// What a node was sent that was sent nothing.
+/// The commands of a node that was sent nothing.
 const NOTHING: [&str; 0] = [];
 
-/// For as long as a story lasts.
+/// Waits for as long as a story lasts.
 fn patient() -> LockOptions {
     LockOptions::new(TTL).wait(Duration::from_secs(3600))
 }

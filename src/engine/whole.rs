@@ -1,28 +1,29 @@
-//! Whole again: a node that was away gets back the locks that are kept, and what happens to their keys is noticed.
+//! Whole again: gives kept locks back to a node that was away, and notices when other clients change their keys.
 //!
-//! A node that is connected again may lack some of them: it restarted without them, or they ended there because it
-//! could not be extended, or it was not there when they were taken. Each of these is extended at once. That
-//! tells where it is missing, and the next extension, which follows at once too, sends a copy (`operation::top_up`).
-//! A lock whose last extension has failed is extended at once as well: this node may be the one that it lacks.
+//! A node that is connected again may lack some kept locks: it restarted without them, they ended there because they
+//! could not be extended, or it was away when they were taken. Each of these locks is extended at once. That shows
+//! whether the node lacks it, and the next extension, which also follows at once, sends a copy (`operation::top_up`). A
+//! lock whose last extension has failed is extended at once as well: this node may be the one that it needs.
 //!
-//! An extension also asks each node to tell of the next change of the keys: it reads them behind its own write, which
-//! nobody is told of. If a node tells of one that was not ours, the lock is *looked at*: extended at once. So a lock
-//! whose keys were deleted is over for its holder two round trips later. The first look comes soon after a lock
-//! was taken, and asks for this. Connections that were lost tell of nothing, so there is a look after each.
+//! An extension also asks each node to report the next change of the keys. It reads them behind its own write, which no
+//! node reports. If a node reports a change that was not ours, the engine *looks at* the lock: it extends it at once.
+//! So if the keys of a lock are deleted, the lock is over for its holder two round trips later. The first look comes
+//! soon after a lock was taken, and registers its keys. A lost connection loses its registrations, so each new
+//! connection is followed by a look.
 //!
 //! # Guarantees
 //!
-//! * No more extensions are open than [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE). The others
-//!   follow when some of these have ended.
-//! * A lock whose keys are changed again and again is looked at eight times at once, and then once in 250 ms. While
-//!   looks find no copy missing, the time between them doubles, up to half of the validity: a server may tell of our
-//!   own writes (Redis up to 6.2.7 and 7.0.4 does so of those by scripts), or of all keys that do not fit its table.
-//! * No more than [`WATCHED_MAX`] keys are watched so.
+//! * At most [`EXTENSIONS_AT_ONCE`](crate::limits::EXTENSIONS_AT_ONCE) extensions are open. The others follow as some
+//!   of these end.
+//! * A lock whose keys are changed again and again gets eight looks at once, and then one in 250 ms. While looks find
+//!   no copy missing, the time between them doubles, up to half of the validity. A server may report our own writes
+//!   (Redis up to 6.2.7 and 7.0.4 reports those of scripts), or all keys that do not fit its table.
+//! * At most [`WATCHED_MAX`] keys are watched this way.
 //!
 //! # Not here
 //!
-//! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets
-//! its copy with the next extensions. One that is silent again and again would cause as many rounds of them.
+//! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets its
+//! copy with the next extensions, because a node that is silent again and again would cause as many rounds of them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -41,65 +42,64 @@ use super::alarm::{Alarm, Timers};
 use super::operation::Kind;
 use super::operation::extend::Extend;
 
-/// How long after it was taken a lock is looked at for the first time, and how often looks that had to wait are
-/// tried. A lock that is released before costs nothing.
+/// The time from taking a lock to its first look, and between tries of a look that has to wait. A lock that is released
+/// earlier costs nothing.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
-/// How often a lock is looked at whose keys are changed again and again.
+/// The time between looks at a lock whose keys are changed again and again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// By how much it may be ahead of that: every node may tell of a deletion at another time.
+/// How far the looks at a lock may be ahead of that pace: every node may report a deletion at another time.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
-/// After so many looks that have found every copy the time between looks doubles.
+/// After this number of looks that have found every copy, the time between looks doubles.
 const LOOKS_IN_VAIN: u32 = 8;
 
-/// The search for locks that nodes may lack, and what they tell of their keys.
+/// The search for locks that nodes may lack, and the registrations of keys.
 #[derive(Debug)]
 pub(super) struct Whole {
     /// The nodes that are connected again.
     pub(super) back: NodeSet,
-    /// Those of them that may have forgotten every lock.
+    /// The nodes of `back` that may have forgotten every lock.
     pub(super) forgetful: NodeSet,
-    /// The place of the claim that is looked at next.
+    /// The index of the claim to look at next.
     pub(super) next: usize,
-    /// The keys of which nodes tell, by the hashes of what these show of their names, and the locks that are kept
-    /// on them.
+    /// The keys that nodes report, by the hash of the part of the name that a report shows, and the kept locks on them.
     watched: BTreeSet<(u64, ClaimKey)>,
-    /// The locks that are to be looked at, or were of late.
+    /// The locks that have to be looked at, or were looked at lately.
     looks: BTreeMap<ClaimKey, Look>,
-    /// Those whose keys have changed just now.
+    /// The locks whose keys have just changed.
     changed: Vec<ClaimKey>,
-    /// Armed while there are looks, and for when.
+    /// Armed while there are looks; the time is when it fires.
     timer: Option<(TimerKey, Instant)>,
-    /// How many keys are watched at most.
+    /// The largest number of keys that are watched.
     pub(super) most: usize,
 }
 
-/// When a lock is looked at.
+/// The schedule of the looks at one lock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     is_due: bool,
-    /// When the next one is due if they come at their pace.
+    /// When the next look is due at the regular pace.
     next: Instant,
-    /// How many there were since one has found that a copy is missing.
+    /// The number of looks since one has found that a copy is missing.
     in_vain: u32,
-    /// There is none before, because so many have found every copy.
+    /// No look before this time, because many have found every copy.
     rests_until: Instant,
 }
 
 impl Look {
-    /// Returns from when on the lock may be looked at.
+    /// Returns when the next look at the lock may be.
     fn may_be_at(&self) -> Instant {
         self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until)
     }
 
-    /// Returns when this can be forgotten if no look is due.
+    /// Returns when this record can be forgotten if no look is due.
     fn ends_at(&self) -> Instant {
         self.next.max(self.rests_until).saturating_add(LOOKS_AHEAD)
     }
 
-    /// The lock is looked at, which is valid for `ttl` afterwards.
+    /// A look begins. The lock is valid for `ttl` after it.
     fn begins(&mut self, now: Instant, ttl: Duration) {
         self.is_due = false;
         self.next = self.next.max(now).saturating_add(LOOK_EVERY);
@@ -127,30 +127,30 @@ impl Default for Whole {
 }
 
 impl Whole {
-    /// Returns `true` if so many more keys may be watched.
+    /// Returns `true` if this number of further keys may be watched.
     pub(super) fn has_room_for(&self, keys: usize) -> bool {
         self.watched.len() + keys <= self.most
     }
 
-    /// The key whose name has this `hash` is of the lock of `claim`.
+    /// Watches the key whose name has this `hash`, for the lock of `claim`.
     pub(super) fn watch(&mut self, hash: u64, claim: ClaimKey) {
         self.watched.insert((hash, claim));
     }
 
-    /// The lock of `claim` is over, which was on the key whose name has this `hash`.
+    /// Ends the watch of the key whose name has this `hash`: the lock of `claim` is over.
     pub(super) fn unwatch(&mut self, hash: u64, claim: ClaimKey) {
         self.watched.remove(&(hash, claim));
     }
 
-    /// The lock of `claim`, which is kept since then, is to be looked at soon, if there is room.
+    /// Looks soon, if there is room, at the lock of `claim`, which has been held since `since`.
     pub(super) fn look_soon(&mut self, since: Instant, claim: ClaimKey, timers: &mut Timers) {
         if self.has_room_for(1) && self.looks.len() < 2 * WATCHED_MAX {
             self.look_from(since, claim, timers);
         }
     }
 
-    /// The lock of `claim` is to be looked at. What cannot be done at once is tried again after a while, from
-    /// `since` on.
+    /// Makes a look at the lock of `claim` due. If it cannot be done at once, it is tried again after a while, counted
+    /// from `since`.
     fn look_from(&mut self, since: Instant, claim: ClaimKey, timers: &mut Timers) {
         self.looks.entry(claim).or_default().is_due = true;
         self.arm(since.saturating_add(LOOK_AFTER), timers);
@@ -173,13 +173,13 @@ impl Whole {
         }
     }
 
-    /// Returns `true` if the lock of `claim` is to be looked at.
+    /// Returns `true` if a look at the lock of `claim` is due.
     pub(super) fn is_to_look_at(&self, claim: ClaimKey) -> bool {
         self.looks.get(&claim).is_some_and(|look| look.is_due)
     }
 
-    /// The key whose name has this `hash` has changed, or any may have. Returns `true` if it is of a lock that
-    /// is kept.
+    /// The key whose name has this `hash` has changed, or for `None` any may have. Returns `true` if a kept lock is on
+    /// it.
     pub(super) fn changed(&mut self, hash: Option<u64>) -> bool {
         let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
         let watched = self.watched.range((first, Unbounded));
@@ -188,7 +188,7 @@ impl Whole {
         !self.changed.is_empty()
     }
 
-    /// Has looks done at `at`, if not before.
+    /// Arms the timer for looks at `at`, unless it fires earlier.
     fn arm(&mut self, at: Instant, timers: &mut Timers) {
         if let Some((timer, armed)) = self.timer {
             if armed <= at {
@@ -201,7 +201,7 @@ impl Whole {
 }
 
 impl Engine {
-    /// The handshake of `node` is done. `forgetful`: it may have forgotten every lock.
+    /// The handshake of `node` is done. `forgetful`: the node may have forgotten every lock.
     #[cold]
     #[inline(never)]
     pub(super) fn is_back(&mut self, now: Instant, node: NodeId, forgetful: bool) {
@@ -214,7 +214,7 @@ impl Engine {
         self.make_whole(now);
     }
 
-    /// Extends what nodes may lack, as long as there is room for it.
+    /// Extends the locks that nodes may lack, while there is room for extensions.
     pub(super) fn make_whole(&mut self, now: Instant) {
         let next = |parts: &mut super::Parts| parts.claims.next_to_make_whole(&mut parts.whole);
         while self.parts.extensions.has_room()
@@ -224,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// Keys of locks that are kept have changed.
+    /// Looks at the kept locks whose keys have changed.
     pub(super) fn look_at_changed(&mut self, now: Instant) {
         while let Some(claim) = self.parts.whole.changed.pop() {
             let timers = &mut self.parts.timers;
@@ -233,8 +233,8 @@ impl Engine {
         }
     }
 
-    /// Looks at the lock of `claim`, which is due, unless that was done too often. While an extension of it is open
-    /// it is looked at when that has ended.
+    /// Looks at the lock of `claim`, whose look is due, unless there were too many. While an extension of the lock is
+    /// open, the look waits for its end.
     pub(super) fn look_at(&mut self, now: Instant, claim: ClaimKey) {
         if let Some(look) = self.parts.whole.looks.get_mut(&claim)
             && look.may_be_at() <= now
@@ -247,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// Looks at what had to wait, and forgets what was looked at long ago.
+    /// Does the looks that had to wait, and forgets locks that were looked at long ago.
     pub(super) fn looks_due(&mut self, now: Instant) {
         self.parts.whole.timer = None;
         let due = |(claim, look): (&ClaimKey, &Look)| look.is_due.then_some(*claim);
@@ -270,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// A connection was lost, and what was asked over it is told over none.
+    /// A connection was lost with its registrations. Makes a look at every watched lock due.
     pub(super) fn register_again(&mut self, now: Instant) {
         let whole = &mut self.parts.whole;
         for (_, claim) in &whole.watched {
@@ -282,20 +282,19 @@ impl Engine {
         }
     }
 
-    /// Extends the lock of `claim`, if it is kept, before that is due.
+    /// Extends the lock of `claim` before that is due, if it is kept.
     pub(super) fn extend_early(&mut self, now: Instant, claim: ClaimKey) {
         if let Some(ttl) = self.parts.claims.extension(now, claim) {
             self.extend_kept(now, claim, ttl);
         }
     }
 
-    /// Begins to extend the lock of `claim`, which is kept, unless an extension of it is open. It waits while
-    /// too many others are open.
+    /// Begins an extension of the kept lock of `claim`, unless one is open. It waits while there are too many others.
     pub(super) fn extend_kept(&mut self, now: Instant, claim: ClaimKey, ttl: Duration) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         let delay = parts.claims.delay(claim);
         let Ok(ttl) = parts.settings.check_ttl(ttl, delay) else {
-            return; // The little that its limit leaves is no validity.
+            return; // The rest of its limit is too short for any validity.
         };
         if parts.claims.is_extending(claim) {
             return;
@@ -313,7 +312,7 @@ impl Engine {
         }
     }
 
-    /// Begins the extensions that have waited until others had their outcome.
+    /// Begins the extensions that have waited for others to end.
     #[cold]
     #[inline(never)]
     pub(super) fn extend_waiting(&mut self, now: Instant) {

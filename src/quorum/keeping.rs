@@ -1,18 +1,17 @@
-//! Keeping a lock: when its engine extends it by itself, by how much, and until when.
+//! Keeping a lock: when the engine extends it by itself, by how much, and until when.
 //!
-//! [`Keeping`] is the policy: half of the validity before the end an extension is due, and if it fails
-//! it is tried again within what is left. [`Kept`] has the policy and the extensions that are left, for the lock and
-//! for its engine. The present end stands in the entry, which they share too.
+//! [`Keeping`] is the policy: an extension is due when half of the validity is left, and if it fails it is tried again
+//! within the rest. [`Kept`] holds the policy and the remaining extensions, for the lock and for its engine. The
+//! present end stands in the entry, which they share too.
 //!
 //! # Guarantees
 //!
-//! * No extension asks for more than the limit allows. Where it would gain nothing none is due.
-//! * A try that fails changes nothing here but when the next one is due. There are 15 tries at most before
-//!   the end.
+//! * No extension asks for more than the limit allows. If an extension would gain nothing, none is due.
+//! * A failed try changes nothing but the time of the next one. There are at most 15 tries before the end.
 //!
 //! # Not here
 //!
-//! The timer, which is that of the claim. The extension is the engine's operation `extend`.
+//! The timer: it belongs to the claim. The extension: it is the operation `extend` of the engine.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -24,18 +23,18 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// How many locks are extended together at most, if what is due is spread evenly: few enough that a node
-/// works for them for less than a tenth of a millisecond, in which others wait. Where fewer locks are kept
-/// each is extended when it is due.
+/// The largest number of locks that are extended together, if the extensions are spread evenly. The number is small
+/// enough that a node works on them for less than a tenth of a millisecond, during which other commands wait. If fewer
+/// locks are kept, each is extended when it is due.
 const TOGETHER: u64 = 48;
 
-/// When a lock is extended by its engine, and by how much. Ten bytes: locks that are kept are many.
+/// When and by how much an engine extends a lock. Ten bytes, because there may be many kept locks.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(2))]
 pub(crate) struct Keeping {
-    /// What each extension asks for, in milliseconds.
+    /// The ttl that each extension asks for, in milliseconds.
     ttl: u32,
-    /// No extension asks for more than this, in ticks: 48 bits of it.
+    /// No extension asks for more than this, in ticks: 48 bits.
     limit: u32,
     limit_high: u16,
 }
@@ -43,39 +42,39 @@ pub(crate) struct Keeping {
 // The last tick has 48 bits.
 const _: () = assert!(Instant::MAX.tick_floor() >> 48 == 0);
 
-/// Its extension is due, and waits until others have their outcome. Only its engine writes it.
+/// The extension is due, and waits for others to end. Only the engine writes this.
 const WAITS: u8 = 1;
 
-/// Its end was reported to its holder. Only its engine writes it.
+/// The end was reported to the holder. Only the engine writes this.
 const OVER: u8 = 2;
 
-/// It is not to be extended any more.
+/// The lock will not be extended any more.
 const ENDED: u8 = 4;
 
-/// The nodes are asked to tell of changes of its keys. Only its engine reads and writes it.
+/// The keys are registered for changes on the nodes. Only the engine reads and writes this.
 const WATCHED: u8 = 8;
 
-/// What a lock that is kept and the engine that keeps it share.
+/// The state that a kept lock and the engine that keeps it share.
 #[derive(Debug)]
 pub(crate) struct Kept {
     keeping: Keeping,
     extensions_left: AtomicU32,
-    /// Its extensions begin at multiples of this power of two, in ticks. [`AT_ONCE`]: when they are due. Only
-    /// its engine reads and writes it.
+    /// Extensions begin at multiples of this power of two, in ticks. [`AT_ONCE`]: when they are due. Only the engine
+    /// reads and writes it.
     step: AtomicU8,
     /// [`WAITS`], [`OVER`], [`ENDED`] and [`WATCHED`].
     state: AtomicU8,
 }
 
-// With its counts half of a cache line.
+// With its counts it takes half of a cache line.
 const _: () = assert!(size_of::<Kept>() == 16);
 
-/// Extensions that begin when they are due.
+/// Extensions begin when they are due.
 const AT_ONCE: u8 = u8::MAX;
 
 impl Keeping {
-    /// Extensions by `ttl`, which end at `limit` at the latest. A ttl beyond 49 days is asked for in pieces of
-    /// these.
+    /// Keeps a lock by extensions of `ttl`, until `limit` at the latest. A ttl beyond 49 days is asked for in pieces of
+    /// that size.
     pub(crate) fn new(ttl: Duration, limit: Instant) -> Self {
         let limit = limit.tick_floor();
         Self {
@@ -98,8 +97,8 @@ impl Keeping {
         self.ttl().saturating_sub(drift.of(self.ttl())) / 2
     }
 
-    /// Returns when a lock that is valid until `end` is to be extended. [`Instant::MAX`] if what it was
-    /// given already lasts to the limit.
+    /// Returns when a lock that is valid until `end` should be extended. [`Instant::MAX`] if its last ttl already
+    /// reaches the limit.
     fn due_at(self, end: Instant, drift: Drift) -> Instant {
         let half = self.half(drift);
         let drift = self.ttl().saturating_sub(half.saturating_mul(2));
@@ -110,9 +109,9 @@ impl Keeping {
         }
     }
 
-    /// Returns at multiples of which power of two, in ticks, extensions are to begin where so many locks are
-    /// kept: what begins together at one number of locks does so at another. No more than a 64th of the time
-    /// between two extensions.
+    /// Returns the power of two, in ticks, at whose multiples extensions begin when `locks` locks are kept. Multiples
+    /// are used so that locks which are extended together stay together when the number of locks changes. It is at most
+    /// a 64th of the time between two extensions.
     fn step(self, locks: usize, drift: Drift) -> u8 {
         let locks = locks as u64;
         if locks <= TOGETHER {
@@ -124,12 +123,12 @@ impl Keeping {
         most.map_or(AT_ONCE, |power| power.min(15) as u8)
     }
 
-    /// Returns what is asked for at `now`.
+    /// Returns the ttl to ask for at `now`.
     fn asked_for(self, now: Instant) -> Duration {
         self.ttl().min(self.limit().saturating_since(now))
     }
 
-    /// Returns when a lock that is valid until `end`, and is tried at `now`, is tried again if that fails.
+    /// Returns when a lock that is valid until `end`, and is tried at `now`, should be tried again if that fails.
     fn again(self, now: Instant, end: Instant) -> Instant {
         let pause = (end.saturating_since(now) / 4).max(self.ttl() / 64);
         now.saturating_add(pause.max(TICK))
@@ -137,7 +136,7 @@ impl Keeping {
 }
 
 impl Kept {
-    /// A lock that may be extended so often.
+    /// Makes the state of a lock that may be extended this number of times.
     pub(super) fn new(keeping: Keeping, extensions: u32) -> Self {
         Self {
             keeping,
@@ -147,10 +146,10 @@ impl Kept {
         }
     }
 
-    // ----- the engine -----------------------------------------------------------------------
+    // ----- the engine -------------------------------------------------------------------------
 
-    /// Returns when a lock that is valid until `end` is to be extended, not before `again`; [`Instant::MAX`] if
-    /// it is not to be. `drift` is that of its engine.
+    /// Returns when a lock that is valid until `end` should be extended, not before `again`; [`Instant::MAX`] for
+    /// never. `drift` is the engine's.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
             true => self.in_step(self.keeping.due_at(end, drift)).max(again),
@@ -158,7 +157,7 @@ impl Kept {
         }
     }
 
-    /// Returns the last time at or before `due` at which others are due too.
+    /// Returns the last time, not after `due`, at which other locks are due too.
     fn in_step(&self, due: Instant) -> Instant {
         match self.step.load(Ordering::Relaxed) {
             AT_ONCE => due,
@@ -167,8 +166,8 @@ impl Kept {
         }
     }
 
-    /// Returns by how much a lock that is valid until `end` is to be extended at `now`, if it is due, and before
-    /// when it is not to be tried `again`. So many `locks` are kept with it, or fewer.
+    /// Returns the ttl for an extension at `now` of a lock that is valid until `end`, and when to try again, if the
+    /// extension is due. No try is made before `again`. At most `locks` locks are kept.
     pub(crate) fn due(
         self: &Arc<Self>,
         now: Instant,
@@ -184,8 +183,8 @@ impl Kept {
         })
     }
 
-    /// Returns by how much a lock that is valid until `end` can be extended at `now`, also before that is due. One
-    /// whose extensions are counted is not extended before.
+    /// Returns the ttl for an extension at `now` of a lock that is valid until `end`, even before it is due. If the
+    /// number of extensions is limited, only a due one is allowed.
     pub(crate) fn extension(
         self: &Arc<Self>,
         now: Instant,
@@ -200,43 +199,42 @@ impl Kept {
         (self.is_kept() && now < end && gains).then(|| self.keeping.asked_for(now))
     }
 
-    /// Its extension is due, and waits. Returns `false` if it waits already.
+    /// Marks the extension as waiting. Returns `false` if it waits already.
     pub(crate) fn waits_from_now_on(&self) -> bool {
         self.state.fetch_or(WAITS, Ordering::AcqRel) & WAITS == 0
     }
 
-    /// Its extension does not wait any more.
+    /// Ends the wait of the extension.
     pub(crate) fn waits_no_more(&self) {
         self.state.fetch_and(!WAITS, Ordering::AcqRel);
     }
 
-    /// The nodes are asked to tell of changes of its keys from now on.
+    /// Records that the nodes are asked to report changes of the keys.
     pub(crate) fn watch(&self) {
         self.state.fetch_or(WATCHED, Ordering::AcqRel);
     }
 
-    /// Returns `true` if they are.
+    /// Returns `true` if the nodes are asked to report changes of the keys.
     pub(crate) fn is_watched(&self) -> bool {
         self.state.load(Ordering::Relaxed) & WATCHED != 0
     }
 
-    /// Its end is reported to its holder.
+    /// Records that the end is reported to the holder.
     pub(crate) fn tell_over(&self) {
         self.state.fetch_or(OVER, Ordering::AcqRel);
     }
 
-    /// Returns `false` if nobody has the lock any more, or it was handed over, or it may not be extended
-    /// once more.
+    /// Returns `false` if no caller has the lock any more, it was handed over, or no extension is left.
     fn is_kept(self: &Arc<Self>) -> bool {
         self.is_had() && !self.has_ended() && self.extensions_left() != 0
     }
 
-    /// Returns `true` if somebody has the lock, also if it was detached.
+    /// Returns `true` if a caller has the lock, even if it was detached.
     pub(crate) fn is_had(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
 
-    /// Returns `true` if it was written down for another process.
+    /// Returns `true` if the lock was written down for another process.
     pub(crate) fn has_ended(&self) -> bool {
         self.state.load(Ordering::Acquire) & ENDED != 0
     }
@@ -248,9 +246,9 @@ impl Kept {
         self.extensions_left.fetch_update(set, get, fewer).is_ok()
     }
 
-    // ----- both -----------------------------------------------------------------------------
+    // ----- both -------------------------------------------------------------------------------
 
-    /// Returns `true` if its end was reported to its holder.
+    /// Returns `true` if the end was reported to the holder.
     #[cfg(feature = "std")]
     pub(crate) fn is_over(&self) -> bool {
         self.state.load(Ordering::Acquire) & OVER != 0
@@ -260,13 +258,13 @@ impl Kept {
         self.extensions_left.load(Ordering::Acquire)
     }
 
-    /// Returns what each extension asks for.
+    /// Returns the ttl that each extension asks for.
     #[cfg(feature = "std")]
     pub(super) fn step(&self) -> Duration {
         self.keeping.ttl()
     }
 
-    /// Its engine does not extend it any more.
+    /// Makes the engine stop extending the lock.
     #[cfg(any(feature = "std", test))]
     pub(super) fn end(&self) {
         self.state.fetch_or(ENDED, Ordering::AcqRel);
@@ -284,7 +282,7 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// Returns the same of a lock that was not tried yet, and is kept alone.
+    /// Like [`Kept::due`], for a lock that was not tried yet and is the only kept one.
     fn due(kept: &Arc<Kept>, now: Instant, end: Instant) -> Option<(Duration, Instant)> {
         kept.due(now, (end, Instant::ZERO), 1, Drift::default())
     }
@@ -293,8 +291,7 @@ mod tests {
         kept.due_at(end, Instant::ZERO, Drift::default())
     }
 
-    /// At which time, in milliseconds, a lock that ends at `end` is extended by how much, and when it is
-    /// tried again.
+    /// Each row: a limit, the end, the time, and the ttl asked for with the time of the next try, in milliseconds.
     #[test]
     fn an_extension_is_due_at_half_of_the_validity() {
         let unlimited = u64::MAX / 1_000_000;
@@ -303,12 +300,12 @@ mod tests {
             (unlimited, 9_898, 4_948, None),
             (unlimited, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (unlimited, 9_898, 7_898, Some((10_000, 7_898 + 500))),
-            // The last pauses have a 64th of the ttl.
+            // The last pauses are a 64th of the ttl.
             (unlimited, 9_898, 9_798, Some((10_000, 9_798 + 156))),
             (unlimited, 9_898, 9_897, Some((10_000, 9_897 + 156))),
             (unlimited, 9_898, 9_898, None),
             (unlimited, 9_898, 20_000, None),
-            // What the limit allows.
+            // The limit decides.
             (15_000, 9_898, 4_949, Some((10_000, 4_949 + 1_237))),
             (14_000, 9_898, 4_949, Some((9_051, 4_949 + 1_237))),
             (10_002, 9_898, 4_949, Some((5_053, 4_949 + 1_237))),
@@ -327,7 +324,7 @@ mod tests {
         }
     }
 
-    /// At which multiples, in ticks, the extensions of so many locks begin.
+    /// Each row: a ttl, the number of locks, and the multiple in ticks.
     #[test]
     fn extensions_of_many_locks_begin_together() {
         for (millis, locks, expected) in [
@@ -392,7 +389,7 @@ mod tests {
         }
     }
 
-    /// The limit is a tick early at most, and never late.
+    /// The limit is at most a tick early, and never late.
     #[test]
     fn a_long_ttl_is_asked_for_in_pieces_and_no_limit_is_passed() {
         let pieces = Duration::from_millis(u32::MAX.into());

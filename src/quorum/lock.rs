@@ -1,4 +1,4 @@
-//! A lock that is held, as a value.
+//! A held lock, as a value.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -20,23 +20,23 @@ pub struct LockId {
     pub(crate) claim: u64,
 }
 
-/// A lock: its resource, its token, and until when it may be trusted.
+/// A lock: its resource, its token, and the end of its validity.
 ///
 /// It is a plain value: dropping it releases nothing, and the keys end with their ttl. Give it to
 /// `unlock` to release it, or let a `LockGuard` do so.
 ///
-/// A lock is made from a proof of majority. Only another proof lengthens its validity; when its engine learns that
-/// a majority has lost it, its validity ends. Its name and token are in one buffer, which it shares with its engine
-/// and which goes back to the engine's pool when it is released.
+/// Only a proof of majority makes a lock, and only another one lengthens its validity. When its engine learns that a
+/// majority has lost the lock, its validity ends. Its name and token are in one buffer, which it shares with its engine
+/// and which goes back to the engine's pool when the lock is released.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
     id: LockId,
-    /// What its engine extends it by, if that does so by itself.
+    /// The policy of its extensions, if its engine extends it by itself.
     kept: Option<Arc<Kept>>,
-    /// Of one that is not kept.
+    /// The extensions that are left, if it is not kept.
     extensions_left: u32,
-    /// The nodes that said that they have it, up to the last verdict.
+    /// The nodes that have confirmed it, up to the last verdict.
     voters: NodeSet,
 }
 
@@ -49,7 +49,7 @@ impl LockId {
 }
 
 impl Lock {
-    /// The lock that `majority` granted; `entry` says until when.
+    /// Makes the lock that `majority` granted; `entry` has its end.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
@@ -65,7 +65,7 @@ impl Lock {
         }
     }
 
-    /// A lock that was granted elsewhere, until then at most. It is given an id when adopted.
+    /// Makes a lock that was granted elsewhere, valid until `valid_until` at most. It gets an id when it is adopted.
     #[cfg(feature = "std")]
     pub(crate) fn transferred(
         entry: Entry,
@@ -83,92 +83,93 @@ impl Lock {
         }
     }
 
-    /// Returns its resource, the Redis key: 1 to 1024 bytes of any value. Of a lock on several
+    /// Returns its resource, the Redis key: 1 to 1024 bytes of any value. For a lock on several
     /// [resources](Self::resources) it is the first.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.entry.resource()
     }
 
-    /// Returns all its resources, in the order in which they were given to `lock_all`; of a lock on one
-    /// resource, that.
+    /// Returns all its resources, in the order in which they were given to `lock_all`. A lock on one resource returns
+    /// that one.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entry.names()
     }
 
-    /// Returns its token, what the key holds on the nodes.
+    /// Returns its token, the value of its key on the nodes.
     #[must_use]
     pub fn token(&self) -> Token<'_> {
         self.entry.token()
     }
 
-    /// Returns its fencing token, if it was [asked for](crate::LockOptions::fenced) with one: a number that is
-    /// larger than that of every lock on the same resource before it. Of a lock on several resources it is
-    /// larger than that of every lock before it on any of them.
+    /// Returns its fencing token, if it was [asked for](crate::LockOptions::fenced) with one. The number is larger than
+    /// the token of every earlier lock on the same resource; for a lock on several resources, of every earlier lock on
+    /// any of them.
     ///
-    /// Hand it to the store with each write, and with each read that a write is computed from. The store keeps the
-    /// largest that it has seen, and refuses what comes with a smaller one: a holder that was stopped for longer than
-    /// its lock lasted does no harm then. [`manual::safety`](crate::manual::safety#what-the-store-has-to-do) has recipes.
+    /// Pass it to the store with each write, and with each read that a write is computed from. The store remembers the
+    /// largest number that it has seen, and refuses requests with a smaller one. Then a holder that was stopped for
+    /// longer than its lock lasted cannot do harm. [`manual::safety`](crate::manual::safety#what-the-store-has-to-do)
+    /// has recipes.
     ///
-    /// It stays the same for as long as the lock is held: extended, kept, confirmed, handed over, as bytes.
+    /// It does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over, or
+    /// written as bytes.
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
         self.entry.fencing_token()
     }
 
-    /// Returns its id in its engine, which `Event::Expired` carries when it is lost.
+    /// Returns its id in its engine. `Event::Expired` carries this id when the lock is lost.
     #[must_use]
     pub fn id(&self) -> LockId {
         self.id
     }
 
-    /// Returns the instant, by the clock of the engine, from which on the lock must not be trusted.
+    /// Returns the end of its validity by the clock of the engine. Do not trust the lock from then on.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.entry.end()
     }
 
-    /// Returns `true` if it may be trusted at `now`. To the nanosecond: at [`Lock::valid_until`] it
-    /// may not.
+    /// Returns `true` if it is valid at `now`, exact to the nanosecond: at [`Lock::valid_until`] it is not.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
         now < self.valid_until()
     }
 
-    /// Returns how long it may be trusted from `now` on.
+    /// Returns how much longer it is valid, from `now` on.
     #[must_use]
     pub fn validity_at(&self, now: Instant) -> Duration {
         self.valid_until().saturating_since(now)
     }
 
-    /// Returns the longest ttl that it was taken or extended with. A
-    /// [lock delay](crate::Builder::lock_delay) is no part of it.
+    /// Returns the longest ttl that it was taken or extended with, without the [lock
+    /// delay](crate::Builder::lock_delay).
     #[must_use]
     pub fn ttl(&self) -> Duration {
         self.entry.ttl()
     }
 
-    /// Returns the same, or the ttl by which its engine extends it, if that is shorter.
+    /// Returns the [ttl](Self::ttl), or the ttl by which its engine extends it, if that is shorter.
     #[cfg(feature = "std")]
     pub(crate) fn shortest_ttl(&self) -> Duration {
         let step = self.kept.as_ref().map(|kept| kept.step());
         step.map_or(self.ttl(), |step| step.min(self.ttl()))
     }
 
-    /// Returns for how much longer than it is valid its keys are kept.
+    /// Returns its lock delay: how much longer than it is valid the nodes keep its keys.
     pub(crate) fn delay(&self) -> Delay {
         self.entry.delay()
     }
 
-    /// Returns how many more extensions it was granted.
+    /// Returns how many more times it may be extended.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
         let kept = self.kept.as_ref();
         kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
-    /// A majority has confirmed it, until `end`, which `entry` has: it may be a copy of the lock, with an end of its
-    /// own. That `counts` as one of its extensions, or not.
+    /// Notes that a majority has confirmed it until `end`. The `entry` of the question has that end; a copy of the lock,
+    /// read from its bytes, has another entry. `counts`: it is one of its limited extensions.
     pub(crate) fn confirmed(
         &mut self,
         majority: &Majority,
@@ -186,9 +187,9 @@ impl Lock {
         }
     }
 
-    // ----- keeping --------------------------------------------------------------------------
+    // ----- keeping ----------------------------------------------------------------------------
 
-    /// Begins to keep it. Returns what its engine extends it by.
+    /// Begins to keep it. Returns the state that its engine shares.
     pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
         let kept = Kept::new(keeping, self.extensions_left()); // It may be kept already.
         Arc::clone(self.kept.insert(Arc::new(kept)))
@@ -200,13 +201,13 @@ impl Lock {
         self.kept.is_some()
     }
 
-    /// Returns `true` if its engine, which keeps it, has reported its end.
+    /// Returns `true` if its engine keeps it and has reported its end.
     #[cfg(feature = "std")]
     pub(crate) fn is_kept_and_over(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.is_over())
     }
 
-    /// It goes to another process: its engine does not extend it any more.
+    /// Makes its engine stop extending it, because it goes to another process.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
         if let Some(kept) = &self.kept {
@@ -214,8 +215,8 @@ impl Lock {
         }
     }
 
-    /// It leaves the engine that had it: its end is its own again. That engine, or a question that is open, may still
-    /// write an end into an entry that they share.
+    /// Takes it from the engine that had it, with an end of its own. That engine, or an open question, may still write
+    /// an end into the shared entry.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
@@ -223,29 +224,29 @@ impl Lock {
         self.entry.part();
     }
 
-    // ----- its end --------------------------------------------------------------------------
+    // ----- its end ----------------------------------------------------------------------------
 
-    /// Returns `true` if its end is known. The end of a lock from another clock is not known: it
-    /// was not reported as over, and can still be confirmed.
+    /// Returns `true` if its end is known. A lock from another clock has no known end: it was not reported as over, and
+    /// can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
     }
 
-    /// It was read under another clock: its validity is zero.
+    /// Forgets its end, as if it came from another clock.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
         self.entry.set_end(Instant::ZERO, self.ttl());
     }
 
-    /// A majority said it is gone.
+    /// Ends its validity, because a majority said that it is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         self.entry.end_now(now);
     }
 
-    /// Returns the nodes whose copy stays when the lock is handed over. A copy on another node may
-    /// still be released, behind its `SET`.
+    /// Returns the nodes whose copies stay when the lock is handed over. A copy on another node may still be released,
+    /// behind its `SET`.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }
@@ -267,10 +268,10 @@ impl Lock {
     }
 }
 
-/// Returns how many extensions are left after one of `left`.
+/// Returns the extensions that remain of `left` after one more.
 pub(super) const fn one_less(left: u32) -> u32 {
     match left {
-        u32::MAX => u32::MAX, // Any number.
+        u32::MAX => u32::MAX, // Unlimited.
         limited => limited.saturating_sub(1),
     }
 }

@@ -1,13 +1,13 @@
-//! Votes in, verdict out; the arithmetic of validity; a lock needs a proof of majority.
+//! Counts votes and reaches verdicts; computes validity; makes a lock only from a proof of majority.
 //!
-//! * [`Tally`] counts the answers of one round and says when its outcome is certain: the moment a
-//!   majority agrees, or can no longer agree. It waits for no straggler.
-//! * [`Drift`] says until when a lock may be trusted.
-//! * [`Lock`] is the result. It is made from a [`Majority`], which only the tally can make, so
-//!   "we counted" is checked by the compiler and not by review.
-//! * `Keeping` says when a lock is extended by its engine.
+//! * [`Tally`] counts the answers of one round and says when its outcome is certain: as soon as a majority agrees, or
+//!   can no longer agree. It does not wait for late answers.
+//! * [`Drift`] computes the end of a lock's validity.
+//! * [`Lock`] is the result. It is made from a [`Majority`], which only the tally can make, so the compiler checks that
+//!   votes were counted.
+//! * `Keeping` decides when the engine extends a lock.
 //!
-//! Pure: no bytes, no sockets, no clock.
+//! It is pure: no bytes, no sockets, no clock.
 
 mod keeping;
 mod lock;

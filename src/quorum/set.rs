@@ -3,7 +3,7 @@
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// A set of nodes, by their place in the configuration. Four bytes, no allocation.
+/// A set of nodes, by their index in the configuration. Four bytes, no allocation.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct NodeSet(u32);
 
@@ -29,8 +29,7 @@ impl NodeSet {
         self.0
     }
 
-    /// Returns the set that [`NodeSet::to_bits`] made this number of; `None` if there are no such
-    /// nodes.
+    /// Returns the set for a number from [`NodeSet::to_bits`]; `None` if the number names nodes that cannot exist.
     #[cfg(feature = "std")]
     pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
         if bits >> NODES_MAX == 0 {
@@ -40,7 +39,7 @@ impl NodeSet {
         }
     }
 
-    /// Returns how many nodes are in the set.
+    /// Returns the number of nodes in the set.
     #[must_use]
     pub(crate) const fn len(self) -> usize {
         self.0.count_ones() as usize
@@ -88,13 +87,13 @@ impl NodeSet {
         1 << node.index()
     }
 
-    /// The nodes in either set.
+    /// Returns the nodes in either set.
     #[must_use]
     pub(crate) const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The nodes in this set and not in `other`.
+    /// Returns the nodes in this set and not in `other`.
     #[must_use]
     pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

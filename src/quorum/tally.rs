@@ -2,25 +2,23 @@
 //!
 //! # Guarantees
 //!
-//! * **One vote a node.** The first answer of a node stands; only its loss can take it back, and
-//!   only before the verdict.
-//! * **Early certainty.** A verdict is given with the answer that makes it inevitable, and never
-//!   before: no answer that is still open could change it.
-//! * **Of the configured.** The quorum is `N / 2 + 1` of all configured nodes, however many are
-//!   connected.
+//! * **One vote for each node.** The first answer of a node stands. Only the loss of its connection can withdraw it,
+//!   and only before the verdict.
+//! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before: no open answer
+//!   could change it.
+//! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, however many are connected.
 
 use super::NodeSet;
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// Returns how many of `nodes` masters are a majority: `nodes / 2 + 1`, more than half also when
-/// `nodes` is even.
+/// Returns how many of `nodes` nodes are a majority: `nodes / 2 + 1`, which is more than half even if `nodes` is even.
 #[must_use]
 pub(crate) const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-/// What one node's answer means for the count.
+/// The meaning of one node's answer for the count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[allow(
     clippy::exhaustive_enums,
@@ -29,7 +27,7 @@ pub(crate) const fn quorum_of(nodes: usize) -> usize {
 pub(crate) enum Vote {
     /// Yes: locked, extended, deleted.
     Yes,
-    /// No: held by another, or not there.
+    /// No: held by another client, or not there.
     No,
     /// The node abstains: an error, a lost connection, silence.
     Abstain,
@@ -75,7 +73,7 @@ pub(crate) use proof::Majority;
 pub(crate) enum Acquisition {
     /// A majority granted it.
     Granted(Majority),
-    /// A majority is out of reach because of nodes on which another holds it.
+    /// A majority is out of reach because of nodes on which another client holds it.
     Held,
     /// A majority is out of reach because too few nodes can vote.
     NoQuorum,
@@ -90,9 +88,9 @@ pub(crate) enum Acquisition {
 pub(crate) enum Extending {
     /// A majority extended it.
     Extended(Majority),
-    /// A majority says that the key is missing or another's.
+    /// A majority says that the key is missing or another client's.
     Lost,
-    /// Neither can be reached any more: too few nodes answered.
+    /// Neither outcome can be reached: too few nodes answered.
     Unconfirmed,
 }
 
@@ -121,7 +119,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// A count over `nodes` configured nodes, 1 to [`NODES_MAX`]; none has answered.
+    /// Makes a count over `nodes` configured nodes, 1 to [`NODES_MAX`], without any answer.
     ///
     /// # Panics
     ///
@@ -140,8 +138,7 @@ impl Tally {
         }
     }
 
-    /// Records the answer of one node, of which the first one stands. Returns `true` if this was
-    /// the node's first answer.
+    /// Records the answer of a node, unless it has answered before. Returns `true` if this was the node's first answer.
     pub(crate) fn record(&mut self, node: NodeId, vote: Vote) -> bool {
         assert!(
             node.index() < usize::from(self.nodes),
@@ -157,7 +154,7 @@ impl Tally {
         }
     }
 
-    /// Takes back the yes of a node whose connection was lost before the verdict.
+    /// Withdraws the yes of a node whose connection was lost before the verdict.
     pub(crate) fn withdraw(&mut self, node: NodeId) -> bool {
         self.yes.remove(node) && self.abstained.insert(node)
     }
@@ -175,7 +172,7 @@ impl Tally {
         self.yes
     }
 
-    /// Returns how many votes are a majority.
+    /// Returns the number of votes that is a majority.
     #[must_use]
     pub(crate) fn quorum(&self) -> usize {
         quorum_of(usize::from(self.nodes))
@@ -183,8 +180,8 @@ impl Tally {
 
     /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
     ///
-    /// It is [`Acquisition::NoQuorum`] if the nodes without a vote alone put a majority out of
-    /// reach, and [`Acquisition::Held`] if it took a no.
+    /// It is [`Acquisition::NoQuorum`] if the nodes without a vote alone put a majority out of reach, and
+    /// [`Acquisition::Held`] if a no was needed for that.
     #[must_use]
     pub(crate) fn acquisition(&self) -> Option<Acquisition> {
         let quorum = self.quorum();
@@ -214,12 +211,11 @@ impl Tally {
         }
     }
 
-    /// Returns the outcome of a release, as soon as it is certain; `valid` is whether the lock's
-    /// validity had not run out when the release was called.
+    /// Returns the outcome of a release, as soon as it is certain. `valid`: the lock was valid when the release was
+    /// asked for.
     ///
-    /// A majority of yes or no decides. Where neither is one, but a majority has answered, the
-    /// clock decides: a lock that was still valid was held until now, and one that was not counts
-    /// as not held.
+    /// A majority of yes or no decides. If neither has one but a majority has answered, the clock decides: a lock that
+    /// was still valid counts as held until now, and an expired one as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();
@@ -239,12 +235,12 @@ impl Tally {
         }
     }
 
-    /// Returns how many would say the same as `side` if every open answer did.
+    /// Returns the largest number of votes that `side` can still reach.
     fn reachable(&self, side: NodeSet) -> usize {
         side.len() + self.open().len()
     }
 
-    /// Returns how many nodes voted or still may.
+    /// Returns the number of nodes that have voted or still may.
     #[must_use]
     pub(crate) fn can_vote(&self) -> usize {
         usize::from(self.nodes) - self.abstained.len()
@@ -256,7 +252,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// `+` yes, `-` no, `?` abstain, one per node in order; the nodes after them are open.
+    /// `+` yes, `-` no, `?` abstain, one for each node in order. The remaining nodes are open.
     fn tally(nodes: usize, answers: &str) -> Tally {
         let mut tally = Tally::new(nodes);
         for (node, answer) in answers.chars().enumerate() {
@@ -313,9 +309,9 @@ mod tests {
         ]
     }
 
-    /// All 3^N answers of 1 to 7 nodes, in every order that can matter (a verdict depends on the
-    /// counts alone, so every order of a multiset is walked by its prefixes): a verdict, once
-    /// given, is that of every possible continuation, and it is given as soon as that is so.
+    /// All 3^N answers of 1 to 7 nodes, in every order that can matter: a verdict depends only on the counts, so the
+    /// prefixes of each multiset cover every order. A verdict must hold for every possible continuation, and must come
+    /// as soon as it does.
     #[test]
     fn every_pattern_of_up_to_seven_nodes() {
         for nodes in 1..=7_usize {
@@ -351,8 +347,8 @@ mod tests {
         }
     }
 
-    /// An acquisition is refused as soon as it cannot be granted, before it is known which of the
-    /// two refusals the open answers would have made of it.
+    /// An acquisition is refused as soon as it cannot be granted, even if the open answers could still decide which of
+    /// the two refusals it is.
     fn check_acquisition(
         verdict: &str,
         ends: &mut Vec<&'static str>,

@@ -1,8 +1,8 @@
-//! How long a lock may be trusted: the ttl, less the time it took, less what clocks may drift.
+//! Computes how long a lock is valid: the ttl, less the time that taking it took, less the drift of clocks.
 //!
-//! Redlock, step 3: `validity = ttl - (now - t1) - drift`. Written here as a deadline,
-//! `t1 + ttl - drift`, which needs no elapsed time and so cannot be computed from the wrong one.
-//! Every rounding shortens it and nothing wraps, whatever the ttl and the delay.
+//! Redlock, step 3: `validity = ttl - (now - t1) - drift`. It is written here as a deadline, `t1 + ttl - drift`, which
+//! needs no elapsed time and so cannot use a wrong one. Every rounding shortens it, and nothing wraps for any ttl and
+//! any delay.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -14,11 +14,11 @@ use crate::time::{Instant, nanos};
 
 const BILLION: u64 = 1_000_000_000;
 
-/// How fast a kernel slews a clock, in parts per billion.
+/// The rate at which a kernel slews a clock, in parts per billion.
 pub(crate) const SLEWED: u64 = 500_000;
 
-/// What is subtracted from every validity because clocks do not run alike: a share of the ttl and a
-/// fixed part because servers expire by the millisecond.
+/// The time that is subtracted from every validity because clocks differ: a share of the ttl, and a fixed part because
+/// servers expire keys by the millisecond.
 ///
 /// The default is the Redlock paper's: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,8 +29,8 @@ pub(crate) struct Drift {
 }
 
 impl Drift {
-    /// Returns a drift of `factor` times the ttl (0 up to, not including, 1; rounded up to a
-    /// billionth) plus `fixed`. `None` if the factor is out of that range or no number.
+    /// Makes a drift of `factor` times the ttl plus `fixed`. The factor is at least 0 and less than 1, and is rounded
+    /// up to a billionth. `None` if it is out of that range or not a number.
     #[must_use]
     pub(crate) fn new(factor: f64, fixed: Duration) -> Option<Self> {
         if !(0.0..1.0).contains(&factor) {
@@ -38,8 +38,8 @@ impl Drift {
         }
         let exact = factor * 1e9;
         let floor = exact as u64;
-        // No `ceil` without std. A factor such as 0.01 is no exact float: a whole part per
-        // billion too many is the safe side of that.
+        // `ceil` needs std. A factor such as 0.01 is not exact as a float, and a whole part per billion too many is on
+        // the safe side.
         let rounded_up = if floor as f64 == exact {
             floor
         } else {
@@ -57,10 +57,10 @@ impl Drift {
         Duration::from_nanos(self.of_nanos(nanos(ttl)))
     }
 
-    /// Returns the same in nanoseconds.
+    /// Like [`of`](Self::of), in nanoseconds.
     fn of_nanos(self, ttl: u64) -> u64 {
-        // Asked for with every vote. A hundredth of half an hour still fits in 64 bits, and to
-        // divide 128 of them takes longer than to decode a reply.
+        // This runs for every vote. A hundredth of half an hour still fits in 64 bits, and a division of 128 bits takes
+        // longer than decoding a reply.
         let share = match ttl.checked_mul(self.parts_per_billion) {
             Some(product) => product.div_ceil(BILLION),
             None => self.share_of_long(ttl),
@@ -68,21 +68,21 @@ impl Drift {
         share.saturating_add(self.fixed)
     }
 
-    /// Returns the share of a ttl, however long. It is no longer than the ttl.
+    /// Returns the share of a ttl of any length. It is never longer than the ttl.
     #[cold]
     fn share_of_long(self, ttl: u64) -> u64 {
         let product = u128::from(ttl).saturating_mul(u128::from(self.parts_per_billion));
         product.div_ceil(u128::from(BILLION)) as u64
     }
 
-    /// Returns by how many parts in a billion a clock may run fast or slow: a fifth of the share, and
-    /// at least as fast as a kernel slews a clock.
+    /// Returns by how many parts in a billion a clock may run fast or slow: a fifth of the share, and at least the rate
+    /// at which a kernel slews a clock.
     pub(crate) fn rate(self) -> u64 {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns by how much the steps of a clock may add up while a lock of `ttl` lives: what the clock's
-    /// [`rate`](Self::rate) leaves of the share. The fixed part is for the milliseconds of the server.
+    /// Returns the sum of clock steps that is allowed while a lock of `ttl` lives: the part of the share that the
+    /// clock's [`rate`](Self::rate) leaves. The fixed part covers the milliseconds of the server.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {
             parts_per_billion: self.rate(),
@@ -91,24 +91,22 @@ impl Drift {
         self.of(ttl).saturating_sub(rate.of(ttl))
     }
 
-    /// Returns the lock delay that lasts `least` at least by the clock of a holder, on every node whose
-    /// clock is not faster than this drift allows; `None` if it is longer than [`LOCK_DELAY_MAX`], or too
-    /// long to be written down.
+    /// Returns a lock delay that lasts at least `least` by the clock of a holder, on every node whose clock is not
+    /// faster than this drift allows. `None` if it is longer than [`LOCK_DELAY_MAX`], or does not fit into a `Delay`.
     pub(crate) fn delay(self, least: Duration) -> Option<Delay> {
         if LOCK_DELAY_MAX < least {
             return None;
         }
-        // The divisor is not zero because no factor is 1.
+        // The divisor is not zero, because every factor is less than 1.
         let slowest = BILLION.saturating_sub(self.parts_per_billion).max(1);
         let nanos = least.as_nanos().saturating_mul(u128::from(BILLION));
         let millis = nanos.div_ceil(u128::from(slowest)).div_ceil(1_000_000);
         u32::try_from(millis).ok().map(Delay::of_millis)
     }
 
-    /// Returns until when a lock of `ttl` may be trusted whose first byte was sent at or after
-    /// `sent`.
+    /// Returns the end of the validity of a lock of `ttl` whose first byte was sent at or after `sent`.
     ///
-    /// Returns `sent` itself, which is no validity, if the drift is not shorter than the ttl.
+    /// Returns `sent` itself, which means no validity, if the drift is not shorter than the ttl.
     #[must_use]
     pub(crate) fn valid_until(self, sent: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);
@@ -116,14 +114,14 @@ impl Drift {
         Instant::from_nanos(sent.as_nanos().saturating_add(valid))
     }
 
-    /// Returns until when a lock of `ttl` may be trusted that a majority keeps for `left` from `sent` on. A
-    /// clock may be set by all that the whole ttl allows for in what is left of it.
+    /// Returns the end of the validity of a lock of `ttl` that a majority keeps for `left`, counted from `sent`.
+    /// Subtracts the drift of the whole ttl, because a clock may be set by all of that in the time that is left.
     pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }
 
-    /// Returns by when a key that was given `ttl` on a node at or before `answered` has expired
-    /// there, by this clock: the other direction, so the drift is added.
+    /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired there by this clock.
+    /// This is the other direction, so the drift is added.
     #[must_use]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);
@@ -229,8 +227,8 @@ mod tests {
         }
     }
 
-    /// Every ttl from 1 ms to beyond the hard limit, every elapsed time from none to twice the
-    /// ttl, at either end of the clock: validity is what the formula says, or nothing.
+    /// Tests every ttl from 1 ms to beyond the hard limit, and every elapsed time from none to twice the ttl, at both
+    /// ends of the clock. The validity must be what the formula gives, or zero.
     #[test]
     fn validity_never_wraps() {
         let drift = Drift::default();

@@ -1,4 +1,4 @@
-//! The signal that a lock is about to end, and what is known of its health.
+//! The signal that a lock is about to end, and its health.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,18 +13,17 @@ use super::tenure::NOTICE;
 use crate::error::Report;
 use crate::time::{NANOS_PER_TICK, nanos};
 
-/// Completes when less than a quarter of its ttl is left of a lock, for whatever reason: extensions
-/// fail, a limit is reached, or nobody extends it. Where a [kept](crate::LockOptions::keep) lock was also
-/// extended by a longer ttl, the quarter is that of the ttl by which the handle extends it.
-/// [`LockGuard::at_risk`](super::LockGuard::at_risk) returns it.
+/// Completes when less than a quarter of a lock's ttl is left, for any reason: extensions fail, a limit is reached, or
+/// nothing extends it. If a [kept](crate::LockOptions::keep) lock was also extended by a longer ttl, the quarter is of
+/// the ttl by which the handle extends it. [`LockGuard::at_risk`](super::LockGuard::at_risk) returns it.
 ///
 /// It borrows nothing and may be sent to another task or thread.
 ///
-/// * It tells a state and not an event: while the lock is at risk it completes at once. When the
-///   lock was extended after all, a new one waits again.
-/// * It is given by a timer and comes up to two milliseconds early rather than late, also if every node is silent.
+/// * It signals a state and not an event: while the lock is at risk it completes at once. If the lock is extended after
+///   all, a new future waits again.
+/// * A timer gives it, up to two milliseconds early rather than late, even if every node is silent.
 /// * If the lock is released or detached before it is lost, it never completes.
-/// * In a forked child it completes at once: the lock is the parent's.
+/// * In a forked child it completes at once, because the lock belongs to the parent.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -46,14 +45,14 @@ use crate::time::{NANOS_PER_TICK, nanos};
 pub struct AtRisk(pub(super) Signal);
 
 impl AtRisk {
-    /// Completes when less than `left` is left, in place of a quarter of the ttl.
+    /// Completes when less than `left` is left, instead of a quarter of the ttl.
     pub fn below(self, left: Duration) -> Self {
         let mut this = self;
         this.0.set_early(early(left));
         this
     }
 
-    /// Returns `true` if less than that is left now, and in a forked child.
+    /// Returns `true` if less than that is left now. Always `true` in a forked child.
     #[must_use]
     pub fn is_at_risk(&self) -> bool {
         self.0.is_given()
@@ -67,8 +66,8 @@ impl AtRisk {
     }
 }
 
-/// Returns how long before the end the signal comes that less than `left` is left: whole ticks, as the engine
-/// counts them, and one.
+/// Returns how long before the end the signal comes for less than `left`: whole ticks, as the engine counts them, and
+/// one more.
 pub(super) fn early(left: Duration) -> Duration {
     let ticks = nanos(left).div_ceil(NANOS_PER_TICK);
     let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
@@ -91,23 +90,23 @@ impl fmt::Debug for AtRisk {
     }
 }
 
-/// What is known of a lock that is held: [`LockGuard::health`](super::LockGuard::health).
+/// The state of a held lock: [`LockGuard::health`](super::LockGuard::health).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Health {
-    /// How much longer it is valid; zero if it is not.
+    /// How much longer the lock is valid; zero if it is not.
     pub validity: Duration,
-    /// The nodes that said that they have it when a majority last did (at the grant, an extension or a
-    /// confirmation), or since, and not since that they do not: by their addresses, in the order of the
-    /// configuration. One that has fallen silent is among them until the next of these succeeds without
-    /// it; `Redlock::nodes` says which are away now. A node in quarantine is not among them. Empty when the lock is not valid, and for one that was
-    /// [adopted](crate::Redlock::adopt) until a majority has confirmed or extended it.
+    /// The addresses of the nodes that have said that they have the lock, in the order of the configuration. A node is
+    /// included if it said so in the latest majority (at the grant, an extension or a confirmation) or later, and has
+    /// not denied it since. A node that has fallen silent stays included until the next majority forms without it;
+    /// `Redlock::nodes` says which nodes are away now. A node in quarantine is left out. Empty if the lock is not
+    /// valid, and for an [adopted](crate::Redlock::adopt) lock until a majority has confirmed or extended it.
     pub confirmed_by: Vec<Arc<str>>,
-    /// How often in a row the handle has failed to extend it, if it is
-    /// [kept](crate::LockOptions::keep). An extension that succeeds ends the row, also one of yours; your
-    /// own that fail do not count. One by which the lock was found to be lost does.
+    /// How often in a row the handle has failed to extend the lock, if it is [kept](crate::LockOptions::keep). A
+    /// successful extension ends the row, also one of yours. Your own failures do not count, unless they found the lock
+    /// lost.
     pub failures: u32,
-    /// What each node said to the last extension of these. It is there when [`Lost`](crate::Lost) reports
-    /// a loss that an extension has found.
+    /// What each node said to the last of these failed extensions. It is set when [`Lost`](crate::Lost) reports a loss
+    /// that an extension has found.
     pub last_report: Option<Report>,
 }

@@ -20,9 +20,9 @@ use crate::config::{Builder, Config};
 use crate::driver::{BuildError, Loop, Refusal};
 
 impl Builder {
-    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready and
-    /// the others have answered or 50 ms more have passed; after the connect timeout at the latest,
-    /// also with nodes down.
+    /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready and the others
+    /// have answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
+    /// down.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl Builder {
         Ok(Redlock::new(shared, io_thread))
     }
 
-    /// Does [`build`](Self::build) as a future, for any executor. Nothing happens before the first poll.
+    /// [`build`](Self::build) as a future, for any executor. Nothing happens before the first poll.
     pub fn build_async(&self) -> Building {
         Building(Stage::New(Box::new(self.clone())))
     }
@@ -56,11 +56,10 @@ fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
     Ok(Arc::new(Shared::new(engine, wire, poller, config)?))
 }
 
-/// A [`Redlock`] that is being built: the future of [`Builder::build_async`].
+/// The future of [`Builder::build_async`], which builds a [`Redlock`].
 ///
-/// The I/O thread connects. If the future is dropped before it completes, that thread ends after the
-/// connect timeout at the latest. In a forked child a future that was polled before the fork completes
-/// with an error.
+/// The I/O thread connects. If the future is dropped before it completes, that thread ends after the connect timeout at
+/// the latest. In a forked child, a future that was polled before the fork completes with an error.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Building(Stage);
 
@@ -77,7 +76,7 @@ struct Waiting {
     process: Pid,
 }
 
-/// Where the I/O thread puts what it has built.
+/// The place for the result of the I/O thread.
 #[derive(Debug)]
 struct Site(Monitor<State>);
 
@@ -85,7 +84,7 @@ struct Site(Monitor<State>);
 enum State {
     Building(Option<Waker>),
     Built(Result<Arc<Shared>, BuildError>),
-    /// It was taken, or the future was dropped.
+    /// The result was taken, or the future was dropped.
     Over,
 }
 
@@ -154,7 +153,7 @@ impl fmt::Debug for Building {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if getpid() != self.process {
-            // This process does not have the thread: it can be neither joined nor detached.
+            // This process does not have the thread, so it can be neither joined nor detached.
             mem::forget(self.io_thread.take());
             return;
         }
@@ -166,7 +165,7 @@ impl Drop for Waiting {
 }
 
 impl Site {
-    /// Stores what was built. Returns `false` if the future was dropped.
+    /// Stores the result. Returns `false` if the future was dropped.
     fn put(&self, built: Result<Arc<Shared>, BuildError>) -> bool {
         let mut state = self.0.lock();
         let State::Building(waker) = &mut *state else {

@@ -1,4 +1,4 @@
-//! How a thread wakes the I/O thread while that watches the descriptor of the nodes.
+//! The way to wake the I/O thread while it watches the descriptor of the nodes.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,13 +21,13 @@ impl Call {
 
     /// Makes the descriptor readable.
     pub(super) fn send(&self) {
-        // If there is no room for it, one is there already.
+        // If there is no room for it, a call is already there.
         let _ = (&self.sender).write(&[0]);
     }
 
-    /// Takes the call. The I/O thread does so when it wakes.
+    /// Takes the call. The I/O thread does this when it wakes.
     pub(super) fn take(&self) {
-        // There may be none.
+        // There may be no call.
         let _ = (&self.receiver).read(&mut [0; 64]);
     }
 }

@@ -1,4 +1,4 @@
-//! The tables that lead from events of the engine to slots, and the threads and tasks that are to be woken.
+//! Tables that map events of the engine to slots, and the threads and tasks to wake.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,17 +18,16 @@ use crate::trace::Attempts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The operations that threads and tasks wait for, by their rounds: those that were begun at once, and
-    /// those that have waited for their turn.
+    /// The operations that threads and tasks wait for, by their ids: those that were begun at once, and those that have
+    /// waited for their turn.
     operations: [Table<RoundId, Arc<Slot>>; 2],
-    /// Those that a thread waits for.
+    /// The operations that a thread waits for.
     threads: Vec<RoundId>,
-    /// The locks that are held. Of those that are kept only the ones that a caller has asked about, or of
-    /// which there is something to tell.
+    /// The held locks. A kept lock is here only if a caller has asked about it, or there is something to report.
     locks: Table<LockId, Arc<Slot>>,
-    /// Where threads sleep that are to be woken after this section.
+    /// The slots of the threads to wake after this section.
     pub(super) woken: Vec<Arc<Slot>>,
-    /// The tasks that the I/O thread is to wake.
+    /// The tasks that the I/O thread has to wake.
     pub(super) tasks: Vec<Waker>,
 }
 
@@ -51,12 +50,12 @@ impl Callers {
         }
     }
 
-    /// Returns how many operations are waited for.
+    /// Returns the number of operations that callers wait for.
     pub(super) fn waiting(&self) -> usize {
         self.operations.iter().map(Table::len).sum()
     }
 
-    /// Returns how many of them tasks wait for.
+    /// Returns the number of operations that tasks wait for.
     pub(super) fn tasks(&self) -> usize {
         self.waiting() - self.threads.len()
     }
@@ -71,7 +70,7 @@ impl Callers {
         self.open_slot(round).is_some()
     }
 
-    /// Offers the poll to a thread that waits, of several to the latest. Returns its operation.
+    /// Offers the poll to a waiting thread, to the latest if there are several. Returns its operation.
     pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
         let slot = Arc::clone(self.open_slot(round)?);
@@ -87,8 +86,8 @@ impl Callers {
         self.operations[usize::from(round.place().0)].put(round, Arc::clone(slot));
     }
 
-    /// From now on the loss of `lock` is reported to `slot`. One that is kept gets a slot when somebody [asks
-    /// about it](Self::slot_of_kept).
+    /// Reports the loss of `lock` to `slot` from now on. A kept lock gets a slot only when a caller [asks about
+    /// it](Self::slot_of_kept).
     pub(super) fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
         if lock.is_kept() {
             return;
@@ -96,19 +95,19 @@ impl Callers {
         self.locks.put(lock.id(), Arc::clone(slot));
     }
 
-    /// Returns the slot to which the loss of `lock`, which is kept, is reported from now on; one that is lost
-    /// if that was reported.
+    /// Returns the slot to which the loss of the kept `lock` is reported. It is a slot of a lost lock if the loss was
+    /// reported already.
     pub(super) fn slot_of_kept(&mut self, lock: &Lock) -> Arc<Slot> {
         if let Some(slot) = self.locks.get(lock.id()) {
             return Arc::clone(slot);
         }
         if lock.is_kept_and_over() {
-            return Slot::of_lost(); // Its claim may be forgotten: its place here is that of another lock then.
+            return Slot::of_lost(); // The claim may be forgotten, and its index used by another lock.
         }
         self.add_slot(lock.id(), false)
     }
 
-    /// Adds a slot for a lock that is held, or is over.
+    /// Adds a slot for a lock that is held or over.
     fn add_slot(&mut self, lock: LockId, is_over: bool) -> Arc<Slot> {
         let slot = match is_over {
             true => Slot::of_lost(),
@@ -128,7 +127,7 @@ impl Callers {
         self.locks.len()
     }
 
-    /// The loss of `lock` is not reported any more: it is about to be released or detached.
+    /// Stops reporting the loss of `lock`, which is about to be released or detached.
     pub(super) fn release(&mut self, lock: &Lock) {
         if let Some(slot) = self.locks.take(lock.id()) {
             slot.tenure.release(lock.valid_until(), &mut self.tasks);
@@ -143,17 +142,17 @@ impl Callers {
         Some(slot)
     }
 
-    /// Returns `true` if threads or tasks are to be woken.
+    /// Returns `true` if there are threads or tasks to wake.
     pub(super) fn has_to_wake(&self) -> bool {
         !self.woken.is_empty() || !self.tasks.is_empty()
     }
 
-    // ----- outcomes -------------------------------------------------------------------------
+    // ----- outcomes ---------------------------------------------------------------------------
 
-    /// Delivers what `event` says.
+    /// Delivers `event` to its caller.
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
         if let Event::Expired { lock } = event {
-            // It stays known until its guard goes: an extension of it may still report how it has failed.
+            // The slot stays until the guard is gone: an extension may still report why it failed.
             let slot = self.locks.get(lock).into_iter();
             return slot.for_each(|slot| slot.tenure.lose(&mut self.tasks));
         }
@@ -198,8 +197,8 @@ impl Callers {
         self.woken.extend(wakes.then_some(slot));
     }
 
-    /// The engine has extended `lock` by itself, or has failed to. If somebody has it, `is_over` tells whether its end
-    /// was reported.
+    /// Records that the engine has extended `lock` by itself, or has failed to. `is_over` returns whether the end was
+    /// reported, or `None` if no caller has the lock.
     fn note_kept(
         &mut self,
         lock: LockId,
@@ -213,11 +212,11 @@ impl Callers {
                 };
                 slot.tenure.extended();
                 if Arc::strong_count(slot) == 1 {
-                    self.locks.take(lock); // Nobody has asked, and what had failed is over.
+                    self.locks.take(lock); // No caller has asked, and the failures are over.
                 }
             }
             Err(error) => {
-                // One that was released or detached meanwhile is not reported.
+                // A lock that was released or detached meanwhile is not reported.
                 let is_had = !matches!(error, ExtendError::Closed);
                 let is_over = || is_over().filter(|_| is_had);
                 let slot = self.slot(lock);
@@ -250,9 +249,9 @@ impl Callers {
     }
 }
 
-/// Asks for an alert about `lock`, so `early` before its end.
+/// Asks for an alert about `lock` that comes `early` before its end.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
-    engine.alert(lock, early.saturating_sub(NOTICE)); // It comes as much early.
+    engine.alert(lock, early.saturating_sub(NOTICE)); // The alert comes early by as much.
 }
 
 #[cfg(test)]
@@ -274,7 +273,7 @@ mod tests {
             callers.note_kept(LOCK, failed(), || None);
             assert_eq!(slot.tenure.failures().0, 2);
             match extended {
-                true => slot.tenure.extended(), // By its caller.
+                true => slot.tenure.extended(), // Its caller extended it.
                 false => callers.note_kept(LOCK, Ok(Instant::MAX), || None),
             }
             assert_eq!(slot.tenure.failures().0, 0);

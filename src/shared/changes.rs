@@ -1,6 +1,6 @@
 //! [`Watch`]: the changes of a resource, one after another.
 //!
-//! The engine tells of one change and ends: then it has to be asked again, with what was told. So a caller
+//! The engine reports one change and ends the operation. It has to be asked again, with the reported state. So a caller
 //! who does not ask for the next change costs the nodes nothing.
 
 use alloc::vec::Vec;
@@ -18,22 +18,20 @@ use super::signal::wait;
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::limits::WATCHES_MAX;
 
-/// Who holds a resource, now and after each change. [`Redlock::watch`] returns it.
+/// The holder of a resource, now and after each change. [`Redlock::watch`] returns it.
 ///
-/// The first [`next`](Self::next) or [`changed`](Self::changed) tells the present state, each later one the
-/// next that differs from what was told before: another holder, none, an end that an extension has moved
-/// or that has come, a node that has something else, that does not answer any more, or does so again.
-/// Changes that follow each other within about 10 ms, or while the caller does not ask, are told as one,
-/// and what did not last until a look may not be told at all. What is told is never older than what was
-/// told before.
+/// The first [`next`](Self::next) or [`changed`](Self::changed) returns the present state. Each later call returns the
+/// next state that differs from the one before: another holder, no holder, an end that an extension has moved or that
+/// has come, a node that has something else, or a node that stops or resumes answering. Changes that follow each other
+/// within about 10 ms, or while the caller does not ask, are reported as one. A state that did not last until the next
+/// look may not be reported at all. A reported state is never older than the one before.
 ///
-/// While the caller waits, and nothing changes, nothing is sent: the nodes tell of changes
-/// (`CLIENT TRACKING`). After each one every node is asked once more. A node that does not tell (see
-/// [`NodeStatus::waking`](crate::NodeStatus)) makes the watch ask all nodes at random intervals, as a
-/// waiter does ([`Retry::new`](crate::Retry::new)). A caller who does not wait costs the nodes nothing
-/// after the next change.
+/// While the caller waits and nothing changes, nothing is sent, because the nodes report changes (`CLIENT TRACKING`).
+/// After each change every node is asked once more. If a node sends no notifications (see
+/// [`NodeStatus::waking`](crate::NodeStatus)), the watch asks all nodes at random intervals, like a waiter
+/// ([`Retry::new`](crate::Retry::new)). A caller who does not wait costs the nodes nothing after the next change.
 ///
-/// [`manual::outcomes`](crate::manual) has a table of what is told and what is not.
+/// [`manual::outcomes`](crate::manual) has a table of the changes that are reported and those that are not.
 ///
 /// It is a handle: the connections live as long as it does. Dropping it ends it at once.
 #[must_use = "it tells what is asked of it"]
@@ -41,7 +39,7 @@ pub struct Watch {
     redlock: Redlock,
     resource: Vec<u8>,
     known: Option<Inspection>,
-    /// The next change, while it is waited for.
+    /// The operation for the next change, while there is one.
     reply: Option<Reply>,
 }
 
@@ -67,9 +65,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits on this thread for the present state, when it is called for the first time, or else for the
-    /// next change. Returns `None` if there is none within `timeout`; at once if the watch
-    /// [is closed](Self::is_closed).
+    /// Waits on this thread: the first call for the present state, each later call for the next change. Returns `None`
+    /// if nothing comes within `timeout`, or at once if the watch [is closed](Self::is_closed).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -87,24 +84,24 @@ impl Watch {
         wait(timeout, || None, |context| self.poll(context)).flatten()
     }
 
-    /// Returns `true` if no change is told any more: in a forked child, and if the handle is closed because
-    /// a thread has panicked inside it. Sends nothing.
+    /// Returns `true` if no change will be reported any more: in a forked child, and if the handle is closed because a
+    /// thread has panicked inside it. Sends nothing.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let shared = self.redlock.shared();
         shared.is_foreign() || shared.enter().is_err()
     }
 
-    /// Does [`next`](Self::next) without a timeout as a future, for any executor. Returns `None` if the watch
-    /// [is closed](Self::is_closed). Nothing is lost if the future is dropped before it completes: the
-    /// next call goes on with the same wait.
+    /// [`next`](Self::next) without a timeout as a future, for any executor. Returns `None` if the watch [is
+    /// closed](Self::is_closed). If the future is dropped before it completes, nothing is lost: the next call continues
+    /// the same wait.
     pub async fn changed(&mut self) -> Option<Inspection> {
         poll_fn(|context| self.poll(context)).await
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Inspection>> {
         if self.redlock.shared().is_foreign() {
-            return Poll::Ready(None); // What was told before the fork is the parent's.
+            return Poll::Ready(None); // The pending operation belongs to the parent.
         }
         let mut reply = match self.reply.take() {
             Some(reply) => reply,

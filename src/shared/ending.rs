@@ -1,5 +1,4 @@
-//! The end of a handle: the releases that nodes are owed are written and answered, or sent again in the
-//! background.
+//! The end of a handle: its debts are written and answered, or sent again in the background.
 
 use core::time::Duration;
 use std::thread::{self, JoinHandle};
@@ -10,20 +9,20 @@ use super::serve::Moves;
 use crate::driver::{Refusal, clock, is_owing};
 use crate::time::Instant;
 
-/// How long at least the I/O thread goes on in the background, after the last handle. A node that stood
-/// still for a moment is back by then.
+/// The least time that the I/O thread continues in the background after the last handle. A node that hung for a moment
+/// is back by then.
 const BACKGROUND_MIN: Duration = Duration::from_secs(5);
 
-/// How much longer than the shutdown timeout the last handle waits for the end of the I/O thread.
+/// How much longer than the shutdown timeout the last handle waits for the I/O thread to end.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How far the I/O thread has come with its end.
+/// The stage of the I/O thread's end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum EndStage {
     /// It serves the handle, or waits for the answers to the last releases.
     #[default]
     Open,
-    /// It sends in the background the releases that silent nodes are owed.
+    /// It sends in the background the releases that are owed to silent nodes.
     Background,
     /// It has ended.
     Ended,
@@ -35,45 +34,44 @@ impl Monitor<EndStage> {
         self.wake_all();
     }
 
-    /// Waits until the I/O thread has ended or goes on in the background, or `limit` has passed.
+    /// Waits until the I/O thread has ended or continues in the background, or `limit` has passed.
     fn wait_for_end(&self, limit: Duration) -> EndStage {
         *self.wait_while(self.lock(), limit, |stage| *stage == EndStage::Open)
     }
 }
 
 impl Shared {
-    /// Ends the I/O thread, after the last handle is dropped. Returns when the releases that nodes are owed
-    /// are written and answered, or a little after
-    /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The thread sends the rest in the
-    /// background.
+    /// Ends the I/O thread after the last handle is dropped. Returns when the releases that are owed are written and
+    /// answered, or a little after [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The thread sends
+    /// the rest in the background.
     pub(super) fn close(&self, io_thread: JoinHandle<()>) {
         if self.is_foreign() {
-            // This process does not have the thread: it can be neither joined nor detached.
+            // This process does not have the thread, so it can be neither joined nor detached.
             core::mem::forget(io_thread);
             self.close_descriptors();
             return;
         }
         self.dismiss();
-        // A waker may be what drops the last handle, on the I/O thread.
+        // A waker may have dropped the last handle on the I/O thread itself.
         if io_thread.thread().id() == thread::current().id() {
             return;
         }
         let limit = self.shutdown_timeout.saturating_add(PATIENCE);
         if self.ending.wait_for_end(limit) == EndStage::Ended {
-            // If it has panicked, its callers have that as their outcome.
+            // If it has panicked, its callers learn that from their outcomes.
             drop(io_thread.join());
         }
     }
 
-    /// Ends the I/O thread, without waiting for its end. There is no handle any more.
+    /// Ends the I/O thread without waiting for its end. No handle exists any more.
     pub(super) fn dismiss(&self) {
         if let Ok(mut section) = self.enter() {
             section.roles.closing = true;
         }
     }
 
-    /// Closes the descriptors in a forked child, but for those that a thread of the parent had when the
-    /// child was made.
+    /// Closes the descriptors in a forked child, except those that a thread of the parent had taken at the time of the
+    /// fork.
     fn close_descriptors(&self) {
         if let Some(mut core) = self.core.try_lock() {
             drop((core.roles.wire.take(), core.poller.take()));
@@ -82,8 +80,8 @@ impl Shared {
         }
     }
 
-    /// Sends the releases that nodes are owed, and closes the connections. The I/O thread does so after the
-    /// last handle is dropped.
+    /// Sends the releases that are owed, and closes the connections. The I/O thread does this after the last handle is
+    /// dropped.
     pub(super) fn shut_down(&self) -> Result<(), Refusal> {
         let until = clock::now().saturating_add(self.shutdown_timeout);
         if !self.settle_debts(until)? {
@@ -102,8 +100,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until no node owes an answer, or until `until`. Returns `true` if no
-    /// node does.
+    /// Waits until all releases that are owed are answered, or until `until`. Returns `true` if all are.
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         loop {
@@ -112,7 +109,7 @@ impl Shared {
             if !is_owing || until <= clock::now() {
                 return Ok(!is_owing);
             }
-            // There are no callers any more: the poll is free.
+            // There are no callers any more, so the poll is free.
             section.roles.serve();
             section = self.sleep_in_poll(section, Some(until))?;
             section.roles.give_back_poll();

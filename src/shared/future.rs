@@ -1,6 +1,6 @@
 //! Taking a lock as a future, for any executor.
 //!
-//! The latest waker counts. Dropping a future before it completes cancels its operation.
+//! The latest waker counts. If a future is dropped before it completes, its operation is cancelled.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,17 +18,16 @@ use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// A lock that is being acquired: a future that completes with a [`LockGuard`] or an error.
+/// A future that completes with a [`LockGuard`] or an error.
 ///
-/// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async),
-/// [`lock_with_async`](Redlock::lock_with_async), and [`lock_all_async`](Redlock::lock_all_async)
-/// and its variants return it. Nothing is sent before the first poll, from which its times count.
-/// Dropping it releases whatever the nodes have granted or still grant, and does not wait for
-/// answers; in a forked child it does nothing.
+/// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async), [`lock_with_async`](Redlock::lock_with_async),
+/// and [`lock_all_async`](Redlock::lock_all_async) and its variants return it. Nothing is sent before the first poll,
+/// and its times count from then. Dropping it releases everything that the nodes have granted or still grant, without
+/// waiting for answers. In a forked child dropping does nothing.
 ///
-/// Poll it soon after it was woken, or drop it: a lock that was granted to a future that is not
-/// polled keeps all others out for its ttl, and is then reported as [`LockError::TooSlow`]. If it
-/// is [kept](LockOptions::keep), it is extended meanwhile, like the lock of a program that hangs.
+/// Poll it soon after it was woken, or drop it. If a lock was granted to a future that is not polled, it keeps other
+/// clients out for its ttl, and is then reported as [`LockError::TooSlow`]. If it is [kept](LockOptions::keep), it is
+/// extended meanwhile, like the lock of a program that hangs.
 ///
 /// A future is a handle: the connections live as long as it does.
 #[must_use = "a future does nothing unless it is polled"]
@@ -46,13 +45,13 @@ enum Stage {
     Waiting {
         reply: Reply,
         since: Instant,
-        /// After the reply: what is cancelled has ended then.
+        /// Declared after the reply, so that a cancelled operation has ended when this is dropped.
         operation: Operation,
     },
     Done,
 }
 
-/// What is to be locked.
+/// The resources to lock.
 pub(super) enum Wanted {
     One(Vec<u8>),
     All(Vec<Vec<u8>>),

@@ -21,13 +21,13 @@ use crate::resource::Token;
 use crate::time::Instant;
 use crate::trace::{Dropped, Failure, Operation, Tracer};
 
-/// A lock that is held. Dropping the guard releases it.
+/// A held lock. Dropping the guard releases it.
 ///
-/// The drop writes the release to the nodes and does not wait for their answers, on any thread and
-/// during a panic too. When it returns, the release is written, so the program may end at once: if
-/// another thread writes for the handle at that moment, the drop waits until that thread has written
-/// the release. [`unlock`](Self::unlock) waits for the answers and returns whether the lock was still
-/// held. In a forked child the drop does nothing: the lock is the parent's.
+/// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
+/// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle
+/// at that moment, the drop waits until that thread has written the release. [`unlock`](Self::unlock) waits for the
+/// answers and returns whether the lock was still held. In a forked child the drop does nothing, because the lock
+/// belongs to the parent.
 ///
 /// A guard is a handle: the connections live as long as it does.
 #[must_use = "a guard that is dropped at once releases its lock at once"]
@@ -48,15 +48,15 @@ impl LockGuard {
         }
     }
 
-    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. Of a lock on
-    /// several [resources](Self::resources) it is the first.
+    /// Returns the locked resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on several
+    /// [resources](Self::resources) it is the first.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.lock().resource()
     }
 
-    /// Returns all resources of the lock, in the order in which they were given to
-    /// [`Redlock::lock_all`]; of a lock on one resource, that.
+    /// Returns all resources of the lock, in the order in which they were given to [`Redlock::lock_all`]. A lock on one
+    /// resource returns that one.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.lock().resources()
     }
@@ -67,7 +67,7 @@ impl LockGuard {
         self.lock().token()
     }
 
-    /// Returns its fencing token, if it was [asked for](crate::LockOptions::fenced) with one: see
+    /// Returns its fencing token, if the lock was [asked for](crate::LockOptions::fenced) with one: see
     /// [`Lock::fencing_token`](crate::Lock::fencing_token).
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
@@ -101,15 +101,14 @@ impl LockGuard {
         Lost(self.signal(Duration::ZERO))
     }
 
-    /// Returns a signal that less than a quarter of its ttl is left of the lock: a future, with
-    /// [`AtRisk::wait`] for threads. [`AtRisk::below`] sets another limit.
+    /// Returns a signal that less than a quarter of the ttl is left: a future, with [`AtRisk::wait`] for threads.
+    /// [`AtRisk::below`] sets another limit.
     pub fn at_risk(&self) -> AtRisk {
         AtRisk(self.signal(early(self.lock().shortest_ttl() / 4)))
     }
 
-    /// Returns what is known of the lock now: how long it is valid, which nodes have said so, and how its
-    /// extensions went if it is [kept](crate::LockOptions::keep). Sends nothing. In a forked child
-    /// nothing is known.
+    /// Returns the present state of the lock: how much longer it is valid, which nodes have confirmed it, and how its
+    /// extensions went if it is [kept](crate::LockOptions::keep). Sends nothing. In a forked child nothing is known.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -153,10 +152,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more.
-    /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`],
-    /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`].
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All other errors leave it
+    /// unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
+    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
     pub fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.tracer().extend(self.lock(), ttl);
         self.prolong(operation, ttl, |engine, now, lock| {
@@ -164,8 +162,8 @@ impl LockGuard {
         })
     }
 
-    /// Does [`extend`](Self::extend) as a future, for any executor. If the future is dropped before a majority has
-    /// answered, [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last longer.
+    /// [`extend`](Self::extend) as a future, for any executor. If the future is dropped before a majority has answered,
+    /// [`valid_until`](Self::valid_until) does not change, but the keys on the nodes may last longer.
     ///
     /// # Errors
     ///
@@ -176,11 +174,10 @@ impl LockGuard {
             .await
     }
 
-    /// Has the handle extend the lock by itself from now on, as
-    /// [`LockOptions::keep`](crate::LockOptions::keep) does from the grant on: by the ttl that it
-    /// was taken or extended with, the longest of these, at half of its validity. For a lock that
-    /// was taken without it, or [adopted](Redlock::adopt). Sends nothing now; if the lock is kept
-    /// already it is kept without a limit from now on.
+    /// Lets the handle extend the lock by itself from now on, as [`LockOptions::keep`](crate::LockOptions::keep) does
+    /// from the grant on: at half of its validity, each time by the longest ttl that it was taken or extended with. Use
+    /// it for a lock that was taken without that option or [adopted](Redlock::adopt). Sends nothing now. If the lock is
+    /// kept already, it loses its limit.
     ///
     /// It ends with `unlock`, with the drop of the guard, with the loss of the lock, and with
     /// [`into_lock`](Self::into_lock).
@@ -205,13 +202,13 @@ impl LockGuard {
         self.keep_for(Duration::MAX)
     }
 
-    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    /// [`keep`](Self::keep) with a limit: extends the lock at most until `most` from now.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid: [`confirm`](Self::confirm) one that came from another
-    /// clock first. [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle
-    /// allows), [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock is as it was.
+    /// [`ExtendError::Expired`] if the lock is not valid; if it came from another clock, [`confirm`](Self::confirm) it
+    /// first. [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
+    /// [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock does not change then.
     pub fn keep_for(&mut self, most: Duration) -> Result<(), ExtendError> {
         let shared = self.redlock.shared();
         shared.check_process()?;
@@ -223,21 +220,20 @@ impl LockGuard {
         section.engine.keep(clock::now(), lock, most)
     }
 
-    /// Asks a majority of the nodes how long the lock still lives, and sets its end to that: later or
-    /// earlier than before (if an operator shortened its keys). [`lost`](Self::lost) follows the new
-    /// end. Changes nothing on the nodes. With a majority of q nodes, the new end is the q-th largest
-    /// remaining ttl, counted from before the question, less the [lock delay](crate::Builder::lock_delay)
-    /// and the drift. If no more than these is left, the lock is over: [`ConfirmError::Expired`].
+    /// Asks a majority of the nodes how much longer the lock lives, and sets its end to that. The new end may be
+    /// earlier than before, for example if an operator shortened its keys. [`lost`](Self::lost) follows the new end.
+    /// Changes nothing on the nodes. With a majority of q nodes, the new end is the q-th largest remaining ttl, counted
+    /// from before the question, less the [lock delay](crate::Builder::lock_delay) and the drift. If no more than these
+    /// is left, the lock is over: [`ConfirmError::Expired`].
     ///
-    /// A lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) becomes valid by
-    /// it. A lock whose loss was reported does not: its holder may have stopped. The new end is never
-    /// further away than the longest ttl that the handle knows
-    /// ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest asked for), so a lock whose keys an
-    /// operator made permanent has to be confirmed again.
+    /// This makes a lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. It does not
+    /// revive a lock whose loss was reported, because its holder may have stopped. The new end is never further away
+    /// than the longest ttl that the handle knows ([`Builder::max_ttl`](crate::Builder::max_ttl), or the longest asked
+    /// for). So if an operator made the keys permanent, the lock has to be confirmed again.
     ///
-    /// Costs one round trip to a majority. If their answers would shorten the lock, it also waits
-    /// for the others, each for its node timeout. The nodes have to allow `EVAL`, or
-    /// [`Builder::without_scripts`](crate::Builder::without_scripts) is set.
+    /// It costs one round trip to a majority. If these answers would shorten the lock, it also waits for the other
+    /// nodes, each for its node timeout. The nodes have to allow `EVAL`, or
+    /// [`Builder::without_scripts`](crate::Builder::without_scripts) has to be set.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -253,16 +249,15 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Lost`] and [`ConfirmError::Expired`]: the lock is not valid any more. All others
-    /// leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`],
-    /// [`ConfirmError::Forked`], [`ConfirmError::Closed`]. It does not count towards a limit of
-    /// extensions.
+    /// [`ConfirmError::Lost`] and [`ConfirmError::Expired`]: the lock is not valid any more. All other errors leave it
+    /// unchanged: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`],
+    /// [`ConfirmError::Closed`]. A confirmation does not count towards a limit of extensions.
     pub fn confirm(&mut self) -> Result<(), ConfirmError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
     }
 
-    /// Does [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before a majority has
+    /// [`confirm`](Self::confirm) as a future, for any executor. If the future is dropped before a majority has
     /// answered, [`valid_until`](Self::valid_until) does not change.
     ///
     /// # Errors
@@ -273,7 +268,7 @@ impl LockGuard {
         self.prolong_async(operation, Engine::confirm).await
     }
 
-    /// Extends or confirms the lock, and waits on this thread as long as a lock of `ttl` may take.
+    /// Extends or confirms the lock. Waits on this thread for as long as a lock of `ttl` allows.
     fn prolong<E: NotProlonged + From<Refusal> + Failure>(
         &mut self,
         operation: Operation,
@@ -324,19 +319,19 @@ impl LockGuard {
 
     /// Releases the lock on every node that may hold it, and waits until a majority has answered.
     ///
-    /// It waits for a node timeout at most: the one of [`Builder::node_timeout`](crate::Builder), or
-    /// else 5 to 50 ms by the ttl, or four round trips of a distant node.
+    /// It waits for at most a node timeout: [`Builder::node_timeout`](crate::Builder), or by default 5 to 50 ms
+    /// depending on the ttl, or four round trips of a distant node.
     ///
-    /// The releases are sent in any case. Those without an answer stay owed, and are sent again for
-    /// as long as the handle lives.
+    /// The releases are sent in any case. Those without an answer stay debts, and are sent again for as long as the
+    /// handle lives.
     ///
     /// # Errors
     ///
-    /// [`UnlockError::NotHeld`]: what the lock protected may have overlapped with another holder.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, as may be on a busy machine; if the
-    /// lock was valid at the call, nobody else has had it and there is nothing to do
-    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and
-    /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
+    /// [`UnlockError::NotHeld`]: the critical section may have overlapped with another holder's.
+    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, as may happen on a busy machine. If the lock
+    /// was valid at the call, no other client has had it, and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and [`UnlockError::Closed`]: nothing
+    /// was sent, and the keys end with their ttl.
     pub fn unlock(self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
         operation.run(|_| self.release())
@@ -351,14 +346,14 @@ impl LockGuard {
         let mut section = shared.enter()?;
         let round = section.release(&slot, WaitsAs::Thread, lock)?;
         match shared.wait_for(section, &slot, round, Some(until))? {
-            // The release is sent all the same. Only its outcome is not known.
+            // The release is sent nevertheless; only its outcome is not known.
             None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
             Some(outcome) => finish_unlock(outcome),
         }
     }
 
-    /// Does [`unlock`](Self::unlock) as a future, for any executor. The lock is released even if the
-    /// future is dropped before it completes.
+    /// [`unlock`](Self::unlock) as a future, for any executor. The lock is released even if the future is dropped
+    /// before it completes.
     ///
     /// # Errors
     ///
@@ -374,12 +369,11 @@ impl LockGuard {
         operation.run(|_| finish_unlock(outcome?))
     }
 
-    /// Detaches the lock from its handle, for another one ([`Redlock::adopt`]) or another process
-    /// ([`Lock::to_bytes`]). It is not released when it is dropped, and its loss is not reported.
+    /// Detaches the lock from its handle, for another handle ([`Redlock::adopt`]) or another process
+    /// ([`Lock::to_bytes`]). Dropping it does not release it, and its loss is not reported.
     ///
-    /// The lock stands on the nodes that have answered. Behind each of its `SET`s that is still
-    /// unanswered a release is sent at once, because a release on another connection would have no
-    /// order against it.
+    /// The lock stays on the nodes that have answered. Behind each unanswered `SET` a release is sent at once, because
+    /// a release over another connection would have no order against that `SET`.
     #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
     pub fn into_lock(mut self) -> Lock {
         let mut lock = self.lock.take().expect("it is taken once");
@@ -412,7 +406,7 @@ impl LockGuard {
                     false => ConfirmError::Expired,
                 }
             }
-            // No outcome in time, by the clock of this thread. The lock is as it was.
+            // No outcome came in time by the clock of this thread. The lock does not change.
             None if lock.is_valid() || !lock.has_known_end() => {
                 ConfirmError::Unconfirmed(self.redlock.shared().reporter.pending(since))
             }
@@ -433,7 +427,7 @@ impl LockGuard {
         &self.redlock.shared().tracer
     }
 
-    /// Returns a signal that the lock is over so `early` before its end.
+    /// Returns a signal that the lock is lost or, with `early`, that less than that is left of it.
     fn signal(&self, early: Duration) -> Signal {
         let shared = &self.redlock.handle.shared;
         let slot = match &self.slot {

@@ -1,5 +1,4 @@
-//! The I/O thread: serves while several callers wait, wakes tasks, and keeps the connections up while
-//! there are no calls.
+//! The I/O thread: it serves while several callers wait, wakes tasks, and keeps the connections up between calls.
 //!
 //! ```text
 //!           operations wait                     callers were active
@@ -9,9 +8,9 @@
 //!   watching the descriptor <----'      '----> parked until it gives it back
 //! ```
 //!
-//! A caller that takes and releases locks in a tight loop finds it napping, and never has to wake it. A
-//! millisecond after the last caller it reads late answers, sends releases that are owed and fires
-//! timers. Then it waits for the descriptor *without* the poll, so that the next caller finds that free.
+//! A caller that takes and releases locks in a tight loop finds it napping, and never has to wake it. A millisecond
+//! after the last caller it reads late answers, sends debts and fires timers. Then it waits for the descriptor
+//! *without* the poll, so that the poll is free for the next caller.
 
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
@@ -35,10 +34,10 @@ use crate::time::{Instant, nanos};
 /// The name of the I/O thread.
 const THREAD_NAME: &str = "shearline";
 
-/// How long after the last caller the I/O thread looks for work.
+/// The time after the last caller until the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// By how much the sleeps of the I/O thread may be late. The usual 50 us are as long as a round.
+/// How late the sleeps of the I/O thread may end. The usual 50 us are as long as a round.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -46,7 +45,7 @@ const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 #[derive(Debug)]
 struct IoThread<'a> {
     shared: &'a Shared,
-    /// The tasks that it wakes now.
+    /// The tasks that it is waking now.
     tasks: Vec<Waker>,
 }
 
@@ -55,7 +54,7 @@ pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<thread::
     thread::Builder::new().name(THREAD_NAME.into()).spawn(life)
 }
 
-/// The life of the I/O thread. It ends with the last handle, or with a panic of the engine.
+/// Runs the I/O thread. It ends with the last handle, or with a panic of the engine.
 pub(super) fn run(shared: &Shared) {
     sleep_exactly();
     let tasks = Vec::new();
@@ -87,8 +86,8 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Moves bytes, wakes tasks and sleeps in the poll for as long as operations are waited for. After the last
-    /// task it goes on for a millisecond: tasks that were woken are likely to begin another operation.
+    /// Moves bytes, wakes tasks and sleeps in the poll while callers wait for operations. It continues for a
+    /// millisecond after the last task, because a woken task is likely to begin another operation.
     fn serve(&mut self, mut section: Section<'a>) -> Result<(), Refusal> {
         let shared = self.shared;
         let mut served = section.waiting() != 0;
@@ -105,7 +104,7 @@ impl<'a> IoThread<'a> {
                 if !section.roles.come_back() {
                     return Ok(());
                 }
-                section = shared.move_bytes(section, Moves::Once)?; // Writes what they have asked for.
+                section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of these tasks.
             } else if section.callers.has_to_wake() {
                 drop(section); // That wakes them.
                 section = shared.enter()?;
@@ -133,8 +132,8 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Ends `section`, and wakes the tasks that are to be woken now. Each is woken once, if it stands there several
-    /// times in a row.
+    /// Ends `section`, and wakes the tasks that have to be woken. A task that stands in the list several times in a row
+    /// is woken once.
     fn wake_tasks(&mut self, mut section: Section<'a>) -> Result<Section<'a>, Refusal> {
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
         section.roles.go_away();
@@ -159,7 +158,7 @@ impl<'a> IoThread<'a> {
         self.rest(limit, true);
     }
 
-    /// Waits until this thread is called or `limit` has passed, and if it `watches`, until a socket is ready.
+    /// Waits until this thread is called, `limit` has passed, or, if it `watches`, a socket is ready.
     fn rest(&self, limit: Option<Duration>, watches: bool) {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut descriptors = [
@@ -167,7 +166,7 @@ impl<'a> IoThread<'a> {
             PollFd::new(&self.shared.registry, PollFlags::IN),
         ];
         let count = if watches { 2 } else { 1 };
-        // After a signal, or without memory, this thread looks for work and waits again.
+        // After a signal or without memory, this thread looks for work and waits again.
         let _ = poll(&mut descriptors[..count], limit.as_ref());
         if !descriptors[0].revents().is_empty() {
             self.shared.call.take();
@@ -175,13 +174,13 @@ impl<'a> IoThread<'a> {
     }
 }
 
-/// Makes timers of this thread exact. If the system refuses that, they are a little late.
+/// Makes the timers of this thread exact. If the system refuses, they are a little late.
 fn sleep_exactly() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
 }
 
-/// Runs after a panic of the engine too: wakes the tasks that are left.
+/// Wakes the remaining tasks. This runs also after a panic of the engine.
 impl Drop for IoThread<'_> {
     fn drop(&mut self) {
         self.shared.ending.reach(EndStage::Ended);

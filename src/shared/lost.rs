@@ -1,7 +1,7 @@
 //! The signal that a lock is lost.
 //!
-//! A timer of the engine gives it a millisecond before the validity ends; an answer gives it when a majority of
-//! the nodes says that the lock is gone.
+//! A timer of the engine gives it a millisecond before the validity ends. An answer gives it when a majority of the
+//! nodes says that the lock is gone.
 
 use core::fmt;
 use core::future::Future;
@@ -11,16 +11,16 @@ use core::time::Duration;
 
 use super::signal::Signal;
 
-/// Completes when the lock may not be trusted any more: its validity is about to end, or a
-/// majority of the nodes said that it is gone. [`LockGuard::lost`](super::LockGuard::lost) returns it.
+/// Completes when the lock must not be trusted any more: its validity is about to end, or a majority of the nodes said
+/// that it is gone. [`LockGuard::lost`](super::LockGuard::lost) returns it.
 ///
 /// It borrows nothing and may be sent to another task or thread.
 ///
 /// * If the lock is released or detached before it is lost, the future never completes.
-/// * An adopted lock from another clock, which is not valid yet, is lost when its keys must have ended,
-///   unless it is confirmed before.
-/// * In a forked child it completes at once: the lock is the parent's.
-/// * When a thread panics with the engine it completes at once: no loss is reported after that.
+/// * An adopted lock from another clock is not valid yet. It is lost when its keys must have ended, unless it is
+///   confirmed before.
+/// * In a forked child it completes at once, because the lock belongs to the parent.
+/// * If the engine panics, it completes at once, because no loss can be reported after that.
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -40,7 +40,7 @@ use super::signal::Signal;
 pub struct Lost(pub(super) Signal);
 
 impl Lost {
-    /// Returns `true` if the lock is lost, and in a forked child.
+    /// Returns `true` if the lock is lost. Always `true` in a forked child.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.is_given()

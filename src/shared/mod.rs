@@ -12,38 +12,37 @@
 //!
 //! Each part has one rule.
 //!
-//! * **Engine and callers** are under one mutex, held for computation only. Every section begins with
-//!   [`Shared::enter`] and ends with a drop, after which threads are woken. There is no other way in. An outcome
-//!   goes to the slot of its caller in the section that decides it: an operation is open, or its outcome is there.
-//! * **The wire** is a role that a thread tries to take, to move bytes ([`Shared::move_bytes`]): under the mutex the
-//!   engine gets what was read, and what it wants written is copied out. The system calls are made between two such
-//!   sections. The last section finds that neither side has more, and puts the wire back. So a thread that finds
-//!   the wire taken has nothing to do: its request will be seen.
+//! * **Engine and callers** are under one mutex, held for computation only. Every section begins with [`Shared::enter`]
+//!   and ends with a drop, after which threads are woken. There is no other way in. An outcome goes to the slot of its
+//!   caller in the section that decides it. So at any time either an operation is open, or its outcome is in the slot.
+//! * **The wire** is a role. A thread tries to take it to move bytes ([`Shared::move_bytes`]). Under the mutex, the
+//!   engine gets the bytes that were read, and the bytes that it wants written are copied out. The system calls are
+//!   made between two such sections. The last section finds that neither side has more, and puts the wire back. So a
+//!   thread that finds the wire taken has nothing to do: the thread that has it will see its request.
 //! * **The poll** is a role too. The thread that has it sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]), and records what is ready for the wire. A thread that waits without the poll sleeps
 //!   in its slot, by its own clock.
 //!
 //! How callers share them:
 //!
-//! * **Beginning**: a caller enters, begins its operation, and takes the poll if that is free and few
-//!   operations wait. If the I/O thread serves, the caller leaves the writing to it, and wakes it if it
-//!   sleeps. Otherwise the caller moves the bytes itself.
+//! * **Beginning**: a caller enters, begins its operation, and takes the poll if that is free and few operations wait.
+//!   If the I/O thread serves, the caller leaves the writing to it, and wakes it if it sleeps. Otherwise the caller
+//!   moves the bytes itself.
 //! * **Serving**: while many operations wait, or tasks do, the I/O thread has the poll. It reads, wakes callers, and
-//!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)). Measured with 64
-//!   threads: otherwise they take twice as many writes.
-//! * **Passing on**: a caller that has its outcome gives back the poll: to another thread while few
-//!   operations wait, or else to the I/O thread. That gives it back when only few threads have waited for a
-//!   millisecond.
-//! * **Waking**: a thread is woken by the one that decides its outcome. Wakers are code of a user: the I/O thread
-//!   calls them, without the mutex and without a role, so a waker may call the handle. It must return promptly, as
-//!   `std` asks: meanwhile threads poll for themselves, but no other task is woken, and a thread that waits for the loss of a
-//!   lock looks at its own clock only.
-//! * **Resting**: a task that waits for a lock that another holds asks no node. The I/O thread does not keep
-//!   the poll for it: it watches the descriptor, as while there are no calls. So a caller beside ten
-//!   thousand of such tasks polls for itself. For a millisecond after such a call the I/O thread naps, and
-//!   may read by so much later that the lock has become free.
-//! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps
-//!   in the poll. Otherwise the drop waits until the thread that has the wire has written it.
+//!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)). Measured with
+//!   64 threads: otherwise there are twice as many writes.
+//! * **Passing on**: a caller that has its outcome gives the poll back, to another thread while few operations wait, or
+//!   else to the I/O thread. The I/O thread gives it back after a millisecond in which only few threads have waited.
+//! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code: the I/O
+//!   thread calls them without the mutex and without a role, so a waker may call the handle. It must return promptly,
+//!   as `std` asks. Until it does, threads poll for themselves, but no other task is woken, and a thread that waits for
+//!   the loss of a lock has only its own clock.
+//! * **Resting**: a task that waits for another holder's lock asks no node. The I/O thread does not keep the poll for
+//!   it, but watches the descriptor, as it does between calls. So a caller beside ten thousand such tasks polls for
+//!   itself. For a millisecond after such a call the I/O thread naps, and may learn that much later that the lock has
+//!   become free.
+//! * **Dropping** a guard writes the release at once if the wire is free, even while another thread sleeps in the poll.
+//!   Otherwise the drop waits until the thread that has the wire has written it.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -58,39 +57,39 @@
 //!
 //! # What can go wrong, and why it does not
 //!
-//! * *A wake-up is lost*: which threads sleep, which were called and what is left to do are under one
-//!   mutex. Each section ends with [`Roles::leave`](roles::Roles::leave), which leaves no work without a
-//!   thread that does it. `tests/interleavings` walks through every order of the steps.
-//! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that
-//!   watches an idle handle waits for the descriptor without it, and takes no event.
-//! * *Cancelled while it is served*: the tables are under the mutex. Either the operation is still there
-//!   and is cancelled, or its outcome is in the slot, and its lock is given back.
+//! * *A wake-up is lost*: one mutex covers which threads sleep, which were called, and what is left to do. Each section
+//!   ends with [`Roles::leave`](roles::Roles::leave), which never leaves work without a thread that will do it.
+//!   `tests/interleavings` walks through every order of the steps.
+//! * *Two threads in the poll*: the poll is a value that is taken out of `Core`. The I/O thread that watches an idle
+//!   handle waits for the descriptor without the poll, and takes no event.
+//! * *An operation is cancelled while it is served*: the tables are under the mutex. Either the operation is still
+//!   there and is cancelled, or its outcome is in the slot, and its lock is released.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
 //! * *The end of the program*: the thread that drops a guard writes the release.
 //! * *A call or a drop inside a waker*: the thread has no mutex there, and no role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
 //! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread does the rest.
-//! * *Traffic without end*: timers fire in the section after each look is read, also if the next has brought more.
+//! * *Traffic without end*: once the result of a look at the poll is read, timers fire in the next section, even if
+//!   another look has brought more.
 //!
 //! # Guarantees
 //!
-//! * **No call waits longer than its own deadline** for a node or for another thread that moves bytes or sleeps: a
-//!   caller looks at its own clock. Only for the mutex it waits without one, which is held for microseconds.
-//! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no
-//!   wake-up, one allocation for a lock and its release.
-//! * **What is dropped is given back**, a guard or a future, on any thread, during a panic too, without
-//!   waiting for an answer. A release is never refused for want of room.
-//! * **The last handle waits for the releases**: they are written, and answered within
-//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), before its drop returns. Those that
-//!   silent nodes are owed then are sent in the background, for as long as the keys live.
-//! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every lock that is
-//!   held is reported as lost. A panic of a waker is caught.
-//! * **A forked child does no harm**: calls return `Forked`, and dropping closes descriptors and
-//!   nothing else.
+//! * **No call waits longer than its own deadline** for a node, or for another thread that moves bytes or sleeps: a
+//!   caller looks at its own clock. It waits without a deadline only for the mutex, which is held for microseconds.
+//! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no wake-up, one allocation for
+//!   a lock and its release.
+//! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
+//!   answer. A release is never refused for want of room.
+//! * **The last handle waits for the releases**: before its drop returns, they are written, and answered within
+//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). Releases that are still owed then are sent in the
+//!   background, for as long as the keys live.
+//! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every held lock is reported as
+//!   lost. A panic of a waker is caught.
+//! * **A forked child does no harm**: calls return `Forked`, and dropping only closes descriptors.
 //!
 //! # Not here
 //!
-//! A queue of those who wait for the same lock: that is the engine's.
+//! The queue of callers that wait for the same lock: it belongs to the engine.
 
 mod at_risk;
 mod build;
@@ -149,17 +148,17 @@ pub use self::redlock::Redlock;
 /// How much longer than its deadline a call waits for another thread to deliver its outcome.
 const GRACE: Duration = Duration::from_millis(20);
 
-/// How much longer a caller waits for the thread that serves it than the nodes may take.
+/// How long a caller waits for the thread that serves it, beyond the time that the nodes may take.
 const OWN_GRACE: Duration = Duration::from_millis(100);
 
-/// What all clones, guards and futures share. Its end is the end of the I/O thread.
+/// The state that all clones, guards and futures share. When it is dropped, the I/O thread ends.
 #[derive(Debug)]
 struct Handle {
     shared: Arc<Shared>,
     io_thread: Option<JoinHandle<()>>,
 }
 
-/// What the I/O thread and all handles share.
+/// The state that the I/O thread and all handles share.
 #[derive(Debug)]
 struct Shared {
     /// The process in which the handle was made.
@@ -170,20 +169,20 @@ struct Shared {
     registry: Registry,
     /// Wakes the thread that sleeps in the poll.
     waker: Arc<Waker>,
-    /// Wakes the I/O thread where it rests.
+    /// Wakes the I/O thread while it rests.
     call: Call,
-    /// How many watches there are.
+    /// The number of open watches.
     watches: AtomicUsize,
-    /// How far the I/O thread has come with its end, for the last handle, which waits for it.
+    /// The stage of the I/O thread's end. The last handle waits for it.
     ending: Monitor<EndStage>,
-    /// An empty list, for the threads that are woken after a section.
+    /// An empty list that is reused for the threads to wake after a section.
     spare: Mutex<Vec<Arc<Slot>>>,
     reporter: Reporter,
     shutdown_timeout: Duration,
     spin: bool,
-    /// The node timeout, if the user has fixed it.
+    /// The node timeout, if the user has set one.
     node_timeout: Option<Duration>,
-    /// Otherwise that of the farthest node by its round trips, in nanoseconds, when the I/O thread last looked.
+    /// Otherwise the node timeout of the farthest node, in nanoseconds, as the I/O thread last computed it.
     distant_timeout: AtomicU64,
     retry: Retry,
     tracer: Tracer,
@@ -220,11 +219,10 @@ impl Shared {
         })
     }
 
-    // ----- how long a caller waits ----------------------------------------------------------
+    // ----- how long a caller waits ------------------------------------------------------------
 
-    /// Returns for how long a caller waits, by its own clock, for an answer about a lock of `ttl`:
-    /// twice the node timeout, and some time for the thread that serves. It is longer than any
-    /// question takes while that thread is scheduled.
+    /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`: twice the node timeout,
+    /// and some time for the thread that serves. Every question takes less while that thread is scheduled.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
         let timeout = self
@@ -233,8 +231,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns for how long a caller without a deadline waits for a lock, by its own clock: all tries, and
-    /// as long beside them as they may wait for others.
+    /// Returns how long a caller without a deadline waits for a lock, by its own clock: the time of all tries, and as
+    /// much as they may wait for others.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {
@@ -247,8 +245,8 @@ impl Shared {
 
     // ----- processes ------------------------------------------------------------
 
-    /// Returns `true` in a forked child. Everything here belongs to the parent then: threads that the child
-    /// does not have may hold its mutexes.
+    /// Returns `true` in a forked child. Then everything here belongs to the parent: threads that the child does not
+    /// have may hold the mutexes.
     fn is_foreign(&self) -> bool {
         getpid() != self.process
     }

@@ -1,6 +1,6 @@
 //! A value under a mutex, and the threads that wait for it to change.
 //!
-//! A panic under the mutex is ignored: no code here panics between two changes that belong together.
+//! A panic under the mutex is ignored, because no code here panics between two changes that belong together.
 
 use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -24,7 +24,7 @@ impl<T> Monitor<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks it if no other thread has it.
+    /// Locks the value if no other thread has it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.value.try_lock() {
             Ok(value) => Some(value),
@@ -41,13 +41,13 @@ impl<T> Monitor<T> {
         self.changed.notify_all();
     }
 
-    /// Waits until the thread is woken, or `limit` has passed. It may also return for no reason.
+    /// Waits until the thread is woken, or `limit` has passed. It may also return without a reason.
     pub(super) fn wait<'a>(&self, value: MutexGuard<'a, T>, limit: Duration) -> MutexGuard<'a, T> {
         let waited = self.changed.wait_timeout(value, limit);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits until `condition` does not hold any more, or `limit` has passed.
+    /// Waits while `condition` holds, at most for `limit`.
     pub(super) fn wait_while<'a>(
         &self,
         value: MutexGuard<'a, T>,

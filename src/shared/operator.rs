@@ -1,4 +1,4 @@
-//! The calls of operators: who holds what, how the nodes stand, and what is known of them from elsewhere.
+//! The calls for operators: inspecting and breaking locks, the state of the nodes, and trusting them.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -16,17 +16,17 @@ use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
 use crate::error::{CheckError, NodeOutcome, ReinitError, TrustError};
 
 impl Redlock {
-    /// Asks every node who holds the lock on `resource`, and changes nothing: whether it is free, or
-    /// held by whom and for how long, which nodes disagree, and which tokens stand on a minority.
+    /// Asks every node about the lock on `resource`, and changes nothing. Returns whether it is free or who holds it
+    /// and how much longer, which nodes disagree, and which tokens stand on a minority.
     ///
-    /// A majority decides. What it says was so at some time between the call and its return, and may
-    /// have changed since: it is for operators and logs. To hold a lock, [take it](Self::try_lock); to
-    /// see whether a lock is still held, [`LockGuard::confirm`](crate::LockGuard::confirm).
+    /// A majority decides. The result was true at some time between the call and its return, and may have changed
+    /// since: it is for operators and logs. To hold a lock, [take it](Self::try_lock). To see whether a lock is still
+    /// held, use [`LockGuard::confirm`](crate::LockGuard::confirm).
     ///
-    /// It sends one command to each node, which reads the token and its expiry in one step, and waits
-    /// until every node has answered. For a node that does not answer it waits a node timeout: the one of
-    /// [`Builder::node_timeout`](crate::Builder::node_timeout), or else 50 ms, or four round trips of a distant node. A user needs
-    /// no permission for it but those that confirm a lock.
+    /// It sends one command to each node, which reads the token and its expiry in one step, and waits until every node
+    /// has answered. For a silent node it waits a node timeout:
+    /// [`Builder::node_timeout`](crate::Builder::node_timeout), or by default 50 ms, or four round trips of a distant
+    /// node. A user needs only the permissions for confirming a lock.
     ///
     /// ```no_run
     /// # use shearline::{Found, Redlock};
@@ -52,9 +52,8 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`InspectError::NoQuorum`]: too few nodes answered, and it names what each said.
-    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`],
-    /// [`InspectError::Closed`]: nothing was sent.
+    /// [`InspectError::NoQuorum`]: too few nodes answered; it says what each one said. [`InspectError::Invalid`],
+    /// [`InspectError::Saturated`], [`InspectError::Forked`], [`InspectError::Closed`]: nothing was sent.
     pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.inspect(resource).run(|_| {
@@ -69,8 +68,7 @@ impl Redlock {
         })
     }
 
-    /// Does [`inspect`](Self::inspect) as a future, for any executor. Nothing is sent before the first
-    /// poll.
+    /// [`inspect`](Self::inspect) as a future, for any executor. Nothing is sent before the first poll.
     ///
     /// # Errors
     ///
@@ -85,19 +83,20 @@ impl Redlock {
         operation.run(|_| finish_inspect(outcome?))
     }
 
-    /// Ends the lock on `resource` of a holder that is gone or hangs, for an operator.
+    /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
     ///
-    /// It [asks](Self::inspect) who holds it. Then each node that has the token of the holder replaces it by one that
-    /// nobody has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any more. If
-    /// it is [kept](crate::LockOptions::keep), it is told at once, or where nodes do not tell when half of its validity is
-    /// left at the latest; otherwise it learns of it when it extends the lock. Others are kept out until the holder must have stopped: [`Broken::free_in`] says
-    /// how long that is. Until then [`inspect`](Self::inspect) shows the lock, with `(broken)` before the label of its
-    /// holder. No promise of a lock is weakened. To free the lock sooner, see [`Breaking::AtOnce`].
+    /// It [finds out](Self::inspect) the holder. Then each node that has the holder's token replaces it by one that no
+    /// client has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any more.
+    /// If the lock is [kept](crate::LockOptions::keep), the holder learns of it at once, or when half of its validity
+    /// is left if the nodes send no notifications. Otherwise it learns of it when it extends the lock. Other clients
+    /// are kept out until the holder must have stopped: [`Broken::free_in`] says how long that is. Until then
+    /// [`inspect`](Self::inspect) shows the lock, with `(broken)` before the owner. No promise of a lock is weakened.
+    /// To free the lock sooner, see [`Breaking::AtOnce`].
     ///
-    /// If too few nodes confirm it, try again: what a try has done counts for the next.
+    /// If too few nodes confirm it, try again: the progress of one try counts for the next.
     ///
-    /// A lock on several resources is ended for all of them: its holder has lost it. The keys of the others are free when
-    /// the holder has learnt of it, or with their ttl.
+    /// A lock on several resources is broken as a whole: its holder has lost it. The keys of the other resources are
+    /// free when the holder has learnt of it, or when their ttl ends.
     ///
     /// ```no_run
     /// # use shearline::{Breaking, Redlock};
@@ -110,18 +109,17 @@ impl Redlock {
     /// # Errors
     ///
     /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::NoQuorum`]: nothing
-    /// was changed.
-    /// [`BreakError::Changed`], [`BreakError::Unconfirmed`]: a majority did not replace the token.
-    /// [`BreakError::Invalid`], [`BreakError::Saturated`], [`BreakError::Forked`],
-    /// [`BreakError::Closed`]: nothing was sent.
+    /// was changed. [`BreakError::Changed`], [`BreakError::Unconfirmed`]: no majority replaced the token.
+    /// [`BreakError::Invalid`], [`BreakError::Saturated`], [`BreakError::Forked`], [`BreakError::Closed`]: nothing was
+    /// sent.
     pub fn break_lock(&self, resource: impl AsRef<[u8]>) -> Result<Broken, BreakError> {
         let seen = self.inspect(resource.as_ref())?;
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
 
-    /// Ends the lock on `resource` that was `seen` by an [`inspect`](Self::inspect), and no other: one that was taken
-    /// since then is left alone. So an operator can be shown the holder, and be asked.
-    /// See [`break_lock`](Self::break_lock).
+    /// Breaks the lock on `resource` that an [`inspect`](Self::inspect) has `seen`, and no other: a lock that was taken
+    /// since is left alone. So a program can show an operator the holder and ask first. See
+    /// [`break_lock`](Self::break_lock).
     ///
     /// # Errors
     ///
@@ -145,8 +143,7 @@ impl Redlock {
         })
     }
 
-    /// Does [`break_lock`](Self::break_lock) as a future, for any executor. Nothing is sent before the first
-    /// poll.
+    /// [`break_lock`](Self::break_lock) as a future, for any executor. Nothing is sent before the first poll.
     ///
     /// # Errors
     ///
@@ -157,8 +154,7 @@ impl Redlock {
             .await
     }
 
-    /// Does [`break_seen`](Self::break_seen) as a future, for any executor. Nothing is sent before the first
-    /// poll.
+    /// [`break_seen`](Self::break_seen) as a future, for any executor. Nothing is sent before the first poll.
     ///
     /// # Errors
     ///
@@ -176,11 +172,10 @@ impl Redlock {
         operation.run(|_| breaking::finish(outcome?, seen))
     }
 
-    /// Watches `resource`: tells who holds it, and then each change, for operators and logs. See
-    /// [`Watch`], also for the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).
-    ///
-    /// Unlike an inspection it tells also where too few nodes answer: then it names no holder, the resource
-    /// is not free, and the nodes are [`Found::Unknown`](crate::Found).
+    /// Returns a [`Watch`] of `resource`, for operators and logs. It gives the holder, and then each change; its page
+    /// describes the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).  Unlike an inspection, a
+    /// watch gives a state even if too few nodes answer: the state then names no holder and is not free, and the silent
+    /// nodes are [`Found::Unknown`](crate::Found).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -196,16 +191,14 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while the handle has
-    /// 4,096 watches; [`InspectError::Forked`],
-    /// [`InspectError::Closed`]: nothing was sent.
+    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while the handle has 4,096 watches;
+    /// [`InspectError::Forked`], [`InspectError::Closed`]. Nothing is sent then.
     pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, InspectError> {
         Watch::new(self.clone(), resource.as_ref())
     }
 
-    /// Returns how every node stands now, in the order of the configuration. It is meant for
-    /// operators, not for decisions. Empty in a forked child, and after a thread has panicked with the
-    /// engine.
+    /// Returns the status of every node now, in the order of the configuration. It is meant for operators, not for
+    /// decisions. Empty in a forked child, and after the engine has panicked.
     ///
     /// Costs an allocation and no I/O.
     #[must_use]
@@ -213,17 +206,17 @@ impl Redlock {
         self.look().unwrap_or_default()
     }
 
-    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. A node has one for each name that
-    /// was locked with a token, for a day ([`Builder::counter_ttl`](crate::Builder::counter_ttl)), and very many of them
-    /// may fill its memory.
+    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. A node keeps one for a day
+    /// ([`Builder::counter_ttl`](crate::Builder::counter_ttl)) for each name that was locked with a token, and very
+    /// many of them may fill its memory.
     ///
-    /// Returns for each node, in the order of the configuration, how many it has counted, and why there may be more:
-    /// `None` if these are all. Empty in a forked child, and after a thread has panicked with the engine.
+    /// Returns for each node, in the order of the configuration, the number of counters, and the reason if there may be
+    /// more; `None` if that is all. Empty in a forked child, and after the engine has panicked.
     ///
-    /// A node looks at all keys of its database, by `SCAN` in a script, 2,000 at a time, which takes it one or two
-    /// milliseconds. The call waits for each such answer for a node timeout, as [`inspect`](Self::inspect) does, and for
-    /// ten seconds in all: then it says [`NodeOutcome::TimedOut`]. A node that adds or removes many keys meanwhile may
-    /// count some twice. A user needs the permission `+scan`.
+    /// A node looks at all keys of its database, with `SCAN` in a script. It looks at 2,000 keys at a time, which takes
+    /// one or two milliseconds. The call waits a node timeout for each such answer, as [`inspect`](Self::inspect) does,
+    /// and ten seconds in all: then it returns [`NodeOutcome::TimedOut`]. If many keys are added or removed meanwhile,
+    /// a node may count some twice. A user needs the permission `+scan`.
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -245,8 +238,8 @@ impl Redlock {
         }
     }
 
-    /// Returns what this handle and its clones have done so far, and what they wait for: see [`Stats`]. Empty in
-    /// a forked child, and after a thread has panicked with the engine.
+    /// Returns the counts and times of this handle and its clones, and what is waiting now: see [`Stats`]. Empty in a
+    /// forked child, and after the engine has panicked.
     ///
     /// Costs some microseconds and allocations, and no I/O: exporters may call it every second.
     #[must_use]
@@ -256,25 +249,25 @@ impl Redlock {
         section.map_or_else(|_| Stats::default(), |section| section.engine.stats())
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair:
-    /// a wrong password, a server of the wrong kind, a node that is down. Call it at the start of a
-    /// program, right after [`build`](crate::Builder::build), and stop there if it is
-    /// [`CheckError::Unusable`]. [`CheckError::NoQuorum`] may pass: servers that were just started are in
-    /// quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits for that.
+    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair: a wrong
+    /// password, a server of the wrong kind, a node that is down. Call it at the start of a program, right after
+    /// [`build`](crate::Builder::build), and stop if it returns [`CheckError::Unusable`]. [`CheckError::NoQuorum`] may
+    /// pass: new servers are in quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits
+    /// for its end.
     ///
-    /// A missing permission is found by the first call that takes a lock
-    /// ([`Unusable::Permission`](crate::Unusable)), because permissions depend on the name of the lock.
-    /// From then on `check` reports it too, until a later call finds it granted. What concerns one name
-    /// (a key pattern that does not fit) or one moment (`OOM`) only those calls report.
+    /// The first call that takes a lock finds a missing permission ([`Unusable::Permission`](crate::Unusable)), because
+    /// permissions depend on the name of the lock. From then on `check` reports it too, until a later call finds it
+    /// granted. A fault of one name (a key pattern that does not fit) or of one moment (`OOM`) is reported only by
+    /// those calls.
     ///
-    /// Sends nothing, and costs as much as [`nodes`](Self::nodes). A repair shows when the node was
-    /// tried again, after two seconds at most; a granted permission, when a lock is asked for again.
+    /// Sends nothing, and costs as much as [`nodes`](Self::nodes). A repair shows when the node was tried again, at
+    /// most two seconds later. A granted permission shows when a lock is asked for again.
     ///
     /// # Errors
     ///
-    /// [`CheckError::Unusable`]: no lock is granted before an operator has repaired what the report
-    /// names. [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are
-    /// down, silent, or in quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
+    /// [`CheckError::Unusable`]: no lock is granted before an operator has repaired the faults in the report.
+    /// [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are down, silent, or in
+    /// quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
     ///
     /// ```no_run
     /// use shearline::{CheckError, Redlock};
@@ -298,37 +291,33 @@ impl Redlock {
         Ok(section.engine.node_statuses(clock::now()).collect())
     }
 
-    /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
-    /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
-    /// voting because it had restarted.
+    /// Asserts that the server with this `run_id`, connected as the node at `address`, has forgotten no lock that is
+    /// still alive. Its votes count from now on. Returns `true` if they did not count before because it had restarted.
     ///
-    /// `address` is what the node was configured by, with or without credentials. `run_id` is what
-    /// [`nodes`](Self::nodes) showed. If another server has come to the same address since, it is not
-    /// trusted.
+    /// `address` is the configured address of the node, with or without credentials. `run_id` is the one that
+    /// [`nodes`](Self::nodes) showed. If another server has come to the same address since, it is not trusted.
     ///
-    /// Call it only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote
-    /// every lock to disk before it answered, or no client uses locks yet. If that is wrong, two
-    /// clients can hold the same lock. It ends this quarantine; the next restart begins another. With
-    /// any guard but [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
+    /// Call it only if you know more than the [`RestartGuard`](crate::RestartGuard): the node wrote every lock to disk
+    /// before it answered, or no client uses locks yet. If that is wrong, two clients can hold the same lock. It ends
+    /// this quarantine; the next restart begins another. With any guard but
+    /// [`RestartGuard::Strict`](crate::RestartGuard) it holds for this handle alone.
     ///
-    /// If this handle was asked for a lock with a [fencing token](crate::LockOptions::fenced) before (which was
-    /// refused, then), it also gives the node a floor for tokens, for all clients: at least the present time, and the
-    /// largest token that this handle has seen. That is what you vouch for: no older
-    /// token of the node is larger. The call waits for the node then, a connect timeout at most. A user needs the keys
-    /// `shearline:*` for it.
+    /// If this handle was asked for a lock with a [fencing token](crate::LockOptions::fenced) before (which was refused
+    /// then), the node also gets a counter floor, for all clients: at least the present time, and the largest token
+    /// that this handle has seen. You vouch for this floor: no older token of the node may be larger. The call then
+    /// waits for the node, for a connect timeout at most. A user needs access to the keys `shearline:*` for it.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written to the node, and holds for all
-    /// clients: the marker is updated without a barrier, and a standing barrier is removed. Other
-    /// handles see that when they next ask the node: a second after they last heard of the barrier at the latest,
-    /// if they are asked for locks.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) it is written to the node and holds for all clients: the
+    /// marker is updated without a barrier, and a standing barrier is removed. Other handles notice when they next ask
+    /// the node. If callers ask them for locks, that is at most a second after they last heard of the barrier.
     ///
     /// # Errors
     ///
-    /// [`TrustError::NoFloor`]: the node is trusted, but has not said that it wrote a floor for tokens. Otherwise
-    /// nothing was changed. [`TrustError::Changed`]: another server answers there now, and the error
-    /// names it. [`TrustError::NotConnected`]: it may restart again before it is connected.
-    /// [`TrustError::UnknownNode`], [`TrustError::NoRunId`]; [`TrustError::OtherCluster`]: see
-    /// [`reinit`](Self::reinit). [`TrustError::Forked`], [`TrustError::Closed`].
+    /// [`TrustError::NoFloor`]: the node is trusted, but has not said that it wrote a counter floor. All other errors
+    /// change nothing. [`TrustError::Changed`]: another server answers there now, and the error names it.
+    /// [`TrustError::NotConnected`]: it may restart again before it is connected. [`TrustError::UnknownNode`],
+    /// [`TrustError::NoRunId`]; [`TrustError::OtherCluster`]: see [`reinit`](Self::reinit). [`TrustError::Forked`],
+    /// [`TrustError::Closed`].
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -350,15 +339,15 @@ impl Redlock {
         clock::check_floor(floors).map(|()| kept)
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
-    /// run_ids. It says nothing about nodes that are connected later. One that is to get a floor for fencing tokens
-    /// and has not said that it wrote it is left out, although it is trusted.
+    /// [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. It says nothing
+    /// about nodes that connect later. A node that should get a counter floor and has not said that it wrote one is
+    /// left out, although it is trusted.
     ///
-    /// Call it for nodes that no client has used for locks yet. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard) such nodes have no marker, as after a `FLUSHALL`,
-    /// and without this call they grant no lock for as long as the longest lock may last.
+    /// Call it for nodes that no client has used for locks yet. With [`RestartGuard::Strict`](crate::RestartGuard) such
+    /// nodes have no marker, as after a `FLUSHALL`. Without this call they grant no lock for as long as the longest
+    /// lock may last.
     ///
-    /// Empty in a forked child, and after a thread has panicked with the engine.
+    /// Empty in a forked child, and after the engine has panicked.
     ///
     /// ```no_run
     /// use shearline::{Redlock, RestartGuard};
@@ -379,8 +368,8 @@ impl Redlock {
         }
     }
 
-    /// Has the engine `trust` nodes, writes what that wants written, and waits for what became of floors for fencing
-    /// tokens, if the nodes were to get some.
+    /// Lets the engine `trust` nodes and has its requests written. If the nodes should get counter floors, waits for
+    /// the outcome.
     fn trust<T, E: From<Refusal>>(
         &self,
         trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
@@ -400,26 +389,24 @@ impl Redlock {
         Ok((trusted, Some(outcome)))
     }
 
-    /// Writes the marker of this cluster to every node, whatever marker is there: after a change of the
-    /// number of nodes, or of the [name](crate::Builder::cluster). For
-    /// [`RestartGuard::Strict`](crate::RestartGuard) alone.
+    /// Writes the marker of this group to every node, whatever marker it has. Use it after a change of the number of
+    /// nodes, or of the [name](crate::Builder::cluster). For [`RestartGuard::Strict`](crate::RestartGuard) only.
     ///
-    /// Call it once, when every client of the old membership has stopped or is about to be refused,
-    /// and before the first client of the new one takes a lock. Each node gets a new marker, and a
-    /// barrier as long as the longest lock of either membership may last. Until the barrier ends no
-    /// lock is granted. If no client holds a lock, [`trust_nodes`](Self::trust_nodes) ends it at once.
+    /// Call it once, when every client of the old membership has stopped or is about to be refused, and before the
+    /// first client of the new one takes a lock. Each node gets a new marker, and a barrier as long as the longest lock
+    /// of either membership may last. No lock is granted until the barrier ends. If no client holds a lock,
+    /// [`trust_nodes`](Self::trust_nodes) ends it at once.
     ///
-    /// A client with the old membership gets
-    /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every node of the new one. Nodes
-    /// that are left out keep their old marker: if they are a majority of the old nodes, stop them
-    /// too, or clients of the old membership go on with them alone.
+    /// A client with the old membership gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) from every
+    /// node of the new one. Nodes that are left out keep their old marker. If they are a majority of the old nodes,
+    /// stop them too, or clients of the old membership continue with them alone.
     ///
-    /// Waits for the nodes, a connect timeout at most.
+    /// It waits for the nodes, for a connect timeout at most.
     ///
     /// # Errors
     ///
     /// [`ReinitError::Unready`]: a node cannot be reached, or cannot serve, and nothing was changed.
-    /// [`ReinitError::Incomplete`]: not all have answered; call it again. [`ReinitError::NotStrict`],
+    /// [`ReinitError::Incomplete`]: not all nodes have answered; call it again. [`ReinitError::NotStrict`],
     /// [`ReinitError::Saturated`], [`ReinitError::Forked`], [`ReinitError::Closed`]: nothing was sent.
     ///
     /// ```no_run

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! What operators ask and say: [`operator`](super::operator).
+//! The calls of operators: [`operator`](super::operator).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -76,9 +76,9 @@ use crate::trace::Operation;
 /// The I/O thread of the handle calls the wakers of tasks. A waker must return promptly, as
 /// [`Waker`](core::task::Waker) asks: until it does, that thread wakes no other task and extends no lock.
 ///
-/// Guards and futures count as handles. When the last handle is dropped, it writes the releases that
-/// nodes are owed, and waits for the answers, at most [`Builder::shutdown_timeout`]. The I/O thread
-/// sends the rest in the background, until every node has answered or the last key has expired.
+/// Guards and futures count as handles. When the last handle is dropped, it writes the releases that are owed to nodes,
+/// and waits for the answers, at most for [`Builder::shutdown_timeout`]. The I/O thread sends the rest in the
+/// background, until every node has answered or the last key has expired.
 #[derive(Clone)]
 pub struct Redlock {
     pub(super) handle: Arc<Handle>,
@@ -99,8 +99,8 @@ impl Redlock {
         Self::builder().nodes(urls).build()
     }
 
-    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as the
-    /// handle's [`Retry`](crate::Retry) says.
+    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as set by the handle's
+    /// [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Redlock {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes the lock on `resource` for `ttl` if it is free now: one attempt.
+    /// Takes the lock on `resource` for `ttl` if it is free now, in one attempt.
     ///
     /// # Errors
     ///
@@ -122,14 +122,14 @@ impl Redlock {
         self.lock_with(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, as `options` say.
+    /// Takes the lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
-    /// [`LockError::TooSlow`] with what each node said in the last attempt, which was released.
-    /// [`LockError::OtherCluster`] without another try, if a node belongs to another cluster.
-    /// [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
+    /// report what each node said in the last attempt, which was released. [`LockError::OtherCluster`] comes without
+    /// another try, if a node belongs to another group. [`LockError::Saturated`], [`LockError::Forked`],
+    /// [`LockError::Closed`].
     pub fn lock_with(
         &self,
         resource: impl AsRef<[u8]>,
@@ -138,11 +138,11 @@ impl Redlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
-    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is
-    /// held, waits for it: at most 5 s, or as the handle's [`Retry`](crate::Retry) says.
+    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is held, waits
+    /// for it: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
-    /// No two callers can block each other for ever, in whatever order each of them names its resources.
-    /// See [`lock_all_with`](Self::lock_all_with).
+    /// No two callers can block each other for ever, in whatever order they name their resources. See
+    /// [`lock_all_with`](Self::lock_all_with).
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources` for `ttl` if all of them are free now: one attempt.
+    /// Takes one lock on all of `resources` for `ttl` if all of them are free now, in one attempt.
     ///
     /// # Errors
     ///
@@ -168,15 +168,14 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes one lock on all of `resources`, as `options` say: 1 to 64 names that differ.
+    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.  The guard has one token
+    /// and one end for all of them. The lock is extended, kept, lost and released as a whole, and
+    /// [`resources`](LockGuard::resources) returns the names. It excludes a lock on any one of the names, and such a
+    /// lock excludes it, even one that another library took.
     ///
-    /// The guard has one token and one end for all of them: it is extended, kept, lost and released as a
-    /// whole, and [`resources`](LockGuard::resources) returns their names. A lock on one of them alone keeps it
-    /// out and is kept out by it, also one of another library.
-    ///
-    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user
-    /// `GET`, `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one
-    /// name, with a script of some 700 bytes.
+    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user needs `GET`,
+    /// `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one name, with a script of
+    /// some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -193,9 +192,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with); in [`LockError::Held`] the report says which of the resources is
-    /// held ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also for no,
-    /// too many or equal names.
+    /// As [`lock_with`](Self::lock_with). In [`LockError::Held`] the report says which resource is held
+    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also if there are no names,
+    /// too many, or equal ones.
     pub fn lock_all_with(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -231,24 +230,24 @@ impl Redlock {
         self.finish_lock(operation, slot, outcome, since)
     }
 
-    /// Does [`lock`](Self::lock) as a future, for any executor.
+    /// [`lock`](Self::lock) as a future, for any executor.
     pub fn lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl))
     }
 
-    /// Does [`try_lock`](Self::try_lock) as a future, for any executor.
+    /// [`try_lock`](Self::try_lock) as a future, for any executor.
     pub fn try_lock_async(&self, resource: impl AsRef<[u8]>, ttl: Duration) -> Acquiring {
         self.lock_with_async(resource, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Does [`lock_with`](Self::lock_with) as a future, for any executor. The wait of the options
-    /// counts from the first poll.
+    /// [`lock_with`](Self::lock_with) as a future, for any executor. The wait in the options counts from the first
+    /// poll.
     pub fn lock_with_async(&self, resource: impl AsRef<[u8]>, options: &LockOptions) -> Acquiring {
         let wanted = Wanted::One(resource.as_ref().to_vec());
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Does [`lock_all`](Self::lock_all) as a future, for any executor.
+    /// [`lock_all`](Self::lock_all) as a future, for any executor.
     pub fn lock_all_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -257,7 +256,7 @@ impl Redlock {
         self.lock_all_with_async(resources, &LockOptions::new(ttl))
     }
 
-    /// Does [`try_lock_all`](Self::try_lock_all) as a future, for any executor.
+    /// [`try_lock_all`](Self::try_lock_all) as a future, for any executor.
     pub fn try_lock_all_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -266,8 +265,8 @@ impl Redlock {
         self.lock_all_with_async(resources, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Does [`lock_all_with`](Self::lock_all_with) as a future, for any executor. The wait of the options
-    /// counts from the first poll.
+    /// [`lock_all_with`](Self::lock_all_with) as a future, for any executor. The wait in the options counts from the
+    /// first poll.
     pub fn lock_all_with_async(
         &self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -278,14 +277,14 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Adopts a lock of another handle or process: its guard releases it when it is dropped, and
-    /// reports its loss. Its validity does not change; nothing is sent.
+    /// Adopts a lock of another handle or process. Its guard releases it when it is dropped, and reports its loss. Its
+    /// validity does not change, and nothing is sent.
     ///
-    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not
-    /// valid, and its loss is not reported yet: call [`LockGuard::confirm`]. Without that it is lost
-    /// when its keys must have ended (after its ttl, or a minute if that is longer).
+    /// A lock that [`Lock::from_bytes`] read under another clock has no validity. Its guard is not valid, and its loss
+    /// is not reported yet: call [`LockGuard::confirm`]. Without that it is lost when its keys must have ended (after
+    /// its ttl, or after a minute if that is longer).
     ///
-    /// It is not [kept](LockOptions::keep), also if it was before: [`LockGuard::keep`] begins with that.
+    /// It is not [kept](LockOptions::keep), even if it was before. Call [`LockGuard::keep`] to keep it.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
         let mut slot = Arc::new(Slot::new());
@@ -317,7 +316,7 @@ impl Redlock {
         self.begin_with(slot, |core, slot| core.begin(slot, WaitsAs::Task, ask))
     }
 
-    /// Begins an operation of a task with `begin`. Its outcome is delivered to `slot`.
+    /// Begins an operation of a task with `begin`, which delivers its outcome to `slot`.
     pub(super) fn begin_with<E: From<Refusal>>(
         &self,
         slot: Arc<Slot>,
@@ -329,7 +328,7 @@ impl Redlock {
         Ok(Reply::new(self.clone(), slot, round))
     }
 
-    /// Has an operation of a task begin, and waits for its outcome.
+    /// Begins an operation of a task with `begin`, and waits for its outcome.
     pub(super) async fn drive<E: From<Refusal>>(
         operation: &Operation,
         begin: impl FnOnce() -> Result<Reply, E>,
@@ -364,8 +363,8 @@ impl Redlock {
     }
 }
 
-/// No panic leaves a handle half-changed: what a call has begun goes on or is released. If the engine
-/// itself panics, every later call returns [`LockError::Closed`].
+/// No panic leaves a handle half-changed: a call that has begun is finished or released. If the engine itself panics,
+/// every later call returns [`LockError::Closed`].
 impl UnwindSafe for Redlock {}
 impl RefUnwindSafe for Redlock {}
 

@@ -17,12 +17,12 @@ pub(super) struct Reply {
     slot: Arc<Slot>,
     round: RoundId,
     is_done: bool,
-    /// It was not polled yet. The first poll follows at once, after the check for a forked child.
+    /// It was not polled yet. The first poll follows at once, so the check for a forked child was just made.
     is_new: bool,
 }
 
 impl Reply {
-    /// For an operation that was begun in the present poll.
+    /// Makes the future of an operation that was begun in the present poll.
     pub(super) fn new(redlock: Redlock, slot: Arc<Slot>, round: RoundId) -> Self {
         Self {
             redlock,

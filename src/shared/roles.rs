@@ -1,49 +1,48 @@
-//! Which thread has the wire, which has the poll, where the I/O thread is, and which threads are woken.
+//! Which thread has the wire and which has the poll, where the I/O thread is, and which threads to wake.
 //!
-//! All of it is under the mutex of the engine, so each decision to sleep and each decision to wake are
-//! ordered. Every section under the mutex ends with [`Roles::leave`], which makes these true:
+//! All of this is under the mutex of the engine, so each decision to sleep and each decision to wake are ordered. Every
+//! section under the mutex ends with [`Roles::leave`], which makes these true:
 //!
-//! 1. Work for the wire (a request to the engine, or what a sleep in the poll has brought) is seen by a
-//!    thread: by the one that has the wire, which looks again before it puts it back; or by the one that
-//!    has the poll and is awake, which looks before it falls asleep; or the I/O thread is called.
-//! 2. If an operation is waited for, a thread has the poll, or was offered it, or the I/O thread is
-//!    called.
-//! 3. A thread that sleeps wakes for the next timer of the engine: the one in the poll, or the I/O
-//!    thread that watches the descriptor while the poll is free.
+//! 1. A thread will see the work for the wire (a request to the engine, or the result of a sleep in the poll). It is
+//!    the thread that has the wire, which looks again before it puts the wire back; or the awake thread that has the
+//!    poll, which looks before it falls asleep; or the I/O thread, which is called.
+//! 2. If a caller waits for an operation, a thread has the poll or was offered it, or the I/O thread is called.
+//! 3. A thread that sleeps wakes for the next timer of the engine: the thread in the poll, or the I/O thread that
+//!    watches the descriptor while the poll is free.
 //! 4. A caller does not sleep in the poll once its outcome is decided.
-//! 5. If tasks are to be woken, the I/O thread is awake, or is called.
+//! 5. If there are tasks to wake, the I/O thread is awake, or is called.
 //!
-//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests,
-//! the thread that calls it wakes it, by a token that no other thread can take. That holds also while it
-//! watches the descriptor, whose events the thread in the poll may take.
+//! *Called* means that the I/O thread comes to [`Roles::orders`] and finds the reason there. If it rests, the caller
+//! wakes it by a token that no other thread can take. This matters while it watches the descriptor, because the thread
+//! in the poll may take the descriptor's events.
 //!
 //! `tests/interleavings` walks through every order of these steps.
 
 use crate::time::Instant;
 
-/// From how many operations that are waited for on no caller takes the poll, and the I/O thread serves.
-/// Two threads hand the poll to each other (measured: as fast as an I/O thread that serves two).
+/// If callers wait for at least this many operations, no caller takes the poll, and the I/O thread serves. Two threads
+/// hand the poll to each other, which was measured to be as fast as an I/O thread that serves both.
 pub(super) const MANY: usize = 3;
 
-/// Which thread a role belongs to.
+/// The thread that a role belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Owner<O> {
-    /// The one that waits for this operation.
+    /// The thread that waits for this operation.
     Caller(O),
     IoThread,
 }
 
-/// Which thread has the poll.
+/// The thread that has the poll.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Poll<O> {
     Free,
-    /// It was offered to the thread that waits for this operation, which comes to take it.
+    /// It was offered to the thread that waits for this operation, which will come to take it.
     Offered(O),
     /// That thread is awake, and looks for work before it falls asleep.
     Awake(Owner<O>),
-    /// That thread sleeps in the poll until that time, and no thread has woken it.
+    /// That thread sleeps in the poll until this time, and no thread has woken it.
     Asleep(Owner<O>, Instant),
 }
 
@@ -53,44 +52,44 @@ pub(super) enum Poll<O> {
 pub(super) enum IoThread {
     /// Awake, or in the poll: it comes to [`Roles::orders`] before it rests.
     Busy,
-    /// It calls wakers, and then comes back.
+    /// It is calling wakers, and then comes back.
     Away,
-    /// It rests for a millisecond at most. Callers are active and need nothing of it.
+    /// It rests for at most a millisecond. Callers are active and do not need it.
     Napping,
     /// It rests for as long as a caller has the poll.
     Parked,
-    /// It waits for the descriptor until that time, without the poll.
+    /// It waits for the descriptor until this time, without the poll.
     Watching(Instant),
 }
 
-/// Which threads to wake, once the mutex is unlocked.
+/// The threads to wake after the mutex is unlocked.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub(super) struct Wake {
     /// The thread that sleeps in the poll.
     pub(super) sleeper: bool,
-    /// The I/O thread, which rests.
+    /// The resting I/O thread.
     pub(super) io_thread: bool,
 }
 
 impl Wake {
-    /// Wakes the I/O thread wherever it is, and a caller that has the poll.
+    /// Wakes the I/O thread in any state, and a caller that has the poll.
     pub(super) const ALL: Self = Self {
         sleeper: true,
         io_thread: true,
     };
 }
 
-/// What the I/O thread does next.
+/// The next step of the I/O thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Orders {
-    /// Callers were active a moment ago: nothing, for a millisecond.
+    /// Rest for a millisecond, because callers were active a moment ago.
     Nap,
-    /// A caller has the poll: nothing, until it gives it back.
+    /// Rest until the caller that has the poll gives it back.
     Park,
-    /// Wake the tasks that are to be woken.
+    /// Wake the tasks that have to be woken.
     WakeTasks,
-    /// It has the poll now: see what there is to do, and serve those who wait.
+    /// It has the poll now: look for work, and serve the callers that wait.
     Serve,
     /// The last handle is dropped.
     Close,
@@ -106,10 +105,10 @@ pub(super) struct Roles<W, O> {
     pub(super) wire: Option<W>,
     pub(super) poll: Poll<O>,
     pub(super) io_thread: IoThread,
-    /// The I/O thread has the poll, or calls wakers and comes back.
+    /// The I/O thread has the poll, or is calling wakers and will come back.
     serving: bool,
     pub(super) closing: bool,
-    /// A caller has looked into the poll, since the I/O thread last came for orders.
+    /// A caller has looked into the poll since the I/O thread last came for orders.
     looked: bool,
 }
 
@@ -126,10 +125,10 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    // ----- any thread -----------------------------------------------------------------------
+    // ----- any thread -------------------------------------------------------------------------
 
-    /// Returns `true` if a caller that has begun an operation leaves the writing to the I/O thread, which
-    /// serves others.
+    /// Returns `true` if a caller that has begun an operation leaves the writing to the I/O thread, because that serves
+    /// others.
     pub(super) fn leaves_writing(&self) -> bool {
         self.serving
     }
@@ -139,19 +138,19 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.work && self.wire.is_some()
     }
 
-    /// Returns `true` if callers poll for themselves: few operations wait, or the I/O thread calls wakers. One of
-    /// these may call the handle and wait.
+    /// Returns `true` if callers poll for themselves: few operations wait, or the I/O thread calls wakers, one of which
+    /// may call the handle and wait.
     pub(super) fn leaves_poll(&self, waiting: usize) -> bool {
         waiting < MANY || self.io_thread == IoThread::Away
     }
 
-    /// Takes the poll for the thread that waits for `operation`, if it was offered to that, or is free and the I/O
-    /// thread is not to serve. Returns `true` if this thread has it now.
+    /// Takes the poll for the thread that waits for `operation`, if it was offered to that thread, or is free and the
+    /// I/O thread need not serve. Returns `true` if this thread has it now.
     pub(super) fn take_poll(&mut self, operation: O, waiting: usize) -> bool {
         let takes = match self.poll {
             Poll::Free => self.leaves_poll(waiting),
             Poll::Offered(to) => to == operation,
-            Poll::Awake(owner) => owner == Owner::Caller(operation), // It has it already.
+            Poll::Awake(owner) => owner == Owner::Caller(operation), // This thread has it already.
             Poll::Asleep(..) => false,
         };
         if takes {
@@ -167,7 +166,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    /// The thread that has the poll is awake, and has brought something.
+    /// The thread that has the poll is awake, and has found something ready.
     pub(super) fn wake_up(&mut self) {
         if let Poll::Asleep(owner, _) | Poll::Awake(owner) = self.poll {
             self.poll = Poll::Awake(owner);
@@ -176,15 +175,15 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.work = true;
     }
 
-    /// The poll is free for others.
+    /// Frees the poll for others.
     pub(super) fn give_back_poll(&mut self) {
         self.poll = Poll::Free;
         self.serving = false;
     }
 
-    /// Ends a section under the mutex. Returns which threads to wake for what is left to do. `waiting`
-    /// operations are waited for: those that are `open`. The next timer of the engine is due at `due`.
-    /// `tasks`: tasks are to be woken.
+    /// Ends a section under the mutex. Returns which threads to wake for the remaining work. Callers wait for `waiting`
+    /// operations, and `open` says whether one of them is still open. The next timer of the engine is due at `due`.
+    /// `tasks`: there are tasks to wake.
     pub(super) fn leave(
         &mut self,
         waiting: usize,
@@ -193,7 +192,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         due: impl FnOnce() -> Instant,
     ) -> Wake {
         let (work, wanted) = (self.has_work(), tasks || self.closing);
-        // A thread that has the wire may change what is due. Its last section ends without it.
+        // A thread that has the wire may change this time. It checks again in its last section, without the wire.
         let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();
         let calls = match self.poll {
@@ -228,12 +227,12 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         wake
     }
 
-    // ----- the I/O thread -------------------------------------------------------------------
+    // ----- the I/O thread ---------------------------------------------------------------------
 
-    /// Returns what to do next, while `waiting` operations are waited for. `tasks`: tasks are to be woken.
+    /// Returns the next step while callers wait for `waiting` operations. `tasks`: there are tasks to wake.
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
-        // Callers whose calls need no node read nothing, and fire no timer.
+        // A caller whose call needs no node reads nothing and fires no timer.
         let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
             return Orders::Close;
@@ -265,7 +264,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         self.serving = true;
     }
 
-    /// The I/O thread calls wakers next, without the poll.
+    /// The I/O thread is about to call wakers, without the poll.
     pub(super) fn go_away(&mut self) {
         self.io_thread = IoThread::Away;
         if self.poll == Poll::Awake(Owner::IoThread) {
@@ -273,7 +272,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    /// The I/O thread has called wakers. Returns `true` if it has the poll again.
+    /// The I/O thread has called the wakers. Returns `true` if it has the poll again.
     pub(super) fn come_back(&mut self) -> bool {
         self.io_thread = IoThread::Busy;
         let is_free = self.poll == Poll::Free;
@@ -283,13 +282,13 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         is_free
     }
 
-    /// Gives the poll back, for the I/O thread, which watches the descriptor next.
+    /// The I/O thread gives the poll back, and is about to watch the descriptor.
     pub(super) fn watch(&mut self, until: Instant) {
         self.give_back_poll();
         self.io_thread = IoThread::Watching(until);
     }
 
-    /// Gives the poll back, for the I/O thread, which has served callers. They are likely to come again.
+    /// The I/O thread has served callers and gives the poll back. They are likely to come again.
     pub(super) fn has_served(&mut self) {
         self.give_back_poll();
         self.looked = true;

@@ -1,5 +1,4 @@
-//! The sections under the mutex, and what happens between them: moving bytes, sleeping in the poll,
-//! waiting for an outcome.
+//! The sections under the mutex, and the work between them: moving bytes, sleeping in the poll, waiting for an outcome.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -18,19 +17,19 @@ use crate::engine::{Engine, Event, RoundId};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// Pause after a poll that failed, for want of memory.
+/// The pause after a poll that failed for want of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// How often in a row a thread moves bytes. The I/O thread does the rest, so that no caller is held up
-/// by the work of others.
+/// How many times in a row a thread moves bytes. The I/O thread does the rest, so that the work of others holds up no
+/// caller.
 const MOVES_MAX: usize = 16;
 
-/// How long a drop waits at most for the thread that has the wire to write its release. That thread does
-/// not sleep, so it takes longer only if it is not scheduled.
+/// How long a drop waits at most for the thread that has the wire to write its release. That thread does not sleep, so
+/// it takes longer only if it is not scheduled.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
-/// The mutex of the engine, while this thread has it. Dropping it unlocks it, and wakes the threads that
-/// [`Roles::leave`](super::roles::Roles::leave) names and those whose outcome is decided.
+/// The mutex of the engine, while this thread has it. Dropping it unlocks the mutex. It then wakes the threads that
+/// [`Roles::leave`](super::roles::Roles::leave) names, and the threads whose outcomes are decided.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
     core: MutexGuard<'a, Core>,
@@ -38,37 +37,37 @@ pub(super) struct Section<'a> {
     holding: Holding<'a>,
 }
 
-/// A thread that has the mutex, the wire or the poll. If it panics with that, the handle is closed. Otherwise
-/// those are woken at the end that are to be.
+/// A thread that has the mutex, the wire or the poll. If it panics meanwhile, the handle is closed. Otherwise, at its
+/// end it wakes the threads that have to be woken.
 #[derive(Debug)]
 pub(super) struct Holding<'a> {
     shared: &'a Shared,
     panics: Panics,
     wake: Wake,
-    /// Drops wait until their releases are written.
+    /// Drops are waiting for their releases to be written.
     is_awaited: bool,
     woken: Vec<Arc<Slot>>,
 }
 
-/// What a thread does that moves bytes.
+/// How long a thread moves bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Moves {
-    /// It goes on until neither side has more.
+    /// Until neither side has more.
     All,
-    /// It serves: it reads and writes once, and stops between the two if an outcome is decided. What the
-    /// callers ask for next is then written with the rest.
+    /// For a thread that serves: it reads and writes once, and stops between the two if an outcome is decided. The next
+    /// requests of these callers are then written with the rest.
     Once,
 }
 
 impl Shared {
-    // ----- sections -------------------------------------------------------------------------
+    // ----- sections ---------------------------------------------------------------------------
 
     /// Locks the mutex.
     pub(super) fn enter(&self) -> Result<Section<'_>, Refusal> {
         self.section(self.core.lock())
     }
 
-    /// Locks the mutex for a call, which a forked child refuses.
+    /// Locks the mutex for a call, which is refused in a forked child.
     pub(super) fn enter_call(&self) -> Result<Section<'_>, Refusal> {
         self.check_process()?;
         self.enter()
@@ -84,18 +83,18 @@ impl Shared {
         }
     }
 
-    /// Returns the slot to which the loss of `lock`, which is kept, is reported from now on.
+    /// Returns the slot to which the loss of the kept `lock` is reported from now on.
     pub(super) fn slot_of_kept(&self, lock: &Lock) -> Arc<Slot> {
         match self.enter_call() {
             Ok(mut section) => section.callers.slot_of_kept(lock),
-            Err(_) => Slot::of_lost(), // In a forked child it is the parent's.
+            Err(_) => Slot::of_lost(), // In a forked child the lock belongs to the parent.
         }
     }
 
-    // ----- bytes ----------------------------------------------------------------------------
+    // ----- bytes ------------------------------------------------------------------------------
 
-    /// Moves bytes, if the wire is free. Otherwise the thread that has it does: it looks again before it puts it
-    /// back.
+    /// Moves bytes if the wire is free. If another thread has the wire, that thread moves them: it looks again before
+    /// it puts the wire back.
     pub(super) fn move_bytes<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -124,8 +123,8 @@ impl Shared {
         Ok(section)
     }
 
-    /// Sleeps in the poll, which this thread has, until something is ready, a timer is due or `until`
-    /// has come. If there is work for the wire it only looks what is ready.
+    /// Sleeps in the poll, which this thread must have, until something is ready, a timer is due, or `until` has come.
+    /// If there is work for the wire, it only checks what is ready.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -153,10 +152,10 @@ impl Shared {
         Ok(section)
     }
 
-    // ----- callers --------------------------------------------------------------------------
+    // ----- callers ----------------------------------------------------------------------------
 
-    /// Begins an operation with `ask` and waits on this thread for its outcome, no longer than `until`.
-    /// Returns `None` if it was not decided by then.
+    /// Begins an operation with `ask` and waits on this thread for its outcome, at most until `until`. Returns `None`
+    /// if it was not decided by then.
     pub(super) fn run<E: From<Refusal>>(
         &self,
         slot: &Arc<Slot>,
@@ -168,10 +167,9 @@ impl Shared {
         Ok(self.wait_for(section, slot, round, until)?)
     }
 
-    /// Waits on this thread for the outcome of `round`, which was begun in `section`, no longer than
-    /// `until` by the clock of this thread. It moves the bytes itself unless another thread serves, and
-    /// sleeps in the poll if it is alone. If there is no outcome in time, cancels the operation and
-    /// returns `None`.
+    /// Waits on this thread for the outcome of `round`, which was begun in `section`, at most until `until` by the
+    /// clock of this thread. Moves the bytes itself unless another thread serves, and sleeps in the poll if it is
+    /// alone. If there is no outcome in time, cancels the operation and returns `None`.
     pub(super) fn wait_for<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -180,7 +178,7 @@ impl Shared {
         until: Option<Instant>,
     ) -> Result<Option<Event>, Refusal> {
         loop {
-            // Before the bytes are moved: otherwise the I/O thread would be called for the poll.
+            // The poll is taken first: if bytes were moved before, the I/O thread would be called for the poll.
             let has_poll = section.take_poll(round);
             if has_poll || !section.roles.leaves_writing() {
                 section = self.move_bytes(section, Moves::All)?;
@@ -209,10 +207,10 @@ impl Shared {
         }
     }
 
-    /// Ends a section in which the engine was given something to write. Writes it unless the I/O thread serves.
+    /// Ends a section in which the engine got something to write. Writes it unless the I/O thread serves.
     pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.leaves_writing() {
-            // If the engine panics here, every caller gets that as its outcome.
+            // If the engine panics here, every caller learns that from its outcome.
             drop(self.move_bytes(section, Moves::All));
         }
     }
@@ -225,8 +223,8 @@ impl Shared {
         }
     }
 
-    /// Cancels the operation of `round`, also if it is decided and its outcome was not taken. Returns when the
-    /// release of what it has locked is written.
+    /// Cancels the operation of `round`, even if its outcome is decided but not taken. Returns when the release of its
+    /// locks is written.
     pub(super) fn cancel(&self, slot: &Slot, round: RoundId) {
         let Ok(mut section) = self.enter() else {
             return;
@@ -237,11 +235,11 @@ impl Shared {
             section.give_back(lock);
         }
         self.see_written(section);
-        drop(waker); // Code of a user.
+        drop(waker); // User code.
     }
 
-    /// Ends a section in which the engine was given something to write, and returns when it is written: the
-    /// program may end next. If another thread has the wire, waits until that thread has written it.
+    /// Ends a section in which the engine got something to write, and returns when that is written, because the program
+    /// may end next. If another thread has the wire, waits until that thread has written it.
     pub(super) fn see_written<'a>(&'a self, mut section: Section<'a>) {
         section.read_if_behind();
         let (asked, until) = (section.asked, clock::now().saturating_add(WRITING_MAX));
@@ -322,7 +320,7 @@ impl Drop for Holding<'_> {
             (self.wake, self.is_awaited) = (Wake::ALL, true);
         }
         if self.wake.sleeper {
-            // A write to an eventfd that is open cannot fail.
+            // A write to an open eventfd cannot fail.
             let _ = shared.waker.wake();
         }
         if self.wake.io_thread {

@@ -1,8 +1,8 @@
-//! A caller that waits for the end of a lock, as a future or on a thread: what [`Lost`](super::Lost) and
-//! [`AtRisk`](super::AtRisk) are.
+//! A caller that waits for the end of a lock, as a future or on a thread. [`Lost`](super::Lost) and
+//! [`AtRisk`](super::AtRisk) are made of it.
 //!
-//! A timer of the engine, or an answer, wakes whoever waits. A thread also looks at its own clock, so that the
-//! signal comes in time even if the thread that serves is held up.
+//! A timer of the engine, or an answer, wakes the caller. A thread also looks at its own clock, so that the signal
+//! comes in time even if the thread that serves is held up.
 
 use alloc::sync::{Arc, Weak};
 use core::future::Future;
@@ -24,16 +24,16 @@ use crate::entry::Entry;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
-/// Longest sleep of a thread that waits. Its timeout stands still while the machine is suspended;
-/// the clock of the lock does not.
+/// The longest sleep of a waiting thread. Its timeout stops while the machine is suspended, but the clock of the lock
+/// does not.
 const NAP_MAX: Duration = Duration::from_millis(100);
 
-/// Completes when a lock is lost, or is over so `early` before its end. In a forked child it completes at once:
-/// the lock is the parent's.
+/// Completes when a lock is lost, or when less than `early` is left of it. In a forked child it completes at once,
+/// because the lock belongs to the parent.
 #[derive(Debug)]
 pub(super) struct Signal {
     slot: Arc<Slot>,
-    /// Of the lock: it has its end.
+    /// The entry of the lock, which has its end.
     entry: Entry,
     lock: LockId,
     shared: Weak<Shared>,
@@ -41,7 +41,7 @@ pub(super) struct Signal {
     early: Duration,
     /// The number under which the slot keeps the waker.
     place: Option<u64>,
-    /// A thread waits, which a release ends too.
+    /// A thread waits. A release ends its wait too.
     blocks: bool,
 }
 
@@ -59,7 +59,7 @@ impl Signal {
         }
     }
 
-    /// Waits for another time than before.
+    /// Sets another time before the end.
     pub(super) fn set_early(&mut self, early: Duration) {
         self.forget();
         self.early = early;
@@ -71,8 +71,8 @@ impl Signal {
         self.is_foreign() || tenure.is_over_at(clock::now(), end, self.early)
     }
 
-    /// Waits on this thread until it completes, at most for `timeout`. Returns `false` if it did not, and at once
-    /// if the lock is released.
+    /// Waits on this thread until it completes, at most for `timeout`. Returns `false` if it did not complete, and at
+    /// once if the lock is released.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let tenure = &self.slot.tenure;
         let mut this = self.clone();
@@ -114,7 +114,7 @@ impl Future for Signal {
         let (tenure, waker) = (&this.slot.tenure, context.waker());
         let waits = (this.early, this.blocks);
         tenure.poll(&mut this.place, &this.entry, waits, waker, |early| {
-            // Without a handle the lock was released.
+            // If there is no handle, the lock was released.
             if let Some(shared) = this.shared.upgrade()
                 && let Ok(mut section) = shared.enter()
             {
@@ -124,7 +124,7 @@ impl Future for Signal {
     }
 }
 
-/// The clone waits for the same.
+/// The clone waits for the same time.
 impl Clone for Signal {
     fn clone(&self) -> Self {
         Self {
@@ -143,12 +143,12 @@ impl Drop for Signal {
     }
 }
 
-/// No panic leaves one half-changed, nor the handle that it belongs to.
+/// No panic leaves a signal half-changed, or the handle that it belongs to.
 impl UnwindSafe for Signal {}
 impl RefUnwindSafe for Signal {}
 
-/// Polls on this thread until there is an outcome, at most for `timeout`. It polls when it is woken, and at the
-/// time of `due`.
+/// Polls on this thread until there is an outcome, at most for `timeout`. It polls when it is woken, and at the time
+/// that `due` returns.
 pub(super) fn wait<T>(
     timeout: Duration,
     due: impl Fn() -> Option<Instant>,
@@ -175,7 +175,7 @@ fn nap(now: Instant, end: Instant, due: Option<Instant>) -> Duration {
     until.saturating_since(now).min(NAP_MAX)
 }
 
-/// Wakes a thread that waits.
+/// Wakes a waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -1,16 +1,16 @@
-//! Where the outcome of an operation is delivered, and how its caller waits for it.
+//! The place where the outcome of an operation is delivered and where its caller waits for it.
 //!
-//! A lock has one slot from its acquisition to its release: first for the operation that takes it, then
-//! for the [`Tenure`], which reports its loss, then for the operation that releases it. An extension has a slot of
-//! its own. A lock that is kept has none while it is held, unless a caller waits for its loss or its last
-//! extension has failed: such locks are many.
+//! A lock has one slot from its acquisition to its release: first for the operation that takes it, then for the
+//! [`Tenure`], which reports its loss, then for the operation that releases it. An extension has a slot of its own. A
+//! kept lock has no slot while it is held, because there may be many such locks. It gets one if a caller waits for its
+//! loss or its last extension has failed.
 //!
-//! An outcome is delivered under the mutex of the engine, so an operation is open or its outcome is here. The
-//! thread that waits is woken, and a waker is called, after that mutex is unlocked.
+//! An outcome is delivered under the mutex of the engine, so at any time either the operation is open or its outcome is
+//! here. After that mutex is unlocked, the waiting thread is woken, or the waker is called.
 //!
-//! A thread that waits may also be offered the poll ([`Slot::offer`]).
+//! A waiting thread may also be offered the poll ([`Slot::offer`]).
 //!
-//! No code of a user runs under the mutex of a slot, and no code under it panics or locks another mutex.
+//! No user code runs under the mutex of a slot, and no code under it panics or locks another mutex.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ use crate::engine::Event;
 use crate::time::Instant;
 use crate::trace::Attempts;
 
-/// How an operation has ended, unless the handle is closed or this is a forked child.
+/// The end of an operation, or the reason if the handle is closed or this is a forked child.
 pub(super) type Outcome = Result<Event, Refusal>;
 
 /// See the [module](self).
@@ -36,18 +36,18 @@ pub(super) struct Slot {
 
 #[derive(Debug)]
 struct State {
-    /// It is decided, and its caller has not taken it.
+    /// Set if the outcome is decided and the caller has not taken it.
     outcome: Option<Outcome>,
-    /// Calls the task that waits.
+    /// The waker of the waiting task.
     task: Option<Waker>,
     /// A thread sleeps here.
     sleeps: bool,
     offered: bool,
-    /// Of the acquisition.
+    /// The number of attempts of the acquisition.
     attempts: Attempts,
 }
 
-// A slot with its counts, and what the allocator needs for it, for each that waits.
+// A slot with its counts, and the overhead of the allocator, for each waiting caller.
 const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {
@@ -72,9 +72,9 @@ impl Slot {
         Arc::new(slot)
     }
 
-    // ----- for spans ------------------------------------------------------------------------
+    // ----- for spans --------------------------------------------------------------------------
 
-    /// Returns how many attempts the acquisition has made whose outcome was delivered.
+    /// Returns the number of attempts of the acquisition whose outcome was delivered.
     #[inline]
     pub(super) fn attempts(&self) -> Attempts {
         match cfg!(feature = "tracing") {
@@ -83,10 +83,10 @@ impl Slot {
         }
     }
 
-    // ----- under the mutex of the engine ----------------------------------------------------
+    // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Delivers `outcome`, which took so many `attempts`. Returns `true` if a thread sleeps until it is [woken](Self::wake); adds the waker of a
-    /// task to `tasks`.
+    /// Delivers `outcome`, which took this number of `attempts`. Returns `true` if a thread sleeps until it is
+    /// [woken](Self::wake). Adds the waker of a task to `tasks`.
     pub(super) fn deliver(
         &self,
         outcome: Outcome,
@@ -99,27 +99,26 @@ impl Slot {
         core::mem::take(&mut state.sleeps)
     }
 
-    /// Offers the poll to the thread that waits, which is to be [woken](Self::wake) for that.
+    /// Offers the poll to the waiting thread, which the caller then has to [wake](Self::wake).
     pub(super) fn offer(&self) {
         self.state.lock().offered = true;
     }
 
-    // ----- any thread -----------------------------------------------------------------------
+    // ----- any thread -------------------------------------------------------------------------
 
     /// Wakes the thread that waits here.
     pub(super) fn wake(&self) {
         self.state.wake_one();
     }
 
-    // ----- the caller -----------------------------------------------------------------------
+    // ----- the caller -------------------------------------------------------------------------
 
     /// Takes the outcome, if it is here.
     pub(super) fn take(&self) -> Option<Outcome> {
         self.state.lock().outcome.take()
     }
 
-    /// Waits on this thread for the outcome, or until the thread is offered the poll, or until `until` by
-    /// the clock of this thread.
+    /// Waits on this thread for the outcome, for an offer of the poll, or until `until` by the clock of this thread.
     pub(super) fn wait(&self, until: Option<Instant>) -> Option<Outcome> {
         let mut state = self.state.lock();
         loop {
@@ -135,7 +134,7 @@ impl Slot {
         }
     }
 
-    /// Returns the outcome, or keeps `waker`, which is called when there is one. The latest waker counts.
+    /// Returns the outcome, or keeps `waker` and calls it when there is one. The latest waker counts.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
         let mut state = self.state.lock();
         if let Some(outcome) = state.outcome.take() {

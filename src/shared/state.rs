@@ -1,8 +1,7 @@
-//! What is under the one mutex: the engine, the table of callers, and the roles with what belongs to
-//! them.
+//! Everything under the one mutex: the engine, the table of callers, and the roles with their objects.
 //!
-//! The mutex is held for computation only: no system call, no code of a user, no sleep. Outcomes go to the
-//! slots of their callers here. Threads are woken after the mutex is unlocked, tasks by the I/O thread.
+//! The mutex is held for computation only: no system call, no user code, no sleep. Outcomes go to the slots of their
+//! callers under it. Threads are woken after it is unlocked; the I/O thread wakes tasks.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -26,22 +25,22 @@ pub(super) struct Core {
     pub(super) roles: Roles<Box<Wire>, RoundId>,
     /// `None` while a thread sleeps in it.
     pub(super) poller: Option<Box<Poller>>,
-    /// What a sleep in the poll has brought, until the wire takes it.
+    /// The result of a sleep in the poll, until the wire takes it.
     readiness: Option<Readiness>,
-    /// Timers may be due. They fire once what the sleep has brought is read.
+    /// Timers may be due. They fire once the result of the sleep is read.
     tick: bool,
-    /// How many requests there were that have to be written.
+    /// The number of requests so far that have to be written.
     pub(super) asked: u64,
-    /// How many of them were copied for the wire.
+    /// How many of these requests were copied for the wire.
     pub(super) copied: u64,
-    /// How many of them are written.
+    /// How many of these requests are written.
     pub(super) written: u64,
-    /// How many threads wait until their request is written.
+    /// The number of threads that wait until their request is written.
     pub(super) awaiting: usize,
-    /// One of them has waited too long, and the wire was not put back since.
+    /// One of these threads has waited too long, and the wire was not put back since.
     pub(super) is_stuck: bool,
-    /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the
-    /// connections are closed.
+    /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the connections are
+    /// closed.
     pub(super) is_closed: bool,
     /// The next section panics at its end.
     #[cfg(all(test, feature = "embedded"))]
@@ -68,9 +67,9 @@ impl Core {
         }
     }
 
-    // ----- requests -------------------------------------------------------------------------
+    // ----- requests ---------------------------------------------------------------------------
 
-    /// Begins an operation, whose outcome is delivered to `slot`.
+    /// Begins an operation, and delivers its outcome to `slot`.
     pub(super) fn begin<E>(
         &mut self,
         slot: &Arc<Slot>,
@@ -106,7 +105,7 @@ impl Core {
         self.engine.detach(clock::now(), lock)
     }
 
-    /// Adopts `lock`, whose loss is reported to `slot`.
+    /// Adopts `lock`, and reports its loss to `slot`.
     pub(super) fn adopt(&mut self, slot: &Arc<Slot>, lock: Lock) -> Lock {
         let lock = self.engine.adopt(clock::now(), lock);
         self.callers.watch(slot, &lock);
@@ -121,15 +120,15 @@ impl Core {
         }
     }
 
-    /// Counts a request, which the wire has to write.
+    /// Counts a request that the wire has to write.
     pub(super) fn ask(&mut self) {
         self.asked += 1;
         self.roles.work = true;
     }
 
-    // ----- bytes ----------------------------------------------------------------------------
+    // ----- bytes ------------------------------------------------------------------------------
 
-    /// Records what a sleep in the poll has brought, for the wire.
+    /// Records the result of a sleep in the poll, for the wire.
     pub(super) fn note(&mut self, readiness: Readiness) {
         self.readiness
             .get_or_insert_with(Readiness::default)
@@ -137,9 +136,9 @@ impl Core {
         self.roles.work = true;
     }
 
-    /// Hands the engine what `wire` has read, and `wire` what the engine asks for. Returns `true` if the
-    /// wire has something to do. What a sleep in the poll has brought is read first, and timers fire once
-    /// that is read: also if another sleep has brought more meanwhile, as under steady traffic it does.
+    /// Gives the engine the bytes that `wire` has read, and `wire` the bytes that the engine wants written. Returns
+    /// `true` if the wire has something to do. The result of a sleep in the poll is read first. Timers fire once it is
+    /// read, even if another sleep has brought more meanwhile, as happens under steady traffic.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -165,35 +164,35 @@ impl Core {
         has_more
     }
 
-    /// Returns until when a thread may sleep that watches for the nodes: not if there is work for the wire, and
+    /// Returns when a thread that sleeps for the nodes has to wake. It may not sleep if there is work for the wire, and
     /// with `spin` not while an operation is open.
     pub(super) fn sleeps_until(&self, now: Instant, spin: bool) -> Instant {
         if self.roles.has_work() || spin && self.engine.load().rounds != 0 {
             return now;
         }
         if self.roles.wire.is_none() {
-            // The thread that has it may be about to change what is due.
+            // The thread that has the wire may be about to change the time of the next timer.
             return now.saturating_add(Duration::from_millis(1));
         }
         let limit = until_deadline(&self.engine, now);
         limit.map_or(Instant::MAX, |limit| now.saturating_add(limit))
     }
 
-    // ----- roles ----------------------------------------------------------------------------
+    // ----- roles ------------------------------------------------------------------------------
 
-    /// Returns how many operations need the poll: all that are waited for but those of tasks that rest.
+    /// Returns the number of operations that need the poll: all that callers wait for, except those of resting tasks.
     pub(super) fn waiting(&self) -> usize {
         self.callers.waiting() - self.resting_tasks()
     }
 
-    /// Returns how many of them tasks wait for.
+    /// Returns how many of these operations tasks wait for.
     pub(super) fn tasks(&self) -> usize {
         self.callers.tasks() - self.resting_tasks()
     }
 
-    /// Returns how many operations of tasks rest: they ask no node for now, and the I/O thread watches the
-    /// descriptor for what ends that. Where threads wait for operations that rest too, they count as tasks
-    /// as long as there are any: a thread more or less that waits does not matter then.
+    /// Returns the number of resting operations of tasks. They ask no node now, and the I/O thread watches the
+    /// descriptor for the end of their rest. If threads wait for resting operations too, those are counted as
+    /// operations of tasks, as long as there are tasks. One waiting thread more or less does not matter then.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }
@@ -201,7 +200,7 @@ impl Core {
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
-        // An offer holds for as long as its operation is waited for.
+        // An offer holds while a caller waits for its operation.
         if let Poll::Offered(round) = self.roles.poll
             && !self.callers.is_open(round)
         {
@@ -226,7 +225,7 @@ impl Core {
         self.roles.take_poll(round, self.waiting())
     }
 
-    /// Gives back the poll, to a thread that waits if there are few, or else to the I/O thread.
+    /// Gives the poll back: to a waiting thread if there are few, or else to the I/O thread.
     pub(super) fn pass_on_poll(&mut self) {
         self.roles.give_back_poll();
         if self.roles.leaves_poll(self.waiting()) {
@@ -234,28 +233,28 @@ impl Core {
         }
     }
 
-    /// Offers the poll, which is free, to a thread that waits, if there is one.
+    /// Offers the free poll to a waiting thread, if there is one.
     pub(super) fn offer_poll(&mut self) {
         if let Some(round) = self.callers.offer() {
             self.roles.poll = Poll::Offered(round);
         }
     }
 
-    /// Makes the wire read too, if a node has several commands under way: for a drop, after which the
-    /// program may end.
+    /// Makes the wire read too, if a node has several commands under way. This is for a drop, after which the program
+    /// may end.
     ///
-    /// The kernel resets a connection that is closed with answers unread. A server that is then
-    /// about to write another answer fails, and drops what it has not read yet: the release. With
-    /// two commands under way this cannot happen, because at most one answer is unread.
+    /// If a connection is closed with unread answers, the kernel resets it. A server that is then about to write
+    /// another answer fails, and drops the bytes that it has not read yet: the release. With two commands under way
+    /// this cannot happen, because at most one answer is unread.
     pub(super) fn read_if_behind(&mut self) {
         if 2 < self.engine.most_in_flight() {
             self.note(Readiness::all_readable(self.engine.nodes()));
         }
     }
 
-    // ----- the end --------------------------------------------------------------------------
+    // ----- the end ----------------------------------------------------------------------------
 
-    /// The engine has panicked: closes the handle, refuses every call and reports every lock as lost.
+    /// The engine has panicked: closes the handle, refuses every call, and reports every lock as lost.
     pub(super) fn break_down(&mut self) {
         self.is_closed = true;
         self.callers.refuse_all();

@@ -1,10 +1,10 @@
-//! A table by keys of the engine, each of which has a small index that no other open one has.
+//! A table by keys of the engine. Each open key has a small index of its own.
 
 use alloc::vec::Vec;
 
 use crate::slab::make_room;
 
-/// Values by keys. It grows to the largest number that is open at once.
+/// Values by keys. The table grows to the largest number that is open at once.
 #[derive(Debug)]
 pub(super) struct Table<K, V> {
     /// Returns the index of a key.

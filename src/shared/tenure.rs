@@ -1,5 +1,5 @@
-//! Whether the loss of a lock was reported, and the tasks that wait for that. A thread that waits is a
-//! task here too, whose waker unparks it.
+//! Whether the loss of a lock was reported, and the tasks that wait for it. A waiting thread is a task here too; its
+//! waker unparks it.
 //!
 //! It is part of the slot of the lock.
 
@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// A tick: how much earlier than asked for a task learns that a lock is at risk, rather than later.
+/// A tick: how much earlier than asked for a task learns that a lock is at risk, so that it is never late.
 pub(super) const NOTICE: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 const HELD: u8 = 0;
@@ -28,9 +28,9 @@ const RELEASED: u8 = 2;
 pub(super) struct Tenure {
     /// Written under the mutex.
     fate: AtomicU8,
-    /// How often in a row the engine has failed to extend it.
+    /// The number of times in a row that the engine has failed to extend it.
     failures: AtomicU16,
-    /// `None` before the first: hardly a lock has any, and those who wait for one are many.
+    /// `None` before the first one: few locks have listeners, and there may be many locks.
     listeners: Mutex<Option<Box<Listeners>>>,
 }
 
@@ -38,17 +38,17 @@ pub(super) struct Tenure {
 struct Listeners {
     tasks: Vec<Task>,
     next: u64,
-    /// What each node said to the last extension that failed.
+    /// What each node said to the last failed extension.
     report: Option<Report>,
 }
 
-/// A task that waits.
+/// A waiting task.
 #[derive(Debug)]
 struct Task {
     number: u64,
     /// How long before the end it is woken. Zero: when the loss is reported.
     early: Duration,
-    /// It is a thread, and is woken too when the lock is released.
+    /// It is a thread, which is also woken when the lock is released.
     blocks: bool,
     waker: Waker,
 }
@@ -62,7 +62,8 @@ impl Tenure {
         }
     }
 
-    /// No code here panics between two changes that belong together.
+    /// Locks the listeners. A panic under the mutex is ignored, because no code here panics between two changes that
+    /// belong together.
     fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
         let listeners = self.listeners.lock();
         listeners.unwrap_or_else(PoisonError::into_inner)
@@ -78,21 +79,21 @@ impl Tenure {
         self.fate.load(Ordering::Acquire) == RELEASED
     }
 
-    /// Returns `true` if the lock, which is valid until `end`, is lost, or is over so `early` before its end.
+    /// Returns `true` if the lock, which is valid until `end`, is lost, or less than `early` is left.
     pub(super) fn is_over_at(&self, now: Instant, end: Instant, early: Duration) -> bool {
         match self.fate.load(Ordering::Acquire) {
             LOST => true,
             HELD => match over_by(end, early) {
                 Some(over) => over <= now,
-                None => !early.is_zero(), // It is not valid before it was confirmed.
+                None => !early.is_zero(), // A lock without a known end is not valid before it is confirmed.
             },
             _ => false,
         }
     }
 
-    /// Records that the lock, which is valid until `end`, is released or detached: its loss is not reported any more.
-    /// One whose end has passed is lost, as those who have asked were told. Adds the wakers of those who are told to
-    /// `tasks`, which the caller calls.
+    /// Records that the lock, which is valid until `end`, is released or detached, so that its loss is not reported any
+    /// more. If its end has passed, the lock is lost, because callers may have seen that already. Adds wakers to
+    /// `tasks`, which the caller has to call.
     pub(super) fn release(&self, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(clock::now(), end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
@@ -100,7 +101,7 @@ impl Tenure {
         }
     }
 
-    /// Reports the loss. Adds the wakers of those who wait to `tasks`, which the caller calls.
+    /// Reports the loss. Adds the wakers of all waiting tasks to `tasks`, which the caller has to call.
     pub(super) fn lose(&self, tasks: &mut Vec<Waker>) {
         self.end_with(LOST, tasks);
     }
@@ -117,8 +118,8 @@ impl Tenure {
         }
     }
 
-    /// Keeps `waker` of a task that waits until the lock of `entry` is over so `early` before its end; or of a thread,
-    /// if it `blocks`. Asks for an `alert` so early before the end, when the task comes: the engine keeps the earliest.
+    /// Keeps `waker` of a task that waits until less than `early` is left of the lock of `entry`, or of a thread if it
+    /// `blocks`. When the task is new, asks for an `alert` that early; the engine keeps the earliest.
     pub(super) fn poll(
         &self,
         place: &mut Option<u64>,
@@ -127,13 +128,13 @@ impl Tenure {
         waker: &Waker,
         alert: impl FnOnce(Duration),
     ) -> Poll<()> {
-        let waker = waker.clone(); // Before the mutex, and dropped after it: it is code of a user.
+        let waker = waker.clone(); // Cloned before the mutex is locked, because it is user code.
         let mut listeners = self.listeners();
         if self.is_over_at(clock::now(), entry.end(), early) {
             return Poll::Ready(());
         }
         if self.is_released() {
-            return Poll::Pending; // It stays so, and the waker is never called.
+            return Poll::Pending; // It stays released, and the waker is never called.
         }
         let there = listeners.get_or_insert_default();
         let number = *place.get_or_insert_with(|| {
@@ -161,8 +162,8 @@ impl Tenure {
         Poll::Pending
     }
 
-    /// An alert has come for the lock, which is valid until `end`: adds the wakers of those `tasks` that are to be
-    /// woken at `now`. Returns how early before the end the next alert is needed.
+    /// An alert has come for the lock, which is valid until `end`. Adds the wakers of the tasks that are due at `now`
+    /// to `tasks`. Returns how early before the end the next alert is needed.
     pub(super) fn alerted(
         &self,
         now: Instant,
@@ -171,7 +172,7 @@ impl Tenure {
     ) -> Option<Duration> {
         let mut listeners = self.listeners();
         if self.fate.load(Ordering::Relaxed) != HELD {
-            return None; // All were woken, or none will be.
+            return None; // All tasks were woken, or none will be.
         }
         let is_due =
             |task: &mut Task| !task.early.is_zero() && self.is_over_at(now, end, task.early);
@@ -181,19 +182,19 @@ impl Tenure {
         next.filter(|early| !early.is_zero())
     }
 
-    // ----- extensions by the engine ---------------------------------------------------------
+    // ----- extensions by the engine -----------------------------------------------------------
 
     /// The engine or its caller has extended the lock.
     pub(super) fn extended(&self) {
         self.failures.store(0, Ordering::Relaxed);
     }
 
-    /// The engine has failed to extend the lock: this is what each node said.
+    /// The engine has failed to extend the lock. `report` has what each node said.
     pub(super) fn failed(&self, report: Option<Report>) {
         let mut listeners = self.listeners();
         listeners.get_or_insert_default().report = report;
         let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
-        self.failures.store(more, Ordering::Relaxed); // Written under the mutex of the engine alone.
+        self.failures.store(more, Ordering::Relaxed); // Only the thread with the engine's mutex writes it.
     }
 
     /// Returns how often in a row the engine has failed to extend the lock, and the last report.
@@ -218,12 +219,12 @@ impl Tenure {
     }
 }
 
-/// Returns when a lock that is valid until `end` is over so `early` before it by the clock, if its end is known.
+/// Returns when less than `early` is left of a lock that is valid until `end`, if its end is known.
 pub(super) fn over_by(end: Instant, early: Duration) -> Option<Instant> {
     (end != Instant::ZERO).then(|| end.saturating_sub(early))
 }
 
-/// Wakes a task. Catches a panic of its waker, and of dropping what that panicked with.
+/// Wakes a task. Catches a panic of its waker, and a panic of dropping the payload.
 pub(super) fn wake(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake()))
         && let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
@@ -247,14 +248,14 @@ mod tests {
         }
     }
 
-    /// A lock that is valid for so long from now on.
+    /// Makes a lock that is valid for `left` from now on.
     fn lock(left: Duration) -> Entry {
         let entry = Entry::new(Vec::new(), b"k", b"token");
         entry.set_end(clock::now().saturating_add(left), left);
         entry
     }
 
-    /// One that is given up when its end has passed is lost, and its task is woken.
+    /// A lock that is released after its end is lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
         let (tenure, entry) = (Tenure::new(), lock(Duration::MAX));
@@ -268,7 +269,7 @@ mod tests {
         assert!(tenure.is_reported());
     }
 
-    /// Whether the timer or the holder comes first.
+    /// It stays lost whether the timer or the holder comes first.
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {

@@ -1,13 +1,13 @@
-//! What a claim needs unless it rests.
+//! The part of a claim that exists only while the claim does not rest.
 //!
-//! A claim rests while its lock is held and kept, nobody else wants it, every node has answered, and no
-//! question about it is open. Locks that are kept are many, and nearly all of them rest nearly always: each
-//! then has no more than what is in the `Claim` itself.
+//! A claim rests while its lock is held and kept, nothing else in this handle wants the lock, every node has answered,
+//! and no question about it is open. There may be many kept locks, and nearly all of their claims rest nearly all the
+//! time. A resting claim needs no more memory than the `Claim` itself.
 //!
 //! # Not here
 //!
-//! When a claim rests: [`Claims::rest`](super::Claims::rest) looks at it whenever something about it is over.
-//! One that is missed there takes more memory until its next extension, and nothing else.
+//! The decision when a claim rests: [`Claims::rest`](super::Claims::rest) checks it whenever something about a claim
+//! ends. A claim that it misses takes more memory until its next extension, and does no other harm.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,26 +25,25 @@ use super::copies::Copies;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) stage: Stage,
-    /// Another engine has made the attempt: only what holds for every lock is assumed of it.
+    /// Another engine made the attempt. Only facts that hold for every lock are assumed.
     pub(crate) is_adopted: bool,
-    /// How many extensions of it count votes. At 255 it stays: when some of more have ended, the engine may
-    /// begin one of its own beside those that are open, which costs a command for each node.
+    /// The number of its extensions that are counting votes. It stops counting at 255. If there were more and some have
+    /// ended, the engine may begin another one beside those that are open, which costs a command for each node.
     pub(crate) extending: u8,
-    /// The longest that any node was asked to keep it: the ttl and the lock delay. Of one that rests, its lock and
-    /// its entry tell that.
+    /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
+    /// lock and its entry hold this.
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
-    /// Where others wait for its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nobody else
-    /// wants it.
+    /// The queue of its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nothing waits for it.
     pub(crate) place: Option<PlaceKey>,
-    /// So many ticks before its end its holder is to be told, once, that it is at risk. Zero: never.
+    /// The number of ticks before the end at which its holder learns, once, that the lock is at risk. Zero: never.
     pub(crate) alert: u64,
-    /// Its extension was tried, and is not tried again before. [`Instant::ZERO`]: when it is due.
+    /// An extension was tried; the next try is not before this time. [`Instant::ZERO`]: when it is due.
     pub(crate) again: Instant,
 }
 
-/// The questions about a lock that may be open.
+/// The open questions about a lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
     /// The newest one, if it is open.
@@ -59,13 +58,13 @@ impl Questions {
         open: 0,
     };
 
-    /// `question` is the newest one from now on.
+    /// Makes `question` the newest one.
     pub(crate) fn begin(&mut self, question: OperationKey) {
         self.newest = Some(question);
         self.open += 1;
     }
 
-    /// `question` is not open any more.
+    /// Ends `question`.
     pub(crate) fn end(&mut self, question: OperationKey) {
         self.newest = self.newest.filter(|newest| *newest != question);
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
@@ -76,7 +75,7 @@ impl Questions {
         self.newest
     }
 
-    /// Returns `true` if others than the newest one are open.
+    /// Returns `true` if questions other than the newest are open.
     pub(crate) fn are_older_open(self) -> bool {
         u32::from(self.newest.is_some()) < self.open
     }
@@ -85,32 +84,32 @@ impl Questions {
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// An operation is counting votes for it, or has won and was not reported yet.
+    /// An operation counts votes for it, or has won and was not reported yet.
     Attempt {
-        /// Which operation.
+        /// That operation.
         operation: OperationKey,
     },
-    /// A lock of a caller has it.
+    /// A caller holds its lock.
     Held {
         /// Its end was reported to its holder.
         told: bool,
     },
-    /// It is released on every node.
+    /// It is being released on every node.
     Releasing {
-        /// The operation of a caller who waits for the outcome.
+        /// The operation that waits for the outcome.
         operation: Option<OperationKey>,
     },
 }
 
 impl Busy {
-    /// A claim at rest is as this, but for two fields that it has elsewhere then: the nodes that have it, and how
-    /// long it lives.
+    /// The busy part of a claim at rest, except for two fields that the claim itself has then: the nodes that have it,
+    /// and its life.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
     };
 
-    /// What a claim needs that has rested: the nodes that may have it have said so.
+    /// Builds the busy part of a claim that has rested. The nodes that may have it have confirmed it.
     pub(super) fn woken(nodes: NodeSet, life: Duration) -> Self {
         Self {
             copies: Copies::on(nodes),
@@ -119,7 +118,7 @@ impl Busy {
         }
     }
 
-    /// A claim that stands there, and of which nothing else is known.
+    /// Builds the busy part of a claim in this stage with no other state.
     pub(super) const fn of(stage: Stage, life: Duration) -> Self {
         Self {
             stage,
@@ -135,7 +134,7 @@ impl Busy {
     }
 }
 
-/// Memory for what claims need that do not rest: a stack, [`POOL_MAX`] at most.
+/// Memory for the busy parts of claims: a stack of at most [`POOL_MAX`] boxes.
 #[derive(Debug)]
 #[expect(clippy::vec_box, reason = "each box is handed out as it is")]
 pub(crate) struct Boxes(Vec<Box<Busy>>);
@@ -145,7 +144,7 @@ impl Boxes {
         Self(Vec::new())
     }
 
-    /// Returns `busy` in a box.
+    /// Puts `busy` into a box, a reused one if there is any.
     #[inline]
     pub(crate) fn put(&mut self, busy: Busy) -> Box<Busy> {
         match self.0.pop() {

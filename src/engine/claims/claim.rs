@@ -1,9 +1,8 @@
 //! A claim: what one token may have left on the nodes.
 //!
-//! It begins with the first `SET` of an attempt and ends when no node can hold the token any more:
-//! each has denied it, confirmed its release, or let it expire. It outlives the operation that made
-//! it, the lock that came of it, and the caller. So every release is sent until it is answered or
-//! no longer needed.
+//! It begins with the first `SET` of an attempt and ends when no node can hold the token any more: each node has denied
+//! it, confirmed its release, or let it expire. It outlives the operation that made it, the lock, and the caller. So
+//! every release is sent until it is answered or no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -34,26 +33,26 @@ use crate::engine::whole::Whole;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// Its name and token, which its lock has too.
+    /// Its name and token, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token: what its copies say, kept also while it rests.
+    /// The nodes that may have the token, as the copies say. It is kept also while the claim rests.
     held: NodeSet,
-    /// By when every copy whose expiry is known has expired.
+    /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
-    /// Its lock is extended by this engine.
+    /// Set if this engine extends its lock.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When it was handed out, or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
+    /// When the lock was handed out or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
     since: NonZeroU64,
     /// `None` while it rests.
     busy: Option<Box<Busy>>,
 }
 
-/// What was not handed out.
+/// The value of `since` for a lock that was not handed out.
 const NEVER: NonZeroU64 = NonZeroU64::MAX;
 
 impl Claim {
-    /// A claim of an attempt that has sent nothing yet.
+    /// Makes the claim of an attempt that has sent nothing yet.
     pub(super) fn attempt(
         operation: OperationKey,
         entry: Entry,
@@ -64,7 +63,7 @@ impl Claim {
         Self::new(busy, entry)
     }
 
-    /// The claim of a lock that was granted elsewhere: any of `nodes` may have it.
+    /// Makes the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
     pub(super) fn adopted(
         entry: Entry,
         nodes: NodeSet,
@@ -96,10 +95,10 @@ impl Claim {
         }
     }
 
-    // ----- what it needs unless it rests ----------------------------------------------------
+    // ----- its busy part ---------------------------------------------------------------------
 
-    /// Returns what it needs unless it rests. Of one that rests, [`having`](Self::having) tells who has it, and
-    /// what is valid its holder knows.
+    /// Returns the busy part. For a resting claim, use [`having`](Self::having) to learn which nodes have it; the
+    /// validity is in the entry.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         match &self.busy {
@@ -114,7 +113,7 @@ impl Claim {
         &Busy::REST
     }
 
-    /// Returns the same, to be changed. It does not rest any more.
+    /// Like [`busy`](Self::busy), but mutable. Wakes the claim.
     #[inline]
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match self.busy {
@@ -123,7 +122,7 @@ impl Claim {
         }
     }
 
-    /// Few begin to be changed that were not woken before.
+    /// Hardly any claim is changed without being woken first.
     #[cold]
     #[inline(never)]
     fn wake_unpooled(&mut self) -> &mut Busy {
@@ -131,12 +130,12 @@ impl Claim {
         self.busy.insert(busy)
     }
 
-    /// Returns what it needs if it rests now, and is woken.
+    /// Builds the busy part of a resting claim, as if it woke now.
     fn rest_now(&self) -> Busy {
         Busy::woken(self.held, self.life_at_rest())
     }
 
-    /// It does not rest any more.
+    /// Wakes the claim and returns its busy part.
     #[inline]
     pub(super) fn wake(&mut self, boxes: &mut Boxes) -> &mut Busy {
         match self.busy {
@@ -152,13 +151,13 @@ impl Claim {
         self.busy.insert(busy)
     }
 
-    /// Lets it rest if nothing is open about it.
+    /// Lets the claim rest if nothing about it is open.
     pub(super) fn rest(&mut self, boxes: &mut Boxes) {
         if self.kept.is_none() {
             return;
         }
         let mut rest = self.rest_now();
-        rest.copies.regained = self.busy().copies.regained; // Only questions that are open compare it.
+        rest.copies.regained = self.busy().copies.regained; // Only open questions compare it.
         let rests = |busy: &mut Box<Busy>| **busy == rest;
         if let Some(busy) = self.busy.take_if(rests) {
             boxes.give(busy);
@@ -170,39 +169,38 @@ impl Claim {
         self.busy.is_none()
     }
 
-    /// Takes it apart: it is forgotten.
+    /// Takes apart a claim that is forgotten.
     #[inline]
     pub(super) fn into_parts(self) -> (Entry, Option<TimerKey>, Option<Box<Busy>>) {
         (self.entry, self.timer, self.busy)
     }
 
-    /// Returns the nodes that may have the token: a `SET` for it was put into the connection, and its copy there is
-    /// not over ([`Copy::Absent`]).
+    /// Returns the nodes that may have the token: a `SET` was put into the connection, and the copy is not
+    /// [`Copy::Absent`].
     #[inline]
     pub(crate) fn may_hold(&self) -> NodeSet {
         self.held
     }
 
-    /// Returns the nodes that said that they have it, and not since that they lack it.
+    /// Returns the nodes whose latest answer says that they have the token.
     pub(crate) fn having(&self) -> NodeSet {
         let busy = self.busy.as_ref();
         busy.map_or(self.held, |busy| busy.copies.having)
     }
 
-    /// Returns the nodes that said that they lack it, and not since that they have it.
+    /// Returns the nodes whose latest answer says that they lack the token.
     pub(crate) fn lacking(&self) -> NodeSet {
         self.busy().copies.lacking
     }
 
-    /// Returns the nodes that said that they have it when a majority last did, or since, and not since that they lack
-    /// it.
+    /// Returns the nodes that have said yes in the latest majority or later, and have not denied it since.
     pub(crate) fn confirmed(&self) -> NodeSet {
         let busy = self.busy.as_ref();
         busy.map_or(self.held, |busy| busy.copies.confirmed)
     }
 
-    /// Returns the nodes that had it while their answers counted, and have had it since. Where a clock is
-    /// stepped after that, no key of another has ended early.
+    /// Returns the nodes that have had the token ever since an answer of theirs counted. A later step of the clock
+    /// there cannot have ended another client's key early.
     pub(crate) fn sure(&self) -> NodeSet {
         self.having().without(self.busy().copies.unsure)
     }
@@ -217,25 +215,25 @@ impl Claim {
         }
     }
 
-    /// Returns the nodes that may run a `SET` of it.
+    /// Returns the nodes that may still run a `SET` of it.
     pub(crate) fn running(&self) -> NodeSet {
         self.held.filter(|node| self.copy_on(node).may_run())
     }
 
-    /// Returns until when the lock may be trusted, if it is held. [`Instant::ZERO`] if that is not known
-    /// before a majority was asked.
+    /// Returns the end of the validity of a held lock. [`Instant::ZERO`] if it is not known before a majority was
+    /// asked.
     #[inline]
     pub(crate) fn valid_until(&self) -> Instant {
         self.entry.end()
     }
 
-    /// Returns the entry if the lock is kept. Then the engine moves its end, and the holder only reads it.
+    /// Returns the entry if the lock is kept. The engine then moves its end, and the holder only reads it.
     #[inline]
     pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
         self.kept.is_some().then_some(&self.entry)
     }
 
-    /// Returns the longest that any node was asked to keep it: the ttl and the lock delay.
+    /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
     #[inline]
     pub(crate) fn life(&self) -> Duration {
         match &self.busy {
@@ -244,28 +242,28 @@ impl Claim {
         }
     }
 
-    /// Returns the same of one that rests.
+    /// Returns the [life](Self::life) of a resting claim.
     #[cold]
     #[inline(never)]
     fn life_at_rest(&self) -> Duration {
         self.entry.delay().life(self.entry.ttl())
     }
 
-    /// A node is asked to keep it for so long.
+    /// Records that a node is asked to keep the key for this `life`.
     #[inline]
     pub(crate) fn lives(&mut self, life: Duration) {
         let busy = self.busy_mut();
         busy.life = busy.life.max(life);
     }
 
-    // ----- what is learned of its copies ----------------------------------------------------
+    // ----- what the engine learns of its copies ----------------------------------------------
 
-    /// Applies `event` to its copy on `node`. Returns what becomes of it.
+    /// Applies `event` to the copy on `node`. Returns its new state.
     #[inline(always)]
     fn apply(&mut self, node: NodeId, event: Event) -> Copy {
         let copy = self.busy_mut().copies.apply(node, event);
         match event {
-            // These do not change whether it may be held.
+            // These do not change whether the node may hold the token.
             Event::Lost | Event::Granted | Event::Asked | Event::Owed => {}
             Event::Sent | Event::NotRun | Event::Has | Event::Freed | Event::HandedOver => {
                 match copy.may_hold() {
@@ -282,7 +280,7 @@ impl Claim {
         self.apply(node, Event::Sent);
     }
 
-    /// The latest `SET` to `node` left no key: it was denied, or withdrawn before any byte of it left.
+    /// The latest `SET` to `node` left no key: the node denied it, or it was withdrawn before any byte of it left.
     pub(crate) fn set_not_run(&mut self, node: NodeId) {
         let was_owed = self.copy_on(node).is_owed();
         let copy = self.apply(node, Event::NotRun);
@@ -291,7 +289,7 @@ impl Claim {
         }
     }
 
-    /// `node` has denied it: see [`Self::set_not_run`].
+    /// `node` has denied the `SET`: see [`Self::set_not_run`].
     pub(crate) fn denied(&mut self, node: NodeId) {
         match guard!(DeniedReleased, true) {
             true => self.set_not_run(node),
@@ -299,42 +297,41 @@ impl Claim {
         }
     }
 
-    /// Whether its `SET` to `node` was run is not known, and will not be.
+    /// It will never be known whether `node` ran the `SET`.
     pub(crate) fn set_lost(&mut self, node: NodeId) {
         self.apply(node, Event::Lost);
     }
 
-    /// `node` says that it has the token, until `gone_by` at the latest: its `SET` was run
-    /// ([`Event::Granted`]), or it was asked ([`Event::Has`]). `counts`: it is not in quarantine, or its clock was
-    /// never stepped.
+    /// `node` has the token, until `gone_by` at the latest: it ran the `SET` ([`Event::Granted`]), or answered a
+    /// question ([`Event::Has`]). `counts`: the node is not in quarantine, or its clock was never stepped.
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // A copy that was handed over stays so if a late answer finds it: it is not released here.
+        // A late answer does not make a copy that was handed over ours again: it is not released here.
         if event == Event::Granted || self.held.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
         }
     }
 
-    /// `node` says that it lacks the token. Returns `true` if that was not known.
+    /// `node` lacks the token. Returns `true` if that is new.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }
 
-    /// A majority has said that it has it.
+    /// A majority has confirmed the token.
     pub(crate) fn confirmed_by(&mut self, majority: &Majority) {
         let copies = &mut self.busy_mut().copies;
         copies.confirmed = majority.nodes().without(copies.lacking);
     }
 
-    /// The lock is handed over with the copies that stand, which are not released. Returns their nodes.
+    /// Hands the lock over with the copies that stand, so that they are not released. Returns their nodes.
     pub(crate) fn hand_over(&mut self) -> NodeSet {
         let standing = self.held.filter(|node| self.copy_on(node) == Copy::Stands);
         self.apply_on(standing, Event::HandedOver)
     }
 
-    /// Ends its copies where that is only a matter of time, which is over. Returns their nodes.
+    /// Ends the copies that only had to expire, and now have. Returns their nodes.
     pub(super) fn expire(&mut self) -> NodeSet {
         self.apply_on(self.expiring(), Event::Freed)
     }
@@ -346,20 +343,20 @@ impl Claim {
         nodes
     }
 
-    /// `node` has answered its release.
+    /// `node` has answered the release.
     #[inline(always)]
     pub(super) fn freed(&mut self, node: NodeId) {
         self.apply(node, Event::Freed);
     }
 
-    /// Its release is owed to `node`. Returns `true` if that is new.
+    /// Records that the release is owed to `node`. Returns `true` if that is new.
     pub(super) fn begin_owing(&mut self, node: NodeId) -> bool {
         let was_owed = self.copy_on(node).is_owed();
         !was_owed && self.apply(node, Event::Owed).is_owed()
     }
 
-    /// Returns the time at which its holder learns that it is over, at the latest. If its end is
-    /// not known, that is when its keys are gone.
+    /// Returns when its holder learns at the latest that the lock is over: at the end of its validity, or if that is
+    /// not known, when the keys are gone.
     pub(crate) fn stands_until(&self) -> Instant {
         match self.valid_until() {
             Instant::ZERO => self.gone_by,
@@ -367,7 +364,7 @@ impl Claim {
         }
     }
 
-    /// Returns `true` if it was granted elsewhere.
+    /// Returns `true` if its lock was granted to another engine.
     pub(crate) fn is_adopted(&self) -> bool {
         self.busy().is_adopted
     }
@@ -378,7 +375,7 @@ impl Claim {
         matches!(self.busy().stage, Stage::Releasing { .. })
     }
 
-    /// Returns `true` if it is being released on `node`, which has not said that it lacks it.
+    /// Returns `true` if it is being released on `node` and the node has not said that it lacks the token.
     pub(super) fn is_leaving_on(&self, node: NodeId) -> bool {
         let copy = self.copy_on(node);
         (copy.is_releasing() || copy.is_owed()) && !self.lacking().contains(node)
@@ -389,7 +386,7 @@ impl Claim {
         self.is_leaving() && self.held.is_empty()
     }
 
-    /// Returns `true` if a `SET` or an extension of it was not answered: some node may run it yet.
+    /// Returns `true` if a `SET` or an extension is unanswered, so that some node may still run it.
     #[cfg(feature = "std")]
     pub(crate) fn may_be_written_yet(&self) -> bool {
         !self
@@ -400,7 +397,7 @@ impl Claim {
             .is_empty()
     }
 
-    /// Returns the questions about it that are open.
+    /// Returns the open questions about it.
     pub(crate) fn questions(&self) -> Questions {
         self.busy().questions
     }
@@ -413,7 +410,7 @@ impl Claim {
         }
     }
 
-    /// Returns the operation whose present attempt it is.
+    /// Returns the operation that makes this attempt.
     pub(crate) fn attempted_by(&self) -> Option<OperationKey> {
         match self.busy().stage {
             Stage::Attempt { operation } => Some(operation),
@@ -421,24 +418,24 @@ impl Claim {
         }
     }
 
-    /// Returns `true` if it is the claim of a lock whose end was not reported to its holder.
+    /// Returns `true` if a caller holds its lock and the end was not reported.
     pub(crate) fn is_held(&self) -> bool {
         self.busy().stage == (Stage::Held { told: false })
     }
 
-    /// Its lock is held from `now` on.
+    /// The lock is held from `now` on.
     pub(crate) fn begin_hold(&mut self, now: Instant) {
         self.busy_mut().stage = Stage::Held { told: false };
         self.since = NonZeroU64::new(now.as_nanos()).unwrap_or(NonZeroU64::MIN);
     }
 
-    /// Returns since when it is held, if it is, and was not only made to be released.
+    /// Returns when the hold began, if the lock is held and was not adopted only to be released.
     #[inline]
     pub(crate) fn held_since(&self) -> Option<Instant> {
         (self.is_held() && self.since != NEVER).then(|| Instant::from_nanos(self.since.get()))
     }
 
-    /// Returns `true` if its end was not reported to its holder before, and has to be now.
+    /// Marks the end of the lock as reported. Returns `true` if it has to be reported now.
     pub(crate) fn tell_lost(&mut self) -> bool {
         let news = self.is_held();
         if news {
@@ -450,7 +447,7 @@ impl Claim {
         news
     }
 
-    // ----- its release ----------------------------------------------------------------------
+    // ----- its release ------------------------------------------------------------------------
 
     /// Sends its release to `node`, or owes it. Returns `true` if it was sent.
     pub(super) fn release_on(
@@ -473,8 +470,8 @@ impl Claim {
         sent
     }
 
-    /// Puts its release, which is `command`, into the connection to `node`; never by digest if it is to
-    /// `repair`. Returns `false` if there is no room.
+    /// Puts its release into the connection to `node`, built in `command`. With `repair` it does not use a script's
+    /// digest. Returns `false` if there is no room.
     // Inlined into the loop over the nodes of a release; the other callers are rare.
     #[inline(always)]
     pub(super) fn pay(
@@ -493,7 +490,7 @@ impl Claim {
         true
     }
 
-    /// Records that `node` is still owed its release, which is sent when it can be.
+    /// Records that the release is owed to `node`, to be sent when it can be.
     pub(super) fn owe(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
         if self.begin_owing(node) {
             below.nodes[node].debts.owe(key);
@@ -501,21 +498,20 @@ impl Claim {
         self.limit_debt(key, below.timers);
     }
 
-    /// Arms the end of its debts, where time can end them.
+    /// Arms the timer that ends its debts, if time can end them.
     pub(super) fn limit_debt(&mut self, key: ClaimKey, timers: &mut Timers) {
         if self.timer.is_none() && !self.expiring().is_empty() {
             self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(key)));
         }
     }
 
-    /// Returns the nodes where only time has to pass: its release is owed, its expiry is known, and no `SET` of it
-    /// can still be run.
+    /// Returns the nodes where the debt ends by time alone: the expiry is known, and no `SET` can still run.
     fn expiring(&self) -> NodeSet {
         let owed = self.held.filter(|node| self.copy_on(node) == Copy::Owed);
         owed.without(self.busy().copies.extending)
     }
 
-    /// Withdraws its `SET`s to nodes where no byte of them has left. Returns these.
+    /// Withdraws its `SET`s to nodes of `from` if no byte of them has left. Returns those nodes.
     pub(crate) fn take_back(
         &mut self,
         from: NodeSet,
@@ -532,7 +528,7 @@ impl Claim {
         withdrawn
     }
 
-    /// Arms the timer for the end of its lock, which is held from now on, or for what is due before that.
+    /// Arms the timer for the end of its lock, or for what is due before that.
     ///
     /// The end of its validity is reported a tick early rather than late: this is the one timer
     /// that rounds down.
@@ -554,7 +550,7 @@ impl Claim {
         }
     }
 
-    /// Returns when its holder is to be told that it is at risk: two ticks early at most, and never late.
+    /// Returns when its holder has to learn that the lock is at risk: at most two ticks early, never late.
     fn at_risk_from(&self) -> Instant {
         let early = Duration::from_nanos(self.busy().alert.saturating_mul(NANOS_PER_TICK));
         self.stands_until().saturating_sub(early)
@@ -562,12 +558,12 @@ impl Claim {
 
     /// Asks for an alert when less than `left` is left of its lock.
     pub(super) fn alert(&mut self, left: Duration) {
-        // Whole ticks, and one for the timer, which rounds up.
+        // Whole ticks, plus one because the timer rounds up.
         let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
         self.busy_mut().alert = self.busy().alert.max(ticks);
     }
 
-    /// Returns `true` if its holder is to be told at `now` that it is at risk, and was not told before.
+    /// Returns `true` if its holder has to learn at `now`, for the first time, that the lock is at risk.
     pub(super) fn tell_at_risk(&mut self, now: Instant) -> bool {
         let news = self.busy().alert != 0 && self.at_risk_from() <= now;
         if news {
@@ -576,8 +572,8 @@ impl Claim {
         news
     }
 
-    /// Returns by how much its lock, one of so many `locks`, is to be extended at `now`, if that is due. From
-    /// then on it is due when it is to be tried again.
+    /// Returns the ttl by which its lock, one of `locks`, has to be extended at `now`, if that is due. Also sets the
+    /// time of the next try.
     pub(super) fn extension_due(
         &mut self,
         now: Instant,
@@ -593,8 +589,7 @@ impl Claim {
         Some(ttl)
     }
 
-    /// Returns `true` if its lock is kept, and one of the nodes that answer again may lack it, or its last
-    /// extension has failed.
+    /// Returns `true` if its lock is kept, and either its last extension has failed or a node that is back may lack it.
     pub(super) fn is_to_be_made_whole(&self, whole: &Whole) -> bool {
         let may_lack = whole
             .back
@@ -604,7 +599,7 @@ impl Claim {
         self.kept.is_some() && self.is_held() && (failed || gets_copy)
     }
 
-    /// Its lock is to be extended when that is due, whenever it was to be tried again.
+    /// Forgets the time of the next try: the lock is extended when that is due.
     pub(crate) fn begin_again(&mut self) {
         if self.busy().again != Instant::ZERO {
             self.busy_mut().again = Instant::ZERO;

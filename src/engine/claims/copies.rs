@@ -1,8 +1,8 @@
-//! The copies of one claim: what its token may have left on each node, and what the nodes have said of it.
+//! The copies of one claim: what its token may have left on each node, and what the nodes have said since.
 //!
 //! # Not here
 //!
-//! What the states of a copy mean, and what an event makes of them: `copy.rs`.
+//! The meaning of a copy's states and events: `copy.rs`.
 
 use crate::invariant::Must as _;
 use crate::keys::NodeId;
@@ -15,28 +15,28 @@ use super::copy::{Copy, Event};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Copies {
     each: [Copy; NODES_MAX],
-    /// The nodes that said that they have it, and not since that they lack it.
+    /// The nodes whose latest answer says that they have the token.
     pub(super) having: NodeSet,
-    /// The nodes that said that they lack it, and not since that they have it: they get a copy again.
+    /// The nodes whose latest answer says that they lack the token. They get a copy again.
     pub(super) lacking: NodeSet,
-    /// The nodes that said that they have it when a majority last did, or since, and not since that they lack it.
+    /// The nodes that have said yes in the latest majority or later, and have not denied it since.
     pub(super) confirmed: NodeSet,
-    /// The nodes where it may be newer than a step of the clock: they were in quarantine when they were found to
-    /// have it, or it was granted to another engine, and they have not said so since while their answers counted.
+    /// The nodes whose copy may be newer than a step of their clock. They were in quarantine when they said that they
+    /// have it, or the lock was granted to another engine, and no answer of theirs has counted since.
     pub(crate) unsure: NodeSet,
-    /// The nodes where an extension is unanswered, or was when its connection was lost: so it is not known when the
-    /// key expires there.
+    /// The nodes with an extension that is unanswered, or was when its connection was lost. It is not known when their
+    /// keys expire.
     pub(crate) extending: NodeSet,
-    /// The nodes whose release is owed no more, because they denied the `SET` before it:
+    /// The nodes that are no longer owed a release, because they denied the `SET` before it.
     /// [`settle`](super::Claims::settle) takes it out of their debts.
     pub(super) forgiven: NodeSet,
-    /// How often a node that lacked it said that it has it. A question compares it with its value when the question
-    /// began.
+    /// The number of times that a node which lacked the token said that it has it. A question compares this with the
+    /// value at its beginning.
     pub(crate) regained: u16,
 }
 
 impl Copies {
-    /// No node can have it.
+    /// No node can have the token.
     pub(super) const NONE: Self = Self {
         each: [Copy::Absent; NODES_MAX],
         having: NodeSet::EMPTY,
@@ -48,7 +48,7 @@ impl Copies {
         regained: 0,
     };
 
-    /// These nodes have it, and have said so when they were last asked.
+    /// Makes the copies of a claim that these nodes had when they were last asked.
     pub(super) fn on(nodes: NodeSet) -> Self {
         let mut copies = Self {
             having: nodes,
@@ -61,7 +61,8 @@ impl Copies {
         copies
     }
 
-    /// It was granted to another engine. Any of these nodes may have it; none has said so to this engine.
+    /// Makes the copies of a claim from another engine. Any of these nodes may have it; none has said so to this
+    /// engine.
     pub(super) fn found_elsewhere(nodes: NodeSet) -> Self {
         Self {
             confirmed: NodeSet::EMPTY,
@@ -70,7 +71,7 @@ impl Copies {
         }
     }
 
-    /// Applies `event` to the copy on `node`, and returns what becomes of it. Nothing else changes its state.
+    /// Applies `event` to the copy on `node`, and returns its new state. No other function changes it.
     #[inline(always)]
     pub(super) fn apply(&mut self, node: NodeId, event: Event) -> Copy {
         let copy = &mut self.each[node.index()];
@@ -84,7 +85,7 @@ impl Copies {
         self.each[node.index()]
     }
 
-    /// `node` has said that it has the key. `counts`: it is not in quarantine, or its clock was never stepped.
+    /// `node` has the token. `counts`: the node is not in quarantine, or its clock was never stepped.
     #[inline(always)]
     pub(super) fn found(&mut self, node: NodeId, counts: bool) {
         let is_new = self.having.insert(node);
@@ -105,7 +106,7 @@ impl Copies {
         self.regained = self.regained.wrapping_add(1);
     }
 
-    /// `node` has said that it lacks the key. Returns `true` if that is new.
+    /// `node` lacks the token. Returns `true` if that is new.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         self.having.remove(node);
         self.confirmed.remove(node);

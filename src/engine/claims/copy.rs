@@ -1,19 +1,19 @@
-//! What one token may have left on one node: a state, and what each event makes of it.
+//! What one token may have left on one node: a state, and the transitions that events cause.
 //!
-//! A node can have the token only if a `SET` was sent to it. The state says how the `SET`s ended, and where the
-//! release stands.
+//! A node can have the token only after a `SET` was sent to it. The state says how the `SET`s ended, and how far the
+//! release has come.
 //!
 //! # Guarantees
 //!
-//! * A copy is over ([`Absent`](Copy::Absent)) only when each `SET` was withdrawn or denied, the release was
-//!   answered, the key has expired, or it was handed over. A `SET` of a lost connection that runs after the release
-//!   was answered cannot be prevented; its key ends by its ttl.
+//! * A copy becomes [`Absent`](Copy::Absent) only when each `SET` was withdrawn or denied, the release was answered,
+//!   the key has expired, or the lock was handed over. A `SET` of a lost connection may still run after the release was
+//!   answered. That cannot be prevented; its key ends by its ttl.
 //! * A denial speaks for one `SET`. If an earlier one may have left a key, that key is still released.
 //!
 //! # Not here
 //!
-//! What the node has said of the key since, and the states of all nodes: `copies.rs`. When a copy expires: that
-//! is known to its claim.
+//! What the node has said of the key since, and the states of all nodes: `copies.rs`. The expiry of a copy: its claim
+//! knows it.
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,7 +44,7 @@ pub(crate) enum Copy {
     OwedSent,
     /// The release is owed, a `SET` is unanswered, and an earlier one may have left a key.
     OwedResent,
-    /// The release is owed, and a `SET` may still run: time does not end that.
+    /// The release is owed, and a `SET` may still run, so time does not end the debt.
     OwedLost,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum Event {
     Sent,
     /// The latest `SET` was not run: it was denied, or withdrawn before a byte of it left.
     NotRun,
-    /// The answer to the latest `SET` does not say whether it was run, or will not come.
+    /// The latest `SET` may or may not have run: its answer does not say, or will not come.
     Lost,
     /// The latest `SET` was run.
     Granted,
@@ -63,11 +63,11 @@ pub(crate) enum Event {
     Has,
     /// The release was put into the connection.
     Asked,
-    /// The release cannot go now, was refused, proves nothing, or its answer is lost.
+    /// The release is owed: it cannot be sent now, was refused, proves nothing, or its answer is lost.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
-    /// The lock was handed over with the key that stands on the node.
+    /// The lock was handed over with the key on the node.
     HandedOver,
 }
 
@@ -77,10 +77,10 @@ use self::Copy::{
 };
 
 impl Copy {
-    /// Returns what `event` makes of it. `None`: that cannot happen here.
+    /// Returns the state after `event`. `None`: the event cannot happen in this state.
     ///
-    /// In `StandsLost`, `ReleasingLost` and `OwedLost` a `SET` may be open that the state does not show: its answer
-    /// changes nothing. Nor does a late answer to a question.
+    /// In `StandsLost`, `ReleasingLost` and `OwedLost` a `SET` may be open that the state does not show. Its answer
+    /// changes nothing, and neither does a late answer to a question.
     #[inline(always)]
     pub(super) fn after(self, event: Event) -> Option<Self> {
         Some(match (event, self) {
@@ -99,7 +99,7 @@ impl Copy {
             (Event::Lost, ReleasingSent) => ReleasingLost,
             (Event::Lost, OwedSent | OwedResent) => OwedLost,
 
-            // The `SET` whose answer was lost has run, or a node that lacked the key was restored with it.
+            // The `SET` whose answer was lost has run, or the node lacked the key and was restored with it.
             (Event::Has, Absent | Lost) => Stands,
             (Event::Has, Sent) => Resent,
             (Event::Has, ResentLost) => StandsLost,
@@ -132,8 +132,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. If it returns `false`, one may still be open behind a
-    /// lost one: see [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. If `false`, one may still be open behind a lost one: see
+    /// [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

@@ -1,8 +1,8 @@
-//! The releases of claims: when they are sent, owed, tried again, and over.
+//! The releases of claims: when they are sent, owed, retried, and over.
 //!
 //! # Not here
 //!
-//! How a release is written: the node. What it makes of a copy: `copy.rs`.
+//! How a release is written: see the node. How it changes a copy: `copy.rs`.
 
 use core::time::Duration;
 
@@ -23,12 +23,12 @@ use super::busy::Stage;
 use super::claim::Claim;
 use super::{Below, Claims};
 
-/// How long a release that a node has refused waits for its next try.
+/// The time before a release that a node refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 impl Claims {
-    /// Releases the token of `claim` on every node that may hold it. `operation` waits for that. Returns the nodes
-    /// that were asked.
+    /// Releases the token of `claim` on every node that may hold it, for `operation`, which waits for the outcome.
+    /// Returns the nodes that were asked.
     pub(in crate::engine) fn release(
         &mut self,
         operation: Option<OperationKey>,
@@ -54,11 +54,11 @@ impl Claims {
         asked
     }
 
-    /// Sends the releases that are owed to `node`, oldest first, while there is room.
+    /// Sends the releases that `node` is owed, oldest first, while there is room.
     ///
-    /// Only an answer ends what is owed for an unanswered `SET`, and no handshake does: a server
-    /// that postpones writes still answers the handshake, and may run the `SET` later, over a
-    /// connection whose end it has not noticed.
+    /// The release of an unanswered `SET` stays owed until the node answers it; a handshake does not end it. A server
+    /// that postpones writes still answers the handshake, and may run the `SET` later, over a connection whose end it
+    /// has not noticed.
     pub(in crate::engine) fn pay_debts(&mut self, node: NodeId, below: &mut Below<'_>) {
         while let Some(key) = below.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
@@ -76,7 +76,7 @@ impl Claims {
         }
     }
 
-    /// Sends again the releases that `node` has refused.
+    /// Retries the releases that `node` has refused.
     pub(in crate::engine) fn try_debts_again(&mut self, node: NodeId, below: &mut Below<'_>) {
         if let Some(timer) = below.nodes[node].debt_timer.take() {
             below.timers.cancel(timer);
@@ -87,8 +87,7 @@ impl Claims {
         }
     }
 
-    /// `node` has answered the release of `claim`. Returns the operation that waits for it, with the
-    /// vote and the outcome.
+    /// Handles the answer of `node` to the release of `claim`. Returns the operation that waits for it, and its answer.
     pub(in crate::engine) fn release_answered(
         &mut self,
         node: NodeId,
@@ -109,7 +108,7 @@ impl Claims {
             return Ok(None);
         };
         let operation = there.released_for();
-        // What a transaction has only read is no proof: a server that postpones writes still answers reads.
+        // A transaction that has only read proves nothing: a server that postpones writes still answers reads.
         let is_read = said == Said::Foreign && dialect == Dialect::Watch;
         if is_read && there.copy_on(node).may_run() {
             there.missed_on(node);
@@ -123,8 +122,8 @@ impl Claims {
         Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))))
     }
 
-    /// The release of `claim` was refused by `node`: it is sent in another way, or tried again after a while.
-    /// Returns the operation that waits for it, with the vote and the outcome.
+    /// `node` has refused the release of `claim`. Sends it in another way, or retries it after a while. Returns the
+    /// operation that waits for it, with the vote and the outcome.
     #[cold]
     #[inline(never)]
     fn release_refused(
@@ -186,7 +185,7 @@ impl Claims {
         self.commands.give(command.into_buffer());
     }
 
-    /// `node` has not done the release of `key`, which is tried again after a while.
+    /// `node` has not carried out the release of `key`. Retries it after a while.
     fn defer(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
@@ -213,7 +212,8 @@ impl Claims {
         }
     }
 
-    /// Ends `claim` if no node can hold its token any more; else arms the end of its debts, where time ends them.
+    /// Ends `claim` if no node can hold its token any more. Otherwise arms the timer of its debts, if time can end
+    /// them.
     pub(in crate::engine) fn settle(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
         let there = self.slab.get_mut(claim.0);
         let Some(there) = there.filter(|there| there.is_leaving()) else {
@@ -230,8 +230,8 @@ impl Claims {
         }
     }
 
-    /// Returns `true` if a release for the resource of `entry` is under repair on `node`. A debt that
-    /// time has ended may still stand in the node's list.
+    /// Returns `true` if a release for the resource of `entry` is under repair on `node`. The node's list may still
+    /// have debts that time has ended, so the claim is asked.
     pub(in crate::engine) fn is_releasing(
         &self,
         node: NodeId,
@@ -241,7 +241,7 @@ impl Claims {
         nodes[node].is_repairing(|other| self.owes(node, other, entry))
     }
 
-    /// Returns `true` if such a release is not written yet: what is sent to `node` now stands before it.
+    /// Returns `true` if such a release is not written yet. A command that is sent to `node` now would precede it.
     pub(in crate::engine) fn is_to_release(
         &self,
         node: NodeId,
@@ -251,8 +251,8 @@ impl Claims {
         nodes[node].is_to_release(|other| self.owes(node, other, entry))
     }
 
-    /// Returns `true` if `node` is owed a release of `claim`, or has not answered it, and it is for the resource
-    /// of `entry`. Not where the node lacks the key: what stands there is another's.
+    /// Returns `true` if `claim` is for the resource of `entry` and `node` has not confirmed its release. Returns
+    /// `false` if the node lacks the token: a key that stands there is another client's.
     fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
         self.slab.get(claim.0).is_some_and(|claim| {
             let meets = claim.entry.meets(entry);
@@ -260,7 +260,7 @@ impl Claims {
         })
     }
 
-    /// The keys of `claim` have expired where their expiry is known: ends the debts there.
+    /// Ends the debts of `claim` on nodes where its key is known to have expired.
     pub(super) fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
         let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
@@ -274,7 +274,7 @@ impl Claims {
         self.settle(key, below);
     }
 
-    /// A release is not owed to `node` any more, as its claim knows.
+    /// Removes from the debts of `node` a release that its claim no longer owes.
     #[cold]
     pub(in crate::engine) fn forget_debt(&self, node: NodeId, nodes: &mut Nodes) {
         let owes = |claim: ClaimKey| {
@@ -285,7 +285,7 @@ impl Claims {
     }
 }
 
-/// Returns `true` if a release of `claim` that was asked for in this `dialect` was a script.
+/// Returns `true` if a release of `claim` in this `dialect` was a script.
 fn is_by_script(claim: &Claim, dialect: Dialect) -> bool {
     match dialect {
         Dialect::Sha1 | Dialect::Text => true,
@@ -294,7 +294,7 @@ fn is_by_script(claim: &Claim, dialect: Dialect) -> bool {
     }
 }
 
-/// `node` has refused a release. Returns `true` if there is another way to write it there.
+/// Handles the refusal of a release by `node`. Returns `true` if the release can be written there in another way.
 fn find_another_way(
     node: NodeId,
     dialect: Dialect,

@@ -1,19 +1,19 @@
-//! Whose turn it is to extend locks that are kept: not all nodes at once.
+//! Turns: not all nodes extend kept locks at the same time.
 //!
-//! A node that extends many locks serves nobody else meanwhile. So only as many nodes do so at the same time as
-//! a majority can do without: whoever takes a lock in that moment is answered by the others. The next node has
-//! its turn when one has answered.
+//! A node that extends many locks answers nothing else meanwhile. So at one time only as many nodes do this as a
+//! majority can spare, and a client that takes a lock in that moment gets its answers from the others. When a node has
+//! answered, the next node has its turn.
 //!
 //! # Guarantees
 //!
-//! * Renewals are written [`RENEWALS_WAIT`] after the first of them began to wait at the latest, whether others
-//!   answer or not: within the node timeout.
-//! * All that wait for a node are written to it at once when its turn comes. Those that wait longest go first.
-//! * A few wait for nothing.
+//! * Renewals are written at most [`RENEWALS_WAIT`] after the first of them began to wait, whether other nodes answer
+//!   or not: within the node timeout.
+//! * When the turn of a node comes, all its renewals are written at once. The node that has waited longest is first.
+//! * If there are few renewals, they do not wait.
 //!
 //! # Not here
 //!
-//! Handles on one or two nodes: these need every node for a majority, and have no turns.
+//! Handles on one or two nodes: they need every node for a majority, so they have no turns.
 
 use core::time::Duration;
 
@@ -27,16 +27,16 @@ use crate::time::Instant;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// How many nodes extend locks at the same time at most. Zero: all may.
+    /// How many nodes may extend locks at the same time. Zero: all.
     most: usize,
-    /// For how long renewals wait at most: half of a node timeout that is fixed, if that is shorter.
+    /// How long renewals may wait: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
     wait: Duration,
-    /// The nodes for whose turn renewals wait, and perhaps others whose renewals are gone.
+    /// The nodes with renewals that wait for a turn. It may also hold nodes whose renewals are gone.
     waiting: NodeSet,
 }
 
 impl Turns {
-    /// Those of the nodes of `config`.
+    /// Makes the turns for the nodes of `config`.
     pub(super) fn new(config: &Config) -> Self {
         let nodes = config.nodes().len();
         let wait = config.node_timeout().map(|timeout| timeout / 2);
@@ -47,8 +47,7 @@ impl Turns {
         }
     }
 
-    /// Lets the renewals of `node` wait, which are to be written, if it is not its turn. Returns `true` if there is
-    /// something to write then.
+    /// Lets the renewals of `node` wait if it is not its turn. Returns `true` if something else has to be written now.
     #[cold]
     #[inline(never)]
     pub(super) fn writes_beside(&mut self, node: NodeId, all: &mut [Node]) -> bool {
@@ -74,24 +73,24 @@ impl Turns {
         renewing.count() < self.most && !all[node.index()].is_renewing()
     }
 
-    /// Returns those for which renewals wait, and since when.
+    /// Returns the nodes with waiting renewals, and since when they wait.
     fn waiting(&self, all: &[Node]) -> impl Iterator<Item = (Instant, NodeId)> {
         let nodes = self.waiting.iter();
         nodes.filter_map(|node| Some((all[node.index()].waiting_since()?, node)))
     }
 
-    /// Returns `true` if it is the turn of one for which renewals wait.
+    /// Returns `true` if a node with waiting renewals has its turn.
     pub(super) fn is_any(&self, all: &[Node]) -> bool {
         self.waiting(all).any(|(_, node)| self.has_turn(node, all))
     }
 
-    /// Returns when renewals have waited for long enough.
+    /// Returns when the oldest renewals have waited long enough.
     pub(super) fn next_at(&self, all: &[Node]) -> Option<Instant> {
         let since = self.waiting(all).map(|(since, _)| since).min()?;
         Some(since.saturating_add(self.wait))
     }
 
-    /// Returns the next node of which renewals have waited until now.
+    /// Returns the next node whose renewals no longer have to wait.
     #[inline]
     pub(super) fn next(&mut self, now: Instant, all: &mut [Node]) -> Option<NodeId> {
         match self.waiting.is_empty() {

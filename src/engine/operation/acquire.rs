@@ -1,8 +1,8 @@
 //! Taking a lock: attempts, verdicts, retries.
 //!
-//! Redlock, section "The Redlock Algorithm", steps 1 to 5: the time is taken before the first byte,
-//! the same `SET .. NX PX` goes to all nodes at once, a majority decides, and an attempt that fails
-//! releases what it locked, waits a random time, and begins again with a fresh token.
+//! Redlock, section "The Redlock Algorithm", steps 1 to 5. The time is taken before the first byte, and the same
+//! `SET .. NX PX` goes to all nodes at once. A majority decides. An attempt that fails releases what it locked, waits a
+//! random time, and begins again with a fresh token.
 
 mod answers;
 mod changes;
@@ -46,35 +46,35 @@ use several::Several;
 pub(in crate::engine) struct Acquire {
     /// The claim of the present attempt.
     claim: Option<ClaimKey>,
-    /// The resource, and who else wants it; of several that one for which it waits.
+    /// The place of the resource. If there are several, the place at which it waits.
     place: PlaceKey,
-    /// It waits for its turn, or has waited: its caller knows it by that.
+    /// Set if it waits or has waited for its turn. Its caller then knows it by this key.
     waiter: Option<WaiterKey>,
-    /// `None`: as many as there is time for.
+    /// `None`: as many as the time allows.
     tries_allowed: Option<u32>,
     extensions: u32,
-    /// For how many nanoseconds the lock is kept. Zero: it is not.
+    /// How many nanoseconds the engine keeps the lock. Zero: it does not.
     keep: u64,
     verdict: Verdict,
-    /// `None`: one resource is wanted.
+    /// `None`: it wants one resource.
     several: Option<Box<Several>>,
-    /// `None`: no fencing token is wanted.
+    /// `None`: it wants no fencing token.
     fencing: Option<Box<Fencing>>,
 }
 
 /// The state of an attempt.
 #[derive(Debug)]
 enum Verdict {
-    /// Nothing yet.
+    /// No verdict yet.
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
-    /// The lock was handed out: its claim uses the place now.
+    /// The lock was handed out. Its claim has the place now.
     HandedOut,
 }
 
 impl Acquire {
-    /// Returns what `request` asks for, at the `place` of its resource.
+    /// Makes the acquisition for `request` at the `place` of its resource.
     pub(in crate::engine) fn new(
         request: &Request<'_>,
         tries_allowed: Option<u32>,
@@ -93,7 +93,7 @@ impl Acquire {
         }
     }
 
-    /// It wants a fencing token.
+    /// Asks for a fencing token.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn fence(&mut self, parts: &mut Parts) {
@@ -102,13 +102,13 @@ impl Acquire {
         self.fencing = Some(spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len()))));
     }
 
-    /// The same for several resources: these are their places.
+    /// Makes it an acquisition of several resources, which have these `places`.
     pub(in crate::engine) fn of_several(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
         self.several = Some(Box::new(Several::new(places, nodes)));
         self
     }
 
-    /// Returns the operation of `waiter`, which was kept as this. Its lock is kept for `keep` nanoseconds.
+    /// Makes the operation of `waiter` again from its `kept` record. Its lock is kept for `keep` nanoseconds.
     pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
         Self {
             claim: None,
@@ -123,20 +123,20 @@ impl Acquire {
         }
     }
 
-    /// Returns what its caller calls it, which is open under `key`.
+    /// Returns the id under which its caller knows it. `key` is its key while it is open.
     pub(in crate::engine) fn name(&self, key: OperationKey) -> RoundId {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
 
-    // ----- an attempt -----------------------------------------------------------------------
+    // ----- an attempt -------------------------------------------------------------------------
 
-    /// Another attempt.
+    /// Begins another attempt.
     fn attempt(&mut self, cx: &mut Context<'_>) {
         cx.round.reset(cx.now, cx.parts);
         self.ask_nodes(cx);
     }
 
-    /// One attempt, of a round that is new: the same bytes to every node, before any answer is read.
+    /// Makes one attempt, whose round must be new: the same bytes go to every node before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
         let entry = match (&self.several, &self.fencing) {
@@ -150,7 +150,7 @@ impl Acquire {
         cx.parts.nodes.reconnect_early(cx.now, &mut cx.parts.timers);
         prepare_ballots(cx);
         if !self.refuse_for_other_cluster(cx) {
-            self.judge(cx); // No node is asked in vain.
+            self.judge(cx); // If no majority can be reached, no node is asked.
             ask_all(self, cx);
             if cx.round.is_voting() {
                 cx.round.arm(&mut cx.parts.timers);
@@ -158,7 +158,7 @@ impl Acquire {
         }
     }
 
-    /// The resource with a fresh token.
+    /// Returns an entry for the resource with a fresh token.
     #[inline]
     fn fresh_entry(&self, parts: &mut Parts) -> Entry {
         let (spare, owner) = (parts.claims.spares.take(), &parts.settings.owner);
@@ -168,10 +168,10 @@ impl Acquire {
         })
     }
 
-    /// Asks `node` late: its handshake is done, or its permission was shown.
+    /// Asks `node` late: its handshake is done, or it has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
-            _ if self.claim.is_none() => {} // It rests.
+            _ if self.claim.is_none() => {} // It waits between attempts.
             Access::Open => {
                 cx.round.leave_out(cx.now, node, &cx.parts.nodes);
                 ask_one(self, node, cx);
@@ -183,7 +183,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if a nil was due to a key of our own whose release is under repair on `node`.
+    /// Returns `true` if a nil came from a key of our own, whose release is under repair on `node`.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
@@ -192,9 +192,9 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` once more: it was not run, or met a key of our own, whose `release` goes
-    /// before it. That is done once, and while `node` is waited for. Where the release is not written yet, the
-    /// `SET` waits for that. Returns `true` if it was done or waits.
+    /// Sends the `SET` to `node` once more. Either it was not run, or it met a key of our own, whose `release` goes
+    /// before it. This happens once, and only while the attempt awaits `node`. If the release is not written yet, the
+    /// `SET` waits for it. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self
             .claim
@@ -223,7 +223,7 @@ impl Acquire {
 
     // ----- verdicts -------------------------------------------------------------------------
 
-    /// A majority granted it. It is a lock if there is validity left.
+    /// A majority granted the lock. It is a lock only if validity is left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
@@ -234,14 +234,12 @@ impl Acquire {
         }
     }
 
-    /// An attempt failed: releases what it locked, and begins another if the caller has tries and
-    /// time left.
+    /// The attempt failed. Releases what it locked, and begins another if the caller has tries and time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
         };
-        // Where no majority is left without the nodes that only an operator can repair, no later
-        // attempt would succeed.
+        // If only an operator can make a majority possible again, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let rest = match refusal == Refusal::OtherCluster || is_out_of_reach(outcomes) {
             true => None,
@@ -254,7 +252,7 @@ impl Acquire {
         }
     }
 
-    /// Waits after an attempt that was refused, whose random delay ends `until` then.
+    /// Waits after a refused attempt. The random delay ends at `until`.
     fn rest_after(&mut self, refusal: Refusal, until: Instant, cx: &mut Context<'_>) {
         match self.several {
             None => self.rest_until(until, refusal, NodeSet::EMPTY, cx),
@@ -262,7 +260,7 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before `node` got its `SET`: it gets a copy.
+    /// A majority has granted the lock before `node` got its `SET`, so `node` gets a copy.
     #[cold]
     fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
         let claim = cx.parts.claims.keyed(self.claim);
@@ -283,7 +281,7 @@ impl Acquire {
         }
     }
 
-    /// Withdraws its `SET`s to those of `nodes` where no byte of them has left. Returns where that was so.
+    /// Withdraws its `SET`s to `nodes` if no byte of them has left. Returns the nodes of these `SET`s.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let (claims, mut below) = cx.parts.claims(cx.now);
         match claims.keyed(self.claim) {
@@ -292,8 +290,8 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before a `SET` could leave for `nodes`. Those that had to show first how it
-    /// is released get a copy.
+    /// A majority has granted the lock before a `SET` could leave for `nodes`. Nodes that first had to show how they
+    /// release locks get a copy.
     #[cold]
     fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         for node in nodes.iter() {
@@ -303,7 +301,7 @@ impl Acquire {
         }
     }
 
-    /// Ends `operation`, which it is.
+    /// Ends this acquisition, which is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
         if let Some(fencing) = self.fencing.take() {
             parts.fencing.give_spare(fencing);
@@ -317,9 +315,9 @@ impl Acquire {
         }
     }
 
-    // ----- another cluster's ----------------------------------------------------------------
+    // ----- other groups -----------------------------------------------------------------------
 
-    /// Refuses an attempt if any node is another cluster's. Returns `true` if it did.
+    /// Refuses the attempt if any node belongs to another group. Returns `true` if it did.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
         let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
         if any && self.claim.is_some() {
@@ -332,8 +330,8 @@ impl Acquire {
 }
 
 impl Operate for Acquire {
-    /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn:
-    /// it asks beside the others, or is refused at once if this engine holds the lock.
+    /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn. It asks beside the
+    /// others, or is refused at once if this engine holds the lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         if self.several.is_some() {
             return self.begin_several(cx);
@@ -351,7 +349,7 @@ impl Operate for Acquire {
             cx.parts.leave_to_others(cx.now, self.place);
             self.go_on(cx);
         } else if self.refuse_for_other_cluster(cx) {
-            // It would have been asked for in vain.
+            // It is refused, and asks no node.
         } else if once {
             self.give_up_waiting(cx);
         } else {
@@ -359,7 +357,7 @@ impl Operate for Acquire {
         }
     }
 
-    /// A node that does not vote is asked too: its key keeps others out.
+    /// Asks also nodes that do not vote: their keys keep others out.
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         if !cx.round.asks(node) {
             return true;
@@ -393,7 +391,7 @@ impl Operate for Acquire {
         }
     }
 
-    /// A lock whose validity has run out since it was granted is given back here, and not handed out.
+    /// If the validity has run out since the grant, the lock is released here and not handed out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
             && guard!(StaleNow, has_run_out(cx.now, valid_until))
@@ -408,13 +406,13 @@ impl Operate for Acquire {
                 if self.keep != 0 {
                     self.keep(lock.as_mut(), cx);
                 }
-                // A broken invariant: what cannot be handed out is no lock.
+                // An invariant is broken: a lock that cannot be handed out is none.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
                     Refusal::Held => LockError::Held(self.report_held(cx)),
-                    // With what they said in earlier attempts, if that says more.
+                    // Adds what the nodes said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
                         let nodes = &cx.parts.nodes;
@@ -450,7 +448,7 @@ impl Operate for Acquire {
                 return;
             }
             Answer::Named(which) => return self.named(node, which, cx),
-            // It is reported also of a node whose answer would not have counted.
+            // The report names it even if the node's answer would not have counted.
             Answer::Withheld(outcome) => {
                 if self.fencing.is_some() {
                     Self::left_out(outcome, cx);
@@ -494,12 +492,12 @@ impl Operate for Acquire {
     }
 }
 
-/// Returns `true` if a lock that could be trusted until `valid_until` is none at `now`.
+/// Returns `true` if a lock that was valid until `valid_until` is over at `now`.
 fn has_run_out(now: Instant, valid_until: Instant) -> bool {
     guard!(ValidityUnchecked, valid_until <= now)
 }
 
-/// Hands a fresh token to `make`, and returns what that does.
+/// Passes a fresh token to `make` and returns the result.
 #[inline(always)]
 fn with_fresh_token(random: &mut StdRng, owner: &[u8], make: impl FnOnce(&[u8]) -> Entry) -> Entry {
     let mut token = [0; TOKEN_BYTES_MAX];

@@ -1,17 +1,16 @@
-//! Confirming a lock: for how long a majority keeps it.
+//! Confirming a lock: asks how much longer a majority keeps it.
 //!
-//! Every node is asked for how much longer the key has the token, and nothing is changed. The lock
-//! may be trusted for as long as a majority keeps it: the q-th largest of the answers counts, from
-//! before the send, less the lock delay and the drift. That replaces the known end: a lock from another clock, whose
-//! end was not known, becomes valid; a lock whose keys were shortened ends earlier.
+//! Every node is asked how much longer it keeps the key with the token; nothing is changed. The lock is valid for as
+//! long as a majority keeps it: the q-th largest answer counts, from before the send, less the lock delay and the
+//! drift. This end replaces the known one. So a lock from another clock, whose end was not known, becomes valid, and a
+//! lock whose keys were shortened ends earlier.
 //!
-//! A lock that was reported as over is not revived: its holder has stopped, and a second end would
-//! not be reported. One of which no more than the lock delay and the drift is left is over: that is
-//! reported at once.
+//! A lock that was reported as over is not revived: its holder has stopped, and a second end would not be reported. If
+//! no more than the lock delay and the drift is left of a lock, it is over, and that is reported at once.
 //!
 //! # Not here
 //!
-//! Copies for nodes that lost theirs. A confirmation notes them, and the next extension sends them.
+//! Copies for nodes that lost theirs: a confirmation notes them, and the next extension sends them.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -33,17 +32,16 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Confirm {
     pub(super) held: LockQuestion,
-    /// For how long each node keeps it.
+    /// How much longer each node keeps it.
     kept: Box<[Duration]>,
 }
 
 impl Confirm {
-    /// Returns the question for how long `lock` is kept.
+    /// Makes the question how much longer `lock` is kept.
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`] if `lock` is over. One whose end is not known ([`Instant::ZERO`]) is
-    /// not.
+    /// [`ConfirmError::Expired`] if `lock` is over. A lock whose end is not known ([`Instant::ZERO`]) is not over.
     pub(in crate::engine) fn new(
         now: Instant,
         lock: &Lock,
@@ -60,7 +58,7 @@ impl Confirm {
     }
 }
 
-/// For how long `quorum` of those who said yes keep it: the q-th largest of their answers.
+/// Returns how much longer `quorum` of the nodes in `yes` keep the lock: the q-th largest answer.
 pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize) -> Duration {
     let mut kept: Vec<Duration> = yes.iter().map(|node| answers[node.index()]).collect();
     kept.sort_unstable();
@@ -86,9 +84,8 @@ impl AboutHeld for Confirm {
         }
     }
 
-    /// `majority` has the lock. If it keeps it for less long than was known, other nodes may keep
-    /// it for longer (nodes that an extension did not wait for are no reason to shorten a lock),
-    /// and are heard first.
+    /// `majority` has the lock. If the majority keeps it for less time than was known, other nodes may keep it longer,
+    /// and the operation hears them first: nodes that an extension did not wait for are no reason to shorten a lock.
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
@@ -112,11 +109,11 @@ impl AboutHeld for Confirm {
         if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
             if claim.busy().questions.newest() != Some(cx.round.key) {
-                end = end.max(known); // An extension was asked for after this.
+                end = end.max(known); // An extension began after this question.
             }
             held.entry.set_end(end, cx.round.ttl);
             if end != known {
-                claim.begin_again(); // There is less time than was known, or more.
+                claim.begin_again(); // The time left is not what was known.
             }
             claim.lives(kept);
             claim.gone_by = claim.gone_by.max(gone_by);

@@ -1,17 +1,17 @@
-//! Counts the counters of fencing tokens on each node, for an operator who wants to know what fills its memory.
+//! Counts the counters of fencing tokens on each node, for an operator who wants to know what fills the memory.
 //!
-//! A node looks at some two thousand keys for each question, which takes it one or two milliseconds. It answers how many
-//! of them are counters, with the cursor from which it goes on. It is asked again until it has looked at all keys.
+//! A node looks at some two thousand keys for each question, which takes one or two milliseconds. It answers how many
+//! of them are counters, and the cursor at which it continues. It is asked again until it has looked at all keys.
 //!
 //! # Guarantees
 //!
-//! * A count without a reason is complete: the node has said that no keys are left. Where its time is up, or its
-//!   connection is lost, the count so far comes with the reason.
+//! * A count without a reason is complete: the node has said that no keys are left. If the time is up or the connection
+//!   is lost, the count so far comes with the reason.
 //! * No node is waited for after [`COUNTING_MAX`].
 //!
 //! # Not here
 //!
-//! Keys that a node counts twice. Its `SCAN` may do that while the table of keys is resized.
+//! Keys that a node counts twice: its `SCAN` may do that while the table of keys is resized.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -35,11 +35,11 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct CountCounters {
-    /// How many each node has counted.
+    /// The number that each node has counted.
     numbers: Box<[u64]>,
-    /// From where each node goes on: zero is the beginning, and the end. `None` if its answer does not say.
+    /// The cursor of each node: zero is the beginning, and the end. `None` if its answer does not say.
     cursors: Box<[Option<u64>]>,
-    /// No node is waited for after that.
+    /// When the count ends for all nodes.
     until: Instant,
 }
 
@@ -52,14 +52,15 @@ impl CountCounters {
         }
     }
 
-    /// An answer is useful at any time: each may take as long as one about a long lock.
+    /// Gives `node` the time for an answer. An answer is useful at any time, so it may take as long as one about a long
+    /// lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);
         cx.round[node].deadline = until.min(self.until);
     }
 
-    /// Asks `node`, which runs scripts, to go on.
+    /// Asks `node`, which must run scripts, to continue.
     fn put(&self, node: NodeId, cx: &mut Context<'_>) {
         self.give_time(node, cx);
         let cursor = self.cursors[node.index()].unwrap_or_default();
@@ -94,14 +95,14 @@ impl Operate for CountCounters {
         false
     }
 
-    /// A node in quarantine counts too.
+    /// Asks a node in quarantine too.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             ask_one(self, node, cx);
         }
     }
 
-    /// Every node is waited for.
+    /// Waits for every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             cx.round.decide(cx.parts);
@@ -124,7 +125,7 @@ impl Operate for CountCounters {
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         if !cx.round.awaits(node) {
-            return; // It took too long.
+            return; // The answer came too late.
         }
         if let Answer::Vote(said) = *answer {
             self.vote(node, said, cx);
@@ -140,7 +141,7 @@ impl Operate for CountCounters {
     }
 }
 
-/// Returns what a node says by this reply to a question for its counters.
+/// Returns the answer that this reply to a question for counters means.
 pub(in crate::engine) fn counted(reply: Reply) -> Answer {
     if let Reply::Pair(number @ 0.., _) = reply {
         return Answer::Counted(number.unsigned_abs());

@@ -1,8 +1,8 @@
 //! Extending a lock.
 //!
-//! A majority has to confirm that it holds the token and lets it live at least the new ttl, within
-//! the old validity. Nothing is revived and nothing is shortened: the new validity counts from
-//! before the send, and a lock whose validity has run out is refused before any byte is sent.
+//! A majority has to confirm, within the old validity, that it holds the token and keeps it for at least the new ttl.
+//! Nothing is revived and nothing is shortened: the new validity counts from before the send, and a lock whose validity
+//! has run out is refused before any byte is sent.
 
 use crate::error::ExtendError;
 use crate::keys::ClaimKey;
@@ -19,7 +19,7 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Extend {
     pub(super) held: LockQuestion,
-    /// A majority has confirmed it, when others had used up all that were allowed.
+    /// A majority has confirmed it, but meanwhile other extensions have used up the allowed number.
     is_beyond: bool,
 }
 
@@ -43,7 +43,7 @@ impl Extend {
         })
     }
 
-    /// Returns the extension of the lock of `claim`, which this engine keeps.
+    /// Makes the extension of the lock of `claim`, which this engine keeps.
     pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
         let held = LockQuestion::of_kept(claim, Question::Extend, parts)?;
         Some(Self {
@@ -79,7 +79,7 @@ impl AboutHeld for Extend {
         }
     }
 
-    /// `majority` keeps the lock for at least as long as was asked.
+    /// `majority` keeps the lock for at least the ttl that was asked for.
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let claim = held.claim_in(&mut cx.parts.claims);
@@ -89,7 +89,7 @@ impl AboutHeld for Extend {
             return self.held.decide(Verdict::Closed, cx);
         }
         let drift = cx.parts.settings.drift;
-        // The last extension of a lock that is kept asks for less, and clocks may be set by as much as before.
+        // The last extension of a kept lock may ask for less, but clocks may be set by as much as before.
         let kept = kept.filter(|_| held.own);
         let ttl = kept.map_or(cx.round.ttl, |_| held.entry.ttl());
         let asked = cx

@@ -1,16 +1,16 @@
-//! Giving floors of fencing tokens: nodes that an operator trusts get one each, and he is told which did not.
+//! Giving counter floors: each node that an operator trusts gets one, and the operator learns which nodes did not.
 //!
-//! A node whose handshake is under way is asked when that is done. All that are trusted are waited for, a connect
-//! timeout at most.
+//! A node whose handshake is under way is asked when it is done. The operation waits for all trusted nodes, for a
+//! connect timeout at most.
 //!
 //! # Guarantees
 //!
-//! * A node is told to have a floor only if it has answered that it wrote one. One that has not answered may have
-//!   written it all the same.
+//! * A node counts as having a floor only if it has answered that it wrote one. A node that has not answered may have
+//!   written it nevertheless.
 //!
 //! # Not here
 //!
-//! How high the floor is, and when an operator gives one: `engine::fencing`.
+//! The height of the floor, and when an operator gives one: `engine::fencing`.
 
 use alloc::vec::Vec;
 
@@ -59,7 +59,7 @@ impl Operate for GiveFloors {
 
     fn ask(&mut self, node: NodeId, _command: &mut Command, cx: &mut Context<'_>) -> bool {
         if !cx.round.awaits(node) {
-            return true; // It is not one that is trusted.
+            return true; // The operator does not trust this node.
         }
         let why = match cx.parts.nodes[node].access() {
             Access::Open if give(node, cx) => {
@@ -76,7 +76,7 @@ impl Operate for GiveFloors {
         false
     }
 
-    /// A node in quarantine gets one too.
+    /// Gives a floor to a node in quarantine too.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             ask_one(self, node, cx);
@@ -99,7 +99,7 @@ impl Operate for GiveFloors {
     }
 }
 
-/// Returns what a node says by this answer to an operator who gives it a floor.
+/// Returns the vote and the outcome of a node that was given a floor and answered this.
 pub(in crate::engine) fn given(reply: Reply) -> (Vote, NodeOutcome) {
     let why = match reply {
         Reply::Integer(1) => return (Vote::Yes, NodeOutcome::Granted),

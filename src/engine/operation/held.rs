@@ -1,7 +1,7 @@
-//! A question about a lock that is held: what extensions and confirmations share.
+//! A question about a held lock: the common part of extensions and confirmations.
 //!
-//! The same nodes count, the same lock is over when a majority misses it, and the same verdicts close
-//! the question. What is asked, and what a majority of answers means, is in the file of each operation.
+//! Both count the same nodes, find the lock over when a majority lacks it, and end with the same verdicts. The file of
+//! each operation has the question, and the meaning of a majority of answers.
 
 mod answers;
 
@@ -32,7 +32,7 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     lock: LockId,
-    /// The engine has begun it by itself, to keep the lock: no caller waits for it.
+    /// The engine has begun it by itself to keep the lock, and no caller waits for it.
     pub(super) own: bool,
     /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
@@ -42,33 +42,33 @@ pub(in crate::engine) struct LockQuestion {
     voters: NodeSet,
     /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
-    /// How often one of them had it again by then.
+    /// The number of times, until then, that a node which lacked the key had it again.
     pub(super) regained: u16,
     verdict: Verdict,
 }
 
-/// The result of the answers.
+/// The result of the question.
 #[derive(Debug)]
 pub(in crate::engine) enum Verdict {
-    /// Nothing yet.
+    /// No result yet.
     Open,
-    /// This majority keeps it, until this instant at least.
+    /// This majority keeps the lock, at least until this instant.
     Kept(Majority, Instant),
     Lost,
-    /// A majority keeps it, and it may not be trusted any more.
+    /// A majority keeps the lock, but its validity has run out.
     RunOut,
     Unconfirmed,
-    /// It was released or handed over while this was open.
+    /// The lock was released or handed over while the question was open.
     Closed,
 }
 
 impl LockQuestion {
-    /// Returns a `question` about `lock`.
+    /// Makes a `question` about `lock`.
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`] if it had a claim in this engine and has none any more: it was
-    /// reported as over, or lost.
+    /// [`ConfirmError::Expired`] if the lock had a claim in this engine and has none any more: it was reported as over,
+    /// or lost.
     pub(super) fn new(
         lock: &Lock,
         question: Question,
@@ -80,9 +80,9 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ConfirmError::Expired);
         }
-        // All nodes count if it is this engine's own. Of one that was handed over only those that
-        // it stands on: the previous owner may still release a copy that it had no answer about,
-        // over its own connection, after the lock was extended here.
+        // If the lock was granted to this engine, all nodes count. If the lock was handed over, only the nodes that it
+        // stands on count: the previous owner may still release a copy that it had no answer about, over its own
+        // connection, after the lock was extended here.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
@@ -101,7 +101,7 @@ impl LockQuestion {
         })
     }
 
-    /// Returns a `question` about the lock of `claim`, which is held and kept.
+    /// Makes a `question` about the lock of `claim`, which must be held and kept.
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.claims.voters(claim, parts.nodes.set());
@@ -124,10 +124,10 @@ impl LockQuestion {
         claims.keyed(self.claim)
     }
 
-    // ----- asking ---------------------------------------------------------------------------
+    // ----- asking -----------------------------------------------------------------------------
 
-    /// Sets until when the nodes may answer, leaves out those whose answers do not count, and makes this
-    /// the newest question about its claim.
+    /// Sets how long the nodes may take to answer, leaves out nodes whose answers do not count, and makes this the
+    /// newest question about its claim.
     fn prepare(&self, cx: &mut Context<'_>) {
         let end = self.entry.end();
         let ends = self.question == Question::Extend || end != Instant::ZERO;
@@ -149,15 +149,15 @@ impl LockQuestion {
         }
     }
 
-    /// Returns `true` if the clock of `node` may be stepped, and its answer counts nevertheless.
+    /// Returns `true` if the answer of `node` counts even though its clock may have been stepped.
     fn is_older_than_steps(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
         let is_sure = claim.is_some_and(|claim| claim.sure().contains(node));
         cx.parts.nodes.is_older_than_steps(cx.now, node, is_sure)
     }
 
-    /// Sends the question to `node`, by the text of its script if `by_text`. Sends nothing if the
-    /// question is decided, or the lock was released or handed over.
+    /// Sends the question to `node`, with the text of its script if `by_text`. Sends nothing if the question is
+    /// decided, or the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: NodeId,
@@ -196,8 +196,8 @@ impl LockQuestion {
         cx.round[node].asked = true;
     }
 
-    /// Waiters for the same resource, if it was taken over or handed over, look again behind an
-    /// extension: what the nodes were to tell them is lost.
+    /// Makes waiters for the same resources look again behind an extension, because the write ends their registrations
+    /// on the nodes. A lock that was handed over or taken over may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.question == Question::Extend && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {
@@ -206,7 +206,7 @@ impl LockQuestion {
         }
     }
 
-    /// Withdraws the question to those of `nodes` where no byte of it has left.
+    /// Withdraws the question to `nodes` if no byte of it has left.
     fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         let request = self.request(cx.round.key);
         for node in nodes.iter() {
@@ -214,7 +214,7 @@ impl LockQuestion {
         }
     }
 
-    /// Returns what is asked for `operation`.
+    /// Returns the request for `operation`.
     fn request(&self, operation: OperationKey) -> Request {
         Request::Question {
             question: self.question,
@@ -223,17 +223,17 @@ impl LockQuestion {
         }
     }
 
-    // ----- what answers are worth -----------------------------------------------------------
+    // ----- the value of answers ---------------------------------------------------------------
 
-    /// Returns how an answer counts: a yes counts only within the old validity, and from a node
-    /// that the lock stands on.
+    /// Returns how an answer counts. A yes counts only within the old validity, and only from a node that the lock
+    /// stands on.
     fn worth(
         &self,
         node: NodeId,
         (vote, outcome): (Vote, NodeOutcome),
         cx: &Context<'_>,
     ) -> (Vote, NodeOutcome) {
-        // One without a deadline is about a lock whose end was not known. A later question may have found an
+        // A question without a deadline is about a lock whose end was not known. A later question may have found an
         // earlier end.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         let ends = cx.round.deadline.into_iter().chain(known);
@@ -247,8 +247,7 @@ impl LockQuestion {
         }
     }
 
-    /// Ends the question if its outcome is certain, unless a majority keeps the lock: that majority is
-    /// returned.
+    /// Ends the question if its outcome is certain. If a majority keeps the lock, returns that majority instead.
     fn judge(&mut self, cx: &mut Context<'_>) -> Option<Majority> {
         let verdict = cx.round.tally.extension()?;
         if !self.is_open(&cx.parts.claims) {
@@ -267,7 +266,7 @@ impl LockQuestion {
         self.forget(cx);
         self.verdict = verdict;
         cx.round.decide(cx.parts);
-        // A node whose turn has not come extends it too.
+        // If it is kept, also extend it on a node whose turn has not come.
         let nodes = match self.own && matches!(self.verdict, Verdict::Kept(..)) {
             true => cx.parts.nodes.without_waiting(),
             false => cx.parts.nodes.set(),
@@ -275,9 +274,9 @@ impl LockQuestion {
         self.withdraw(nodes, cx);
     }
 
-    /// A majority no longer has the lock: reports to its holder that it is over, and has the remaining
-    /// copies released. A lock without a claim has no holder to report to; its copies are released too,
-    /// if there is room. Copies of a lock with a delay stay: its holder may not stop at once.
+    /// A majority has lost the lock. Reports to its holder that it is over, and has the remaining copies released. A
+    /// lock without a claim has no holder to report to; its copies are released too if there is room. The copies of a
+    /// lock with a delay stay, because its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
@@ -289,7 +288,7 @@ impl LockQuestion {
                 Some((claim, Questions::default()))
             }
         };
-        self.entry.end_now(cx.now); // Its holder sees that it is over, before that is reported.
+        self.entry.end_now(cx.now); // Its holder sees the end before the report.
         self.decide(Verdict::Lost, cx);
         cx.lost = told.map(|(claim, open)| LostLock {
             claim,
@@ -299,8 +298,8 @@ impl LockQuestion {
         });
     }
 
-    /// A majority keeps the lock for no longer than it is to be kept after its validity: reports to its
-    /// holder that it is over.
+    /// A majority keeps the lock, but for no longer than the lock delay and the drift. Reports to its holder that it is
+    /// over.
     #[cold]
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
@@ -312,7 +311,7 @@ impl LockQuestion {
         self.decide(Verdict::RunOut, cx);
     }
 
-    /// It does not count votes any more: removes it from its claim, once.
+    /// Removes the question from its claim, once: it no longer counts votes.
     fn forget(&self, cx: &mut Context<'_>) {
         if matches!(self.verdict, Verdict::Open)
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
@@ -323,19 +322,19 @@ impl LockQuestion {
         }
     }
 
-    /// Returns 1 if it is an extension, and 0 if nothing is changed by it.
+    /// Returns 1 if it is an extension, and 0 if it changes nothing.
     fn is_extension(&self) -> u8 {
         u8::from(self.question == Question::Extend)
     }
 
-    /// Returns `true` if an answer may still do anything: the lock is held, and was not reported as
-    /// over. A lock without a claim is judged by its validity alone.
+    /// Returns `true` if an answer can still have an effect: the lock is held and was not reported as over. For a lock
+    /// without a claim, only its validity matters.
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
     }
 
-    /// Returns the event that has the outcome of an extension that the engine has begun by itself.
+    /// Returns the event for an extension that the engine has begun by itself.
     pub(super) fn kept_event(&self, result: Result<Extension, ExtendError>) -> Event {
         Event::Kept {
             lock: self.lock,
@@ -343,12 +342,12 @@ impl LockQuestion {
         }
     }
 
-    /// Returns `true` if it is about `claim` and open.
+    /// Returns `true` if it is open and about `claim`.
     pub(in crate::engine) fn is_about(&self, claim: ClaimKey, round: &Round) -> bool {
         round.is_voting() && self.claim == Some(claim)
     }
 
-    /// Others that wait for its end can begin. A node that was found to lack a kept lock gets a copy at once.
+    /// Lets waiting extensions begin. A node that was found to lack a kept lock gets a copy at once.
     pub(super) fn end(&mut self, parts: &mut Parts) {
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
@@ -367,7 +366,7 @@ impl LockQuestion {
         }
     }
 
-    // ----- the outcome ----------------------------------------------------------------------
+    // ----- the outcome ------------------------------------------------------------------------
 
     #[inline]
     fn outcome<E: From<ConfirmError>>(
@@ -388,7 +387,7 @@ impl LockQuestion {
         let claim = self.claim_in(claims);
         let is_kept = claim.is_some_and(|(_, claim)| claim.kept.is_some());
         Extension {
-            counts: self.question == Question::Extend && !is_kept, // It was counted already.
+            counts: self.question == Question::Extend && !is_kept, // A kept lock has counted it already.
             lock: self.lock,
             entry: self.entry.clone(),
             majority,
@@ -397,19 +396,19 @@ impl LockQuestion {
     }
 }
 
-/// An operation that is a question about a lock that is held.
+/// An operation that asks about a held lock.
 pub(super) trait AboutHeld {
-    /// Why its caller gets no new end.
+    /// The reason why its caller gets no new end.
     type Error: From<ConfirmError>;
 
     fn held(&mut self) -> &mut LockQuestion;
 
-    /// `node` has answered by `reply`, which may or may not count.
+    /// Receives the reply of `node`, which may or may not count.
     fn heard(&mut self, node: NodeId, reply: Reply) {
         let _ = (node, reply);
     }
 
-    /// Returns the event that has its outcome.
+    /// Returns the event with its outcome.
     fn event(&self, result: Result<Extension, Self::Error>, cx: &mut Context<'_>) -> Event;
 
     /// `majority` keeps the lock.

@@ -1,16 +1,17 @@
-//! Inspecting a resource: who holds it, for how long, and which nodes disagree.
+//! Inspecting a resource: who holds it, how much longer, and which nodes disagree.
 //!
-//! Every node is asked what the key holds and for how much longer, both in one step, and nothing is
-//! changed. A majority decides: the resource is free if a majority has no such key, and it is held if a
-//! majority has the same token. It is held for as long as a majority keeps that token: the q-th largest
-//! of what is left counts, from before the question, less the drift.
+//! Every node is asked for the token in the key and its time to live, both in one step; nothing is changed. A majority
+//! decides. The resource is free if a majority has no such key, and held if a majority has the same token. It is held
+//! for as long as a majority keeps that token: the q-th largest time to live counts, from before the question, less the
+//! drift.
 //!
-//! The outcome is certain when every node has answered or its time is up: the nodes that disagree are
-//! part of it. What a node says whose answers do not count is shown, and is no part of a majority.
+//! The outcome is certain when every node has answered or its time is up, because it includes the nodes that disagree.
+//! An answer that does not count is shown, but is not part of a majority.
 //!
 //! # Not here
 //!
-//! Locks and claims: nothing is taken, kept or released, and a holder of this engine learns nothing.
+//! Locks and claims: an inspection takes, keeps and releases nothing, and a holder in this engine learns nothing from
+//! it.
 
 pub(in crate::engine) mod watch;
 
@@ -45,17 +46,17 @@ use watch::Watch;
 pub(in crate::engine) struct Inspect {
     /// The name, with an empty token.
     pub(super) entry: Entry,
-    /// The nodes whose answers are still waited for, also those whose answers do not count.
+    /// The nodes that it still awaits, including nodes whose answers do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
-    /// It is told when that is something else than the caller knows.
+    /// If this is a watch: it ends only when the nodes have something that the caller does not know.
     pub(in crate::engine) watch: Option<Box<Watch>>,
 }
 
-/// What was seen of one node.
+/// What a node has, according to its answer.
 #[derive(Clone)]
 enum Seen {
-    /// Nothing yet.
+    /// Nothing seen yet.
     Unknown,
     Free,
     Token {
@@ -65,7 +66,7 @@ enum Seen {
     OtherType,
 }
 
-/// It may be printed: a token is not shown.
+/// `Debug` does not show the token.
 impl fmt::Debug for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,7 +93,7 @@ impl Seen {
         }
     }
 
-    /// Returns when the key ends, counted from `since`. Zero if there is none.
+    /// Returns when the key ends, counted from `since`. Zero if there is no key.
     fn end(&self, since: Instant) -> Instant {
         match self {
             Self::Token { left, .. } => since.saturating_add(*left),
@@ -116,7 +117,7 @@ impl Inspect {
         self.entry.resource()
     }
 
-    /// Forgets what was seen.
+    /// Forgets the answers of all nodes.
     pub(super) fn look_again(&mut self) {
         self.seen.fill(Seen::Unknown);
     }
@@ -126,7 +127,7 @@ impl Inspect {
         !matches!(self.seen[node.index()], Seen::Unknown)
     }
 
-    /// Returns for how long the first of the keys lived on that has an end.
+    /// Returns the shortest time that is left of a key with an expiry.
     pub(super) fn first_left(&self) -> Option<Duration> {
         let tokens = self.seen.iter().filter(|seen| seen.token().is_some());
         tokens
@@ -140,7 +141,7 @@ impl Inspect {
         among.filter(|node| self.seen[node.index()].token() == Some(token))
     }
 
-    /// Returns the token that `quorum` of the `counted` nodes have, and which they are.
+    /// Returns the token that `quorum` of the `counted` nodes have, and those nodes.
     fn held(&self, counted: NodeSet, quorum: usize) -> Option<(&[u8], NodeSet)> {
         let tokens = counted
             .iter()
@@ -149,7 +150,7 @@ impl Inspect {
         held.find(|(_, nodes)| quorum <= nodes.len())
     }
 
-    /// For how much longer a majority of the nodes that have the token of the holder keeps it.
+    /// Returns how much longer a majority keeps the token of the holder. `nodes` are the nodes that have it.
     fn valid_for(&self, nodes: NodeSet, cx: &Context<'_>) -> Duration {
         let left: Vec<Duration> = self.seen.iter().map(Seen::left).collect();
         match kept_by_majority(&left, nodes, cx.round.tally.quorum()) {
@@ -186,7 +187,7 @@ impl Inspect {
         }
     }
 
-    /// Returns what `node` has, where `held` is the token of the holder.
+    /// Returns what `node` has, given the token of the holder in `held`.
     fn found(&self, node: NodeId, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
         match &self.seen[node.index()] {
             Seen::Unknown => Found::Unknown(outcome),
@@ -201,7 +202,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the place of the first node that has `token`: no other token has that number.
+    /// Returns the index of the first node that has `token`, as a number for that token.
     fn number_of(&self, token: &[u8]) -> usize {
         let same = |seen: &Seen| seen.token() == Some(token);
         self.seen.iter().position(same).unwrap_or_default()
@@ -217,7 +218,7 @@ fn request(operation: OperationKey) -> Request {
 }
 
 impl Inspect {
-    /// Returns what is missing where `node` has refused to answer by `reply`, if that says so.
+    /// Returns the permission that is missing, if `reply` is a refusal of `node` that names one.
     fn missing(
         &self,
         node: NodeId,
@@ -236,7 +237,7 @@ impl Operate for Inspect {
         if !self.begin_to_watch(cx) {
             return;
         }
-        // An answer is useful at any time: it takes as long as one about a long lock may.
+        // An answer is useful at any time, so it may take as long as one about a long lock.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
@@ -281,7 +282,7 @@ impl Operate for Inspect {
         asked
     }
 
-    /// Every node is waited for.
+    /// Waits for every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if self.pending.is_empty() && self.is_news(cx) {
             cx.round.decide(cx.parts);
@@ -311,7 +312,7 @@ impl Operate for Inspect {
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         let is_late = |watch: &mut Box<Watch>| watch.answered(node, *answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
-            return; // It took too long.
+            return; // It took too long, or belongs to an earlier look.
         }
         let worth = match *answer {
             Answer::Question(reply, said) => match (self.missing(node, reply, cx), said) {
@@ -340,14 +341,14 @@ impl Operate for Inspect {
         self.vote(node, worth, cx);
     }
 
-    /// Every node is waited for, also those whose answers do not count.
+    /// Waits for every node, including those whose answers do not count.
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         self.pending.remove(node);
         cx.round.count(cx.now, node, vote, outcome);
         judge_if_voting(self, cx);
     }
 
-    /// What `node` has answered stays true of the time when it did, if its connection is lost.
+    /// Keeps the answer of `node` if only its connection is lost: it was true at that time.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match lost {
             Lost::Connection(outcome) => {

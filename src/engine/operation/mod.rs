@@ -1,25 +1,24 @@
-//! Operations: what callers wait for. Each is one type in a file of its own.
+//! Operations: the work that callers wait for. Each is one type in its own file.
 //!
-//! | operation | asks | answers are worth |
+//! | operation | asks | each answer is |
 //! | --- | --- | --- |
 //! | [`acquire`] | every node to keep a fresh token | a vote each, until an attempt succeeds |
 //! | [`extend`] | every node to keep the token for longer | a vote each, within the old validity |
-//! | [`confirm`] | every node for how long it keeps the token | a vote each, and a time |
-//! | [`inspect`] | every node what it has under a name | the token there, and a time; every node is heard |
-//! | [`overwrite`] | every node to have another token in place of the holder's | a vote each; every node is heard |
-//! | [`release`] | every node that may hold the token to delete it | what became of the token there |
-//! | [`reinit`] | every node to join this cluster | all of them are needed |
-//! | [`floors`] | nodes that an operator trusts to write a floor of fencing tokens | all of them are heard |
-//! | [`counters`] | every node how many counters of fencing tokens it has, piece by piece | a number; all of them are heard |
-//! | [`repair`] | every node for its floor of fencing tokens | what a lost floor is repaired from |
+//! | [`confirm`] | every node how much longer it keeps the token | a vote each, and a time |
+//! | [`inspect`] | every node what it has under a name | the token there, and a time; it waits for every node |
+//! | [`overwrite`] | every node to have another token in place of the holder's | a vote each; it waits for every node |
+//! | [`release`] | every node that may hold the token to delete it | a vote each: deleted, or not there |
+//! | [`reinit`] | every node to join this group | a vote each; all are needed |
+//! | [`floors`] | the nodes that an operator trusts to write a counter floor | a vote each; it waits for all |
+//! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
+//! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
 //! [`watch`] is an inspection that goes on until it finds something new.
 //!
-//! What they share stands beside them: [`round`] counts votes, [`patience`] says how long a node may
-//! take, [`held`] is about locks that are held, [`top_up`] sends copies, [`permission`] finds out what
-//! a user may not do.
+//! The common parts stand beside them: [`round`] counts votes, [`patience`] limits how long a node may take, [`held`]
+//! is about held locks, [`top_up`] sends copies, and [`permission`] finds out which permissions a user lacks.
 //!
-//! A new operation is a type here that is an [`Operate`], a line in [`Kind`], and an [`Event`].
+//! To add an operation, write a type here that implements [`Operate`], a line in [`Kind`], and an [`Event`].
 
 pub(super) mod acquire;
 pub(super) mod confirm;
@@ -74,7 +73,7 @@ pub(super) struct Operation {
     pub(super) kind: Kind,
 }
 
-/// Which operation it is, with its own data.
+/// The kind of an operation, with its own data.
 #[derive(Debug)]
 pub(super) enum Kind {
     Acquire(Acquire),
@@ -89,107 +88,106 @@ pub(super) enum Kind {
     CountCounters(CountCounters),
 }
 
-/// Something a user waits for.
+/// An outcome for a caller, or news of a lock.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// The outcome of [`Engine::acquire`](crate::engine::Engine::acquire).
     Acquired {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
         /// The lock, or why there is none.
         result: Result<Lock, LockError>,
     },
     /// The outcome of [`Engine::extend`](crate::engine::Engine::extend).
     Extended {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
         /// What counts as one of its extensions when it is applied to the lock, or why there is none.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
     Confirmed {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
-        /// The end that was found, or why there is none. If it is
-        /// [`Lost`](ConfirmError::Lost) or [`Expired`](ConfirmError::Expired) the lock is over, and an
+        /// The end that was found, or why there is none. If the error is
+        /// [`Lost`](ConfirmError::Lost) or [`Expired`](ConfirmError::Expired), the lock is over, and an
         /// [`Expired`](Self::Expired) says so too.
         result: Result<Extension, ConfirmError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect) or
     /// [`Engine::watch`](crate::engine::Engine::watch).
     Inspected {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
-        /// Who holds the resource, or why that is not known.
+        /// The holder of the resource, or why it is not known.
         result: Result<Inspection, InspectError>,
     },
     /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock) with
     /// [`Breaking::KeepOut`](crate::Breaking::KeepOut).
     Broken {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
-        /// What was broken, or why nothing was.
+        /// The lock that was broken, or why none was.
         result: Result<Broken, BreakError>,
     },
     /// The outcome of [`Engine::release`](crate::engine::Engine::release), and of
     /// [`Engine::break_lock`](crate::engine::Engine::break_lock) with [`Breaking::AtOnce`](crate::Breaking::AtOnce).
     Released {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
-        /// How it went.
+        /// The result.
         result: Result<Released, UnlockError>,
     },
     /// The outcome of [`Engine::reinit`](crate::engine::Engine::reinit).
     Reinitialised {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
-        /// Whether every node is of this cluster now.
+        /// `Ok` if every node now belongs to this group.
         result: Result<(), ReinitError>,
     },
-    /// Nodes were [trusted](crate::engine::Engine::trust) by an engine that was asked for a fencing token before, so
-    /// each was to get a floor. Its round is one of which no call has told.
+    /// An operator has [trusted](crate::engine::Engine::trust) nodes, and this engine was asked for a fencing token
+    /// before, so each node should get a counter floor. No call has returned the id of this operation.
     FloorsGiven {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
-        /// The nodes that have not said that they wrote it, and why: empty if all did.
+        /// The nodes that have not said that they wrote a floor, and why: empty if all did.
         without: Vec<(NodeId, NodeOutcome)>,
     },
-    /// The nodes have counted their counters of fencing tokens, for a handle. Its round is one of which no call of an
-    /// engine has told.
+    /// The nodes have counted their counters of fencing tokens, for a handle. No call of an engine has returned the id
+    /// of this operation.
     CountersCounted {
-        /// Of which round.
+        /// The operation.
         round: RoundId,
-        /// For each node how many were counted, and why there may be more.
+        /// For each node the number of counters, and the reason if there may be more.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
-    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There
-    /// is nothing to be applied: the lock shows its end already.
+    /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There is nothing to
+    /// apply: the lock already shows its end.
     Kept {
-        /// Which lock.
+        /// The lock.
         lock: LockId,
-        /// The end of its validity, or why it is as it was. The engine tries again; if it is
-        /// [`Lost`](ExtendError::Lost) an [`Expired`](Self::Expired) says so too.
+        /// The end of its validity, or why it did not change. The engine tries again. If the error is
+        /// [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// Less is left of a lock than [`Engine::alert_below`](crate::engine::Engine::alert_below) was asked for.
-    /// Reported once for each time that this was asked, by a timer, so also when every node is silent; never
-    /// after the lock was released, handed over or reported as over.
+    /// Less is left of a lock than a caller has passed to [`Engine::alert_below`](crate::engine::Engine::alert_below).
+    /// It is reported once for each such call. A timer reports it, so it comes even if every node is silent. It never
+    /// comes after the lock was released, handed over or reported as over.
     AtRisk {
-        /// Which lock.
+        /// The lock.
         lock: LockId,
     },
-    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the
-    /// nodes said that it is gone. Reported once for each lock, by a timer and not by a reply, so
-    /// also when every node is silent.
+    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the nodes said that it
+    /// is gone. It is reported once for each lock. A timer reports it, so it comes even if every node is silent.
     Expired {
-        /// Which lock.
+        /// The lock.
         lock: LockId,
     },
 }
 
 impl Event {
-    /// Returns the round that ends with it, if one does.
+    /// Returns the operation that ends with this event, if any.
     #[must_use]
     pub fn round(&self) -> Option<RoundId> {
         match self {
@@ -206,7 +204,7 @@ impl Event {
         }
     }
 
-    /// Returns the lock that it grants, if it grants one.
+    /// Returns the lock that this event grants, if any.
     #[cfg(feature = "std")]
     pub(crate) fn into_lock(self) -> Option<Lock> {
         let Self::Acquired { result, .. } = self else {
@@ -216,7 +214,7 @@ impl Event {
     }
 }
 
-/// What an operation works with: the present time, its round, and the parts.
+/// What the methods of an operation need: the time, its round, and the parts.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) now: Instant,
@@ -225,15 +223,15 @@ pub(super) struct Context<'a> {
     pub(super) lost: Option<LostLock>,
 }
 
-/// A lock that a majority has lost, or keeps for no longer.
+/// A lock that a majority has lost, or whose validity has run out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LostLock {
     pub(super) claim: ClaimKey,
-    /// The other questions about it, which end after this one.
+    /// The other questions about it. They end after this one.
     pub(super) open: Questions,
-    /// What their callers get.
+    /// The verdict for the callers of those questions.
     pub(super) verdict: fn() -> Verdict,
-    /// What is left of it is not released.
+    /// The remaining copies are not released.
     pub(super) stays: bool,
 }
 
@@ -247,8 +245,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns whether `node` can be asked. If it is not connected, and the others are no majority, it is tried
-    /// at once, or soon.
+    /// Returns whether `node` can be asked. If it is not connected, and the others are no majority, tries to connect at
+    /// once or soon.
     #[inline]
     pub(super) fn access(&mut self, node: NodeId) -> Access {
         let access = self.parts.nodes[node].access();
@@ -267,17 +265,15 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What every operation implements. What has a default does nothing for most of them, or is the same
-/// for most.
+/// The interface of every operation. A default does nothing, or does what most operations do.
 pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>);
 
-    /// Puts its question, which is `command`, into the connection to `node`, or into the queue that is
-    /// sent when its handshake is done.
+    /// Puts its question into the connection to `node`, built in `command`, or into the queue that is sent after the
+    /// handshake.
     ///
-    /// Returns `false` if the node cannot be asked: its abstention is recorded, and the caller has to
-    /// judge.
+    /// Returns `false` if the node cannot be asked. Its abstention is then recorded, and the caller has to judge.
     #[must_use]
     fn ask(&mut self, _node: NodeId, _command: &mut Command, _cx: &mut Context<'_>) -> bool {
         true
@@ -286,13 +282,13 @@ pub(super) trait Operate {
     /// Ends the operation, or its attempt, if the outcome of its round is certain.
     fn judge(&mut self, cx: &mut Context<'_>);
 
-    /// Returns the decided outcome for the caller. Returns `None` if it no longer stands.
+    /// Returns the decided outcome for the caller, or `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    // ----- what nodes say -------------------------------------------------------------------
+    // ----- answers of nodes -----------------------------------------------------------------
 
-    /// `node` has answered its question by `value`. Whether that counts is said afterwards, by
-    /// [`answered`](Self::answered).
+    /// `node` has answered its question with `value`. A call of [`answered`](Self::answered) follows and says whether
+    /// it counts.
     fn shown(&mut self, _node: NodeId, _value: Value<'_>) {}
 
     /// `node` has answered.
@@ -302,7 +298,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Counts what `node` has said.
+    /// Counts the vote of `node`.
     #[inline]
     fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
         if cx.round.count(cx.now, node, vote, outcome) {
@@ -310,12 +306,12 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns `true` if it may give a lock, or have it last: what it rests on can be lost.
+    /// Returns `true` if it may give a lock or make one last longer, so that the loss of a yes matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
 
-    /// What `node` has said is `lost`. A yes that a lock rests on does not count any more; an answer that changed
+    /// The answer of `node` is `lost`. If a lock rests on its yes, the yes no longer counts. An answer that has changed
     /// something for good stays counted.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
@@ -330,7 +326,7 @@ pub(super) trait Operate {
         }
     }
 
-    /// Something has changed besides. Most operations ask a node whose handshake is done.
+    /// Handles another change. Most operations ask a node whose handshake is done.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
             cx.round.leave_out(cx.now, node, &cx.parts.nodes);
@@ -340,52 +336,52 @@ pub(super) trait Operate {
 
     // ----- time, and its end ----------------------------------------------------------------
 
-    /// Withdraws the question to those of `nodes` where no byte of it has left.
+    /// Withdraws the question to `nodes` if no byte of it has left.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// What it waits for by its round may be over: a random delay or its turn, `until` then at the latest.
+    /// Its random delay or its wait for its turn may be over. Either ends at `until` at the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
-    /// The caller cancels: releases what may have been locked.
+    /// The caller cancels it: releases what it may have locked.
     fn cancel(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Ends it: returns its buffers to their pool.
+    /// Ends it and returns its buffers to their pool.
     fn end(&mut self, _parts: &mut Parts) {}
 }
 
-/// Why an answer that was counted does not count any more.
+/// Why a counted answer no longer counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lost {
-    /// The connection over which it came is lost.
+    /// The connection that carried it is lost.
     Connection(NodeOutcome),
-    /// Its node may have forgotten, or its clock was set.
+    /// Its node may have forgotten locks, or its clock was set.
     Trust(NodeOutcome),
 }
 
-/// Something that an operation may wait for, besides answers and time.
+/// A change that an operation may wait for, besides answers and time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// The handshake of a node is done. Its question waited for that.
+    /// The handshake of a node is done, and a question waited for it.
     Ready(NodeId),
-    /// A node may have been sent by now what its question waited for.
+    /// The commands that a question had to wait for may have been sent to a node.
     Behind(NodeId),
-    /// A node has joined its cluster.
+    /// A node has joined its group.
     Joined(NodeId),
-    /// A node has said that it is another cluster's.
+    /// A node has said that it belongs to another group.
     OtherCluster,
-    /// A majority answers again, which did not before.
+    /// A majority answers again after a time without one.
     MajorityBack,
-    /// The resource, or a node, is not as it was.
+    /// The resource or a node has changed.
     Stirred,
-    /// It is the next to ask for what others wanted before it.
+    /// It is the operation's turn to ask.
     Turn,
     /// The caller's deadline has passed: there is no time for another attempt.
     OutOfTime,
 }
 
-// ----- what is the same for all -------------------------------------------------------------
+// ----- shared by all operations -----------------------------------------------------------
 
-/// Asks every node, until the outcome is certain.
+/// Asks every node until the outcome is certain.
 fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     let mut command = cx.parts.claims.command();
     for node in cx.parts.nodes.ids() {
@@ -396,7 +392,7 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
-/// Asks `node`, and judges what is known of it already.
+/// Asks `node`, then judges the votes so far.
 fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Context<'_>) {
     let mut command = cx.parts.claims.command();
     let _ = operation.ask(node, &mut command, cx);
@@ -411,7 +407,7 @@ pub(super) fn judge_if_voting<O: Operate + ?Sized>(operation: &mut O, cx: &mut C
     }
 }
 
-/// The timer of `operation` has fired.
+/// Handles the timer of `operation`.
 pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     cx.round.fired();
     match cx.round.state {
@@ -427,8 +423,8 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     }
 }
 
-/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A
-/// question of which no byte has left is withdrawn: it is never sent late.
+/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A question is withdrawn if
+/// no byte of it has left, so that it is never sent late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();
@@ -458,17 +454,17 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if no caller waits for its outcome: it is over when that is certain.
+    /// Returns `true` if no caller waits for its outcome, so that it is over when that is certain.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }
 
-    /// Returns `true` if it is to take a lock on several resources.
+    /// Returns `true` if it wants a lock on several resources.
     pub(super) fn wants_several(&self) -> bool {
         matches!(self, Self::Acquire(acquire) if acquire.wants_several())
     }
 
-    /// Returns the question about a lock that is held, if the operation is one.
+    /// Returns the question about a held lock, if the operation is one.
     pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {
             Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
@@ -485,7 +481,7 @@ impl Kind {
 }
 
 impl Operation {
-    /// Returns the operation itself, and what it works with at `now`.
+    /// Returns the operation itself, and its context at `now`.
     pub(super) fn at<'a>(
         &'a mut self,
         now: Instant,

@@ -1,10 +1,10 @@
-//! Breaking a lock of others: its keys get another token, and live on for as long as they would have.
+//! Breaking another client's lock: its keys get another token and keep their expiry.
 //!
 //! Every node that has the token of the holder replaces it and keeps the expiry, in one step. So each node refuses
-//! others until the moment at which it would have been free anyway, also if the holder has extended its lock since it
-//! was seen; and no majority has the token of the holder any more, so it cannot extend it again.
+//! other clients until the moment at which it would have been free anyway, even if the holder has extended its lock
+//! since it was seen. No majority has the token of the holder any more, so the holder cannot extend the lock again.
 //!
-//! The token that takes its place is the same in each try, so that what one has done counts for the next: see
+//! The replacing token is the same in each try, so that the progress of one try counts for the next: see
 //! [`broken`](crate::resource::broken).
 //!
 //! # Guarantees
@@ -14,7 +14,7 @@
 //!
 //! # Not here
 //!
-//! Who holds it, which is an [inspection](super::inspect); and to break a lock at once, which is the
+//! Finding the holder: that is an [inspection](super::inspect). Breaking a lock at once: that is the
 //! [release](super::release) of its token.
 
 use core::time::Duration;
@@ -35,10 +35,10 @@ use crate::engine::inspection::Holder;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Overwrite {
-    /// The name, with the token of the holder.
+    /// The name and the token of the holder.
     entry: Entry,
     holder: Option<Holder>,
-    /// The longest that one of the nodes keeps its key.
+    /// The longest time that a node keeps its key.
     longest: Duration,
 }
 
@@ -62,7 +62,7 @@ fn request(operation: OperationKey) -> Request {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // Any of them may hang for a moment, and the more of them do it the better.
+        // Any node may hang for a moment, and each further node that replaces the token helps.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
@@ -75,7 +75,7 @@ impl Operate for Overwrite {
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         match cx.access(node) {
             Access::Open => {
-                // Waiters of this handle look again: what the node was to tell them is lost.
+                // The write ends the registrations of this handle's waiters, so they look again.
                 if cx.parts.queues.is_anyone_waiting() {
                     cx.parts.wrote_to(cx.now, self.entry.resource());
                 }
@@ -96,7 +96,7 @@ impl Operate for Overwrite {
         }
     }
 
-    /// Every node is waited for.
+    /// Waits for every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             cx.round.decide(cx.parts);
@@ -149,7 +149,7 @@ impl Operate for Overwrite {
     }
 
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
-        // What it has said stays true: it has changed the key.
+        // Its answer stays true: the node has changed the key.
         if let Lost::Connection(outcome) = lost
             && cx.round.awaits(node)
             && cx.round.record(node, Vote::Abstain, outcome)

@@ -1,4 +1,4 @@
-//! How long a node may take for an answer: computed once for a ttl, and then for each node.
+//! How long a node may take to answer: computed once for a ttl, and then for each node.
 
 use core::time::Duration;
 
@@ -8,23 +8,23 @@ use crate::time::{Instant, nanos};
 
 use crate::engine::settings::Settings;
 
-/// Bounds of the node timeout that a ttl alone gives.
+/// Bounds of the node timeout that the ttl alone gives.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Bound of every node timeout that was not configured.
+/// Upper bound of every node timeout that was not configured.
 const FARTHEST: Duration = Duration::from_secs(1);
 
-/// How long nodes may take for answers that concern locks of one ttl, in nanoseconds.
+/// How long nodes may take to answer about locks of one ttl, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// What the user has fixed, or the ttl gives.
+    /// The configured timeout, or the one that the ttl gives.
     usual: u64,
     fixed: bool,
     most: u64,
 }
 
-/// Returns the node timeout of a lock of `ttl` where none is fixed and no node is far away.
+/// Returns the node timeout of a lock of `ttl` if none is configured and no node is far away.
 pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
     Duration::from_nanos(nanos(ttl) / 200).clamp(SHORTEST, LONGEST)
 }
@@ -32,8 +32,7 @@ pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
 impl Patience {
     /// Returns the patience for a release, which is useful at any time.
     ///
-    /// The paper takes 5 to 50 ms for 10 s; a node that is farther away gets four of its round
-    /// trips, and a second at most.
+    /// The paper takes 5 to 50 ms for 10 s. A node that is farther away gets four of its round trips, at most a second.
     pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
         let fixed = settings.node_timeout;
         Self {
@@ -43,8 +42,8 @@ impl Patience {
         }
     }
 
-    /// Returns the patience for a question that is useless when half of the lock's life is over. A
-    /// timeout that the user has fixed stands: a longer wait than the ttl allows ends as too slow.
+    /// Returns the patience for a question that is useless when half of the lock's life is over. A configured timeout
+    /// stands; if it is longer than the ttl allows, the attempt ends as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
         match patience.fixed {
@@ -56,7 +55,7 @@ impl Patience {
         }
     }
 
-    /// Returns until when `node` may take, which remembers its timeout.
+    /// Returns the deadline of `node`, and records its timeout.
     pub(super) fn until(self, now: Instant, node: &mut Node) -> Instant {
         node.timeout = match self.fixed {
             true => self.usual,
@@ -69,7 +68,7 @@ impl Patience {
     }
 }
 
-/// Returns the node timeout of the farthest node by its round trips, if none is fixed.
+/// Returns the node timeout that the round trips of the farthest node give.
 #[cfg(feature = "std")]
 pub(crate) fn distant_timeout<'n>(nodes: impl Iterator<Item = &'n Node>) -> Duration {
     let farthest = nodes.map(|node| node.pulse.distance()).max();

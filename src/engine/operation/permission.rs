@@ -1,5 +1,5 @@
-//! What a user may not do, found out after a question that was refused: its report names what is missing, also where
-//! the error of the script does not.
+//! Finds out, after a refused question, which permission the user lacks. The report names it, even if the error of the
+//! script does not.
 //!
 //! # Not here
 //!
@@ -14,15 +14,15 @@ use crate::quorum::Vote;
 use super::Context;
 use crate::engine::parts::Parts;
 
-/// A node runs no scripts, and has to be asked the same without.
+/// A node runs no scripts, so the question has to be asked without one.
 pub(super) struct AskWithoutScripts;
 
-/// Returns what is missing where `node` has refused a question about an entry because of what is `forbidden`,
-/// if that says so.
+/// Returns the permission that is missing, if `node` has refused a question about an entry as `forbidden` and this
+/// names one.
 ///
 /// # Errors
 ///
-/// It was a script that was refused, and is not needed.
+/// A script was refused, and the question can be asked without one.
 pub(super) fn missing_for(
     node: NodeId,
     (question, entry): (Question, &Entry),
@@ -40,8 +40,8 @@ pub(super) fn missing_for(
     }
 }
 
-/// Asks `node` which permission was missing when it answered a question about `entry` by `reply`.
-/// Returns `false` if `reply` tells nothing of a permission, or `node` cannot be asked.
+/// Asks `node` which permission was missing when it answered `reply` to a question about `entry`. Returns `false` if
+/// `reply` says nothing of a permission, or `node` cannot be asked.
 pub(super) fn ask_why(node: NodeId, entry: &Entry, reply: Reply, cx: &mut Context<'_>) -> bool {
     let asks = reply == Reply::Forbidden(Forbidden::Within)
         && cx.parts.nodes[node].access() == Access::Open
@@ -53,8 +53,8 @@ pub(super) fn ask_why(node: NodeId, entry: &Entry, reply: Reply, cx: &mut Contex
     asks
 }
 
-/// Returns the vote of a node that has answered `reply` when it was asked what was missing for an
-/// extension or confirmation.
+/// Returns the vote of a node for an extension or confirmation that lacked a permission. `reply` answers the question
+/// which one it was.
 pub(in crate::engine) fn missing_to_extend(reply: Reply) -> (Vote, NodeOutcome) {
     let unnamed = NodeOutcome::Refused(ServerError::from_line(b"ERR"));
     let missing = missing_by(reply, forbidden_to_extend);
@@ -64,8 +64,7 @@ pub(in crate::engine) fn missing_to_extend(reply: Reply) -> (Vote, NodeOutcome) 
     )
 }
 
-/// Returns what is missing by `reply`, where `named` says which permission a number names. Returns `None`
-/// if it says nothing of that.
+/// Returns the permission that `reply` says is missing, if any. `named` maps a number to a permission.
 pub(super) fn missing_by(
     reply: Reply,
     named: impl Fn(i64) -> Option<Unusable>,

@@ -1,6 +1,6 @@
-//! Reinitialisation: every node becomes one of this cluster, regardless of its marker.
+//! Reinitialisation: every node joins this group, regardless of its marker.
 //!
-//! It needs all nodes, and is done for an operator.
+//! It needs all nodes. An operator asks for it.
 
 use alloc::vec::Vec;
 
@@ -17,11 +17,11 @@ use crate::engine::parts::Parts;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Reinit {
-    /// Whether every node did.
+    /// Whether every node has joined.
     done: Option<bool>,
 }
 
-/// Returns a report that names the nodes that cannot be asked, if there is one.
+/// Returns a report that names the nodes that cannot be asked, if there are any.
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;
@@ -43,7 +43,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
 }
 
 impl Operate for Reinit {
-    /// Asks every node to join this cluster behind a barrier as long as the longest lock of either.
+    /// Asks every node to join this group with a barrier as long as the longest lock of either group.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let deadline = cx.now.saturating_add(cx.parts.settings.connect_timeout);
         for ballot in &mut cx.round.ballots {
@@ -88,7 +88,7 @@ impl Operate for Reinit {
         Some(Event::Reinitialised { round, result })
     }
 
-    /// Requests that were not sent yet are cancelled.
+    /// Cancels requests that were not sent yet.
     fn end(&mut self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
             node.cancel_join(Mode::Reinit);

@@ -1,7 +1,7 @@
-//! Releasing a lock, with a caller who waits for the outcome.
+//! Releasing a lock for a caller who waits for the outcome.
 //!
-//! Every node that may hold the token is asked to delete it; each answer is counted. What is owed
-//! to nodes that do not answer stays owed beyond the operation, by the claim.
+//! Every node that may hold the token is asked to delete it, and each answer counts. If a node does not answer, the
+//! claim keeps the debt after the operation has ended.
 
 use crate::error::{NodeOutcome, Released, UnlockError};
 use crate::invariant::Must;
@@ -18,13 +18,13 @@ use crate::engine::contract::{Event, RoundId};
 #[derive(Debug)]
 pub(in crate::engine) struct Release {
     claim: ClaimKey,
-    /// Whether the lock was valid when its release was called.
+    /// Whether the lock was valid when its release was asked for.
     valid: bool,
     verdict: Option<Releasing>,
 }
 
 impl Release {
-    /// The release of `claim`.
+    /// Makes the release of `claim`.
     pub(in crate::engine) const fn new(claim: ClaimKey, valid: bool) -> Self {
         Self {
             claim,
@@ -35,7 +35,7 @@ impl Release {
 }
 
 impl Operate for Release {
-    /// Sends the releases of `claim`, and counts what is known already.
+    /// Sends the releases of `claim`, and counts the nodes whose outcome is known already.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let claim = self.claim;
         let life = cx.parts.claims.get(claim).must().map(|claim| claim.life());
@@ -45,7 +45,7 @@ impl Operate for Release {
             cx.round[node].asked = true;
         }
         let asked = cx.parts.release(cx.now, Some(cx.round.key), claim);
-        // A `SET` that had not left was withdrawn: there is nothing to release.
+        // If a `SET` had not left, it was withdrawn, and there is nothing to release.
         let left = cx.parts.claims.get(claim);
         let held = left.map_or(NodeSet::EMPTY, Claim::may_hold);
         for node in cx.parts.nodes.set().without(asked).iter() {

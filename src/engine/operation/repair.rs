@@ -1,21 +1,21 @@
-//! Repair of fencing tokens: a node that may have lost its counters gets a floor again, from the other nodes.
+//! Repair of fencing tokens: a node that may have lost its counters gets a counter floor again, from the other nodes.
 //!
-//! Every node is asked for its floor. One that has none marks itself, in the same script, with a nonce: it is in repair
-//! from then on, under this nonce or that of another handle that came first. When the mark has stood for as long as the
-//! longest lock lasts, every node is asked once more. If N - q + 1 of the others have a floor, the largest number of
-//! these becomes the floor of the node, on condition that the mark still stands.
+//! Every node is asked for its floor. A node without one marks itself with a nonce, in the same script. From then on it
+//! is in repair, under this nonce or under the nonce of another handle that came first. When the mark has stood for as
+//! long as the longest lock lasts, every node is asked once more. If N - q + 1 of the others have a floor, their
+//! largest number becomes the floor of the node, on condition that the mark still stands.
 //!
 //! # Guarantees
 //!
 //! * No floor is repaired from numbers that were asked for before the mark had stood for that long.
-//! * Only nodes count that have a floor of their own, are not in quarantine, and are connected at the same time.
-//! * A loss of data in between, by a restart or a `FLUSHALL`, takes the mark away, or is of another `run_id`: the wait
-//!   begins again.
+//! * A node counts only if it has a floor of its own, is not in quarantine, and is connected at the same time.
+//! * A loss of data in between, by a restart or a `FLUSHALL`, removes the mark, or leaves one with another `run_id`.
+//!   The wait then begins again.
 //! * Several handles may repair one node: the mark is the same for all of them, and only the first write finds it.
 //!
 //! # Not here
 //!
-//! Why that is enough: [`manual::safety`](crate::manual::safety). When it begins, and what is known of losses:
+//! The proof: [`manual::safety`](crate::manual::safety). When a repair begins, and which losses are known:
 //! `engine::fencing`.
 
 use alloc::boxed::Box;
@@ -51,8 +51,8 @@ impl Repair {
         }
     }
 
-    /// Returns a number that is at least as large as every token that a node has confirmed before it was marked, if so
-    /// many others have said theirs.
+    /// Returns a number at least as large as every token that a node has confirmed before it was marked, if enough
+    /// other nodes have named their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
         let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;
@@ -60,7 +60,7 @@ impl Repair {
         numbers.max().filter(|_| needed <= sound.len())
     }
 
-    /// Repairs the floors whose mark had stood for long enough when this round was sent.
+    /// Repairs the floors whose marks had stood for long enough when this round was sent.
     fn repair(&self, cx: &mut Context<'_>) {
         let Some(number) = self.number(cx) else {
             return;
@@ -79,11 +79,11 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// An answer is useful at any time: it takes as long as one about a long lock may.
+    /// Asks every node. An answer is useful at any time, so it may take as long as one about a long lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
-            let nonce = cx.parts.random.next_u64() >> 12; // No larger than a token.
+            let nonce = cx.parts.random.next_u64() >> 12; // Not larger than a token.
             let there = cx.parts.nodes.writing_to(node);
             let asked =
                 there.access() == Access::Open && there.look_at_floor(cx.now, cx.round.key, nonce);
@@ -101,7 +101,7 @@ impl Operate for Repair {
         }
     }
 
-    /// Every node is waited for.
+    /// Waits for every node.
     fn judge(&mut self, cx: &mut Context<'_>) {
         if cx.round.tally.open().is_empty() {
             self.repair(cx);
@@ -132,15 +132,15 @@ impl Operate for Repair {
         self.vote(node, said, cx);
     }
 
-    /// The floor of a node that is lost meanwhile is not known any more.
+    /// If a connection is lost meanwhile, the floor of its node is not known any more.
     fn rests_on_answers(&self) -> bool {
         true
     }
 }
 
-// ----- what is made of answers --------------------------------------------------------------
+// ----- answers ----------------------------------------------------------------------------
 
-/// `node` has answered what its floor is.
+/// Handles the answer of `node` to the question for its floor.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn look_answered(
@@ -173,15 +173,15 @@ pub(in crate::engine) fn look_answered(
     Ok(Answer::Vote((Vote::Abstain, missing)))
 }
 
-/// `node` has answered whether its floor was written, for an operator or to repair it.
+/// Handles the answer of `node` that was asked to write a floor, for an operator or a repair.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut Parts) {
     match reply {
         Reply::Integer(1) => parts.fencing.has_floor(node),
-        // It was marked again, or another has repaired it: which, the next look tells.
+        // It was marked again, or another client has repaired it. The next look shows which.
         Reply::Integer(_) => parts.fencing.was_not_repaired(node),
-        // It is tried again.
+        // It will be tried again.
         Reply::Ok
         | Reply::Nil
         | Reply::Pair(..)

@@ -1,7 +1,7 @@
 //! A round: one question to all nodes, and their votes.
 //!
-//! Every operation has one at a time; an acquire has one for each attempt. It counts votes until the
-//! outcome is certain. It owns no key: what a `SET` leaves on the nodes is a
+//! Every operation has one round at a time; an acquisition has one for each attempt. It counts votes until the outcome
+//! is certain. It owns no key: the keys that a `SET` may leave on the nodes belong to a
 //! [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
@@ -32,15 +32,15 @@ pub(crate) struct Round {
     pub(crate) state: State,
     pub(crate) tally: Tally,
     pub(crate) ballots: Vec<Ballot>,
-    /// The nodes that are asked although their answers do not count, while their time is not up.
+    /// The nodes that are asked although their answers do not count, until their time is up.
     uncounted: NodeSet,
     /// When the call was made.
     pub(crate) started: Instant,
     /// When the present attempt began, before its first byte: the t1 of the paper.
     pub(crate) sent: Instant,
-    /// When the caller wants an answer of any kind.
+    /// When the caller wants an outcome of any kind.
     pub(crate) deadline: Option<Instant>,
-    /// Attempts made, the present one included.
+    /// Attempts made, including the present one.
     pub(crate) tries: u32,
     pub(crate) ttl: Duration,
     timer: Option<TimerKey>,
@@ -51,28 +51,28 @@ pub(crate) struct Round {
 /// The state of an operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum State {
-    /// Votes are counted.
+    /// It is counting votes.
     Voting,
-    /// Others that want the same are asked for first; `until` then at the latest.
+    /// Other operations that want the same come first. It waits until `until` at the latest.
     Queued { until: Instant },
-    /// The random delay before the next attempt.
+    /// It waits for the next attempt.
     Resting { until: Instant },
     /// The outcome is certain, and is reported at the next poll.
     Decided,
 }
 
-/// What is known of one node in the present attempt.
+/// What is known of one node in this attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ballot {
     pub(crate) outcome: NodeOutcome,
     pub(crate) latency: Option<Duration>,
-    /// Until when its answer is waited for.
+    /// When its time to answer is up.
     pub(crate) deadline: Instant,
     /// The question was put to it; otherwise it waits for the handshake.
     pub(crate) asked: bool,
     /// The question was put to it once more, in this attempt.
     pub(crate) asked_again: bool,
-    /// The most telling cause that it gave in earlier attempts.
+    /// The most telling reason that it gave in earlier attempts.
     before: NodeOutcome,
 }
 
@@ -86,14 +86,13 @@ impl Ballot {
         before: NodeOutcome::Pending,
     };
 
-    /// Returns what it said in this attempt, and how long that took.
+    /// Returns what the node said in this attempt, and how long that took.
     fn said(&self) -> (NodeOutcome, Option<Duration>) {
         (self.outcome, self.latency)
     }
 
-    /// Returns the outcome that is reported for the node where too few nodes answered: an earlier
-    /// cause is not hidden by an attempt in which it did not answer. The latency of an earlier cause
-    /// is not known any more.
+    /// Returns the outcome to report for the node if too few nodes answered. If it did not answer in this attempt, an
+    /// earlier reason is reported instead. The latency of an earlier reason is not known any more.
     pub(crate) fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match more_telling(self.before, self.outcome) {
@@ -102,7 +101,7 @@ impl Ballot {
         }
     }
 
-    /// The same node in the next attempt.
+    /// Returns the ballot of the same node for the next attempt.
     fn next(&self) -> Self {
         Self {
             before: more_telling(self.outcome, self.before),
@@ -111,13 +110,12 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that says more about why a node did not vote; `other` if they say equally
-/// much.
+/// Returns the outcome that says more about why a node did not vote. Returns `other` if they say equally much.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
         NodeOutcome::Refused(_) => 1,
-        // A vote is one of its attempt alone.
+        // A vote is about its own attempt only.
         NodeOutcome::Granted
         | NodeOutcome::Held
         | NodeOutcome::Missing
@@ -147,7 +145,7 @@ impl IndexMut<NodeId> for Round {
 }
 
 impl Round {
-    // In line: every operation begins with it.
+    // Inlined because every operation begins with it.
     #[inline(always)]
     pub(crate) fn new(now: Instant, nodes: usize, mut ballots: Vec<Ballot>) -> Self {
         ballots.resize(nodes, Ballot::OPEN);
@@ -184,7 +182,7 @@ impl Round {
         matches!(self.state, State::Voting)
     }
 
-    /// Asks no node for now, as `state` says.
+    /// Lets the operation rest in this `state` and ask no node.
     pub(in crate::engine) fn rest(&mut self, state: State, parts: &mut Parts) {
         self.stop_resting(parts);
         self.state = state;
@@ -192,7 +190,7 @@ impl Round {
         self.arm(&mut parts.timers);
     }
 
-    /// The operation asks nodes again, or ends: it is not counted any more among those that rest.
+    /// The operation asks nodes again, or ends, so it no longer counts as resting.
     #[inline]
     pub(in crate::engine) fn stop_resting(&self, parts: &mut Parts) {
         if matches!(self.state, State::Queued { .. } | State::Resting { .. }) {
@@ -209,13 +207,12 @@ impl Round {
         self.is_voting() && self.tally.open().contains(node)
     }
 
-    /// Returns `true` if `node` is to be asked: its answer would count, or its key keeps others out
-    /// at least.
+    /// Returns `true` if `node` should be asked: its answer would count, or at least its key keeps others out.
     pub(crate) fn asks(&self, node: NodeId) -> bool {
         self.awaits(node) || self.is_voting() && self.uncounted.contains(node)
     }
 
-    /// Ends the time of nodes whose answers do not count, and returns those whose time is up at `now`.
+    /// Ends the time of uncounted nodes that have taken too long at `now`, and returns them.
     pub(crate) fn end_uncounted(&mut self, now: Instant) -> NodeSet {
         let over = |node: NodeId| self[node].deadline <= now;
         let ended = self.uncounted.filter(over);
@@ -239,8 +236,8 @@ impl Round {
         counts
     }
 
-    /// The connection to `node` is lost: withdraws its yes, or stops waiting for its answer.
-    /// Returns `true` if that changed anything.
+    /// The connection to `node` is lost. Withdraws its yes, or stops waiting for its answer. Returns `true` if that
+    /// changed anything.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
             && (guard!(VoteKeptOverReconnect, self.tally.withdraw(node))
@@ -251,8 +248,8 @@ impl Round {
         changed
     }
 
-    /// The outcome is certain: it is reported at the next poll. Called once for each attempt: a round
-    /// that is decided does not vote any more.
+    /// The outcome is certain and is reported at the next poll. Called once for each attempt, because a decided round
+    /// no longer votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
         self.disarm(&mut parts.timers);
@@ -265,7 +262,7 @@ impl Round {
         }
     }
 
-    /// Arms the timer for when it has to be looked at next.
+    /// Arms the timer for its next deadline.
     pub(crate) fn arm(&mut self, timers: &mut Timers) {
         self.disarm(timers);
         if let Some((at, wake)) = self.next_wake() {
@@ -274,28 +271,28 @@ impl Round {
         }
     }
 
-    /// The timer has fired.
+    /// Records that the timer has fired.
     pub(crate) fn fired(&mut self) {
         self.timer = None;
     }
 
-    /// The answer of `node` to what is about to be asked does not count, as far as is known. A node behind a barrier
-    /// is asked again after a second: its answer says whether the barrier still stands.
+    /// The answer of `node` to the next question will not count, as far as is known. A node with a barrier is asked
+    /// again after a second: its answer says whether the barrier still stands.
     pub(crate) fn leave_out(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
         if nodes[node].unasked_until(now).is_some() {
             self.leave_out_unchecked(now, node, nodes);
         }
     }
 
-    /// The answer of `node` to a question that checks no marker does not count, if it is in quarantine.
+    /// The answer of `node` to a question that checks no marker does not count while the node is in quarantine.
     pub(crate) fn leave_out_unchecked(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
         if let Some(until) = nodes[node].kept_until(now) {
             self.record(node, Vote::Abstain, NodeOutcome::Quarantined { until });
         }
     }
 
-    /// The question to `node` waits for its handshake. Returns `false` if there is no room: `node` is
-    /// not asked then.
+    /// Lets the question to `node` wait for its handshake. Returns `false` if there is no room, so that `node` is not
+    /// asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].waiting.push(self.key, whose);
         if !room {
@@ -304,17 +301,17 @@ impl Round {
         room
     }
 
-    /// Returns `true` if the question that waited for the handshake of `node` is to be asked now.
+    /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
-    /// An attempt that has begun again while it waited stands in the queue once for each time. No
-    /// operation waits for a node that does not vote, and it is not asked late either.
+    /// If an attempt has begun again while it waited, it stands in the queue once for each time. No operation waits for
+    /// a node that does not vote, so that such a node is not asked late.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;
         self.asks(node) && in_time && !ballot.asked
     }
 
-    /// `node` has said `outcome`. Returns `true` if that counts.
+    /// Counts the vote and the `outcome` of `node`. Returns `true` if the vote counts.
     pub(crate) fn count(
         &mut self,
         now: Instant,
@@ -329,8 +326,8 @@ impl Round {
         counts
     }
 
-    /// `node` has granted the lock, and may vote when the others have answered, however long these may take. That is
-    /// what is reported of it.
+    /// `node` has granted the lock, but its vote depends on the answers of others, however long these take. The report
+    /// says that it granted the lock.
     pub(crate) fn granted(&mut self, now: Instant, node: NodeId) {
         self[node].outcome = NodeOutcome::Granted;
         self[node].latency = Some(now.saturating_since(self.sent));
@@ -350,14 +347,14 @@ impl Round {
         }
     }
 
-    /// Ends the wait for every node: the caller's time is up.
+    /// Ends the wait for every node, because the caller's time is up.
     pub(crate) fn close(&mut self) {
         for node in self.tally.open().iter() {
             self.record(node, Vote::Abstain, self[node].outcome);
         }
     }
 
-    /// Returns when the round has to be looked at next, and why.
+    /// Returns the next deadline of the round, and its reason.
     pub(crate) fn next_wake(&self) -> Option<(Instant, Cause)> {
         let own = match &self.state {
             State::Voting => self
@@ -379,8 +376,8 @@ impl Round {
         self.report_by(now, nodes, Ballot::said)
     }
 
-    /// No question was put to a node whose connection is being opened again: why the last one failed says more
-    /// than that it has not answered.
+    /// Names the reason for nodes that were not asked because their connection is being opened again: the failure of
+    /// the last connection says more than the missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let ballot = &mut self[node];
@@ -398,7 +395,7 @@ impl Round {
         }
     }
 
-    /// Returns what each node said by `said`, for an error.
+    /// Returns what `said` makes of each ballot, for an error.
     pub(crate) fn report_by(
         &self,
         now: Instant,

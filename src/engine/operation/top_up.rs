@@ -1,24 +1,23 @@
-//! Top-up: a node that has lost its copy of a lock that is held gets another.
+//! Top-up: a node that lacks its copy of a held lock gets another one.
 //!
-//! A node answers an extension that it does not have the key: it restarted without it, it was down
-//! when the lock was taken, or it held another's then. Without a copy there, the lock stands on
-//! fewer nodes than it could, and the next one that is lost may end it.
+//! A node may answer an extension that it does not have the key: it restarted without it, it was down when the lock was
+//! taken, or it held another client's key then. Without that copy, the lock stands on fewer nodes than it could, and
+//! the next loss may end it.
 //!
-//! The copy is a `SET NX` that expires when those of the others do. It is sent only when a majority
-//! *without* that node has confirmed the token in a round that was begun after the loss was seen:
-//! so at the extension after the one that found it. Where a node had it again in between, nothing is
-//! sent in that round: it may have been lost since the round was begun. A nil to it is not a vote, and
-//! a node that is kept from voting gets a copy too, which counts when its quarantine is over.
+//! The copy is a `SET NX` that expires when the other copies do. It is sent only when a majority *without* that node
+//! has confirmed the token in a round that began after the loss was seen: so at the extension after the one that found
+//! it. If the node had the key again in between, nothing is sent in that round, because the key may have been lost
+//! since the round began. A nil to the copy is not a vote. A node in quarantine gets a copy too, which counts when the
+//! quarantine is over.
 //!
-//! A node without scripts may show in which way it releases when a majority has granted the lock already, or
-//! its `SET` may not have left by then. It gets its first copy at once, if no extension has found it lacking
-//! meanwhile.
+//! A node without scripts may show how it releases locks only after a majority has granted the lock, or its `SET` may
+//! not have left by then. It gets its first copy at once, unless an extension has already found it lacking.
 //!
 //! # Not here
 //!
-//! Locks that were adopted: the previous owner may still release a copy that it had no answer
-//! about. Locks that were written down for another process while an extension by the engine was under way:
-//! that process may have released them. And locks that are not extended: they end as they are.
+//! Adopted locks: the previous owner may still release a copy that it had no answer about. Locks that were written down
+//! for another process while an extension by the engine was under way: that process may have released them. Locks that
+//! are not extended: they end as they are.
 
 use core::time::Duration;
 
@@ -34,8 +33,8 @@ use crate::engine::claims::claim::Claim;
 use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
-/// Returns for how long a copy at `now` of a lock until `end` lives. Rounded up: one that expires before the
-/// others is useless.
+/// Returns the life of a copy, sent at `now`, of a lock that ends at `end`. It is rounded up, because a copy that
+/// expires before the others is useless.
 fn life_of_copy(
     now: Instant,
     end: Instant,
@@ -48,8 +47,8 @@ fn life_of_copy(
     whole(entry.delay().life(ttl))
 }
 
-/// `node` has shown how locks are released when the lock of `key`, which ends at `end`, was granted without
-/// it: it gets a copy, if it was sent none.
+/// `node` has shown how it releases locks after the lock of `key`, which ends at `end`, was granted without it. Sends
+/// it a copy if it was sent none.
 #[cold]
 pub(super) fn copy_late(
     now: Instant,
@@ -60,11 +59,11 @@ pub(super) fn copy_late(
 ) {
     let drift = parts.settings.drift;
     let Some(claim) = parts.claims.wake(key) else {
-        return; // It is over.
+        return; // The claim is over.
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold().contains(node);
-    // Behind what has to wait it would come late, and last longer than those of the others.
+    // Behind commands that have to wait, the copy would come late and last longer than the others.
     if wanted && there.access() == Access::Open && !there.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
@@ -79,8 +78,8 @@ pub(super) fn copy_late(
 }
 
 impl LockQuestion {
-    /// `majority` has confirmed an extension until `end`: the nodes that lacked the key before it
-    /// was begun, and still do, get a copy again.
+    /// `majority` has confirmed an extension until `end`. Sends a copy to the nodes that lacked the key before it
+    /// began, and still do.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
@@ -93,8 +92,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to those of `nodes` that have not got one in between, if the lock is held here, and
-    /// every node that has it counts. What cannot be sent is tried again with the next extension.
+    /// Sends a copy to those of `nodes` that have got none in between, if the lock is held here and every node that has
+    /// it counts. A copy that cannot be sent is tried again with the next extension.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;
@@ -109,7 +108,7 @@ impl LockQuestion {
                 if there.access() == Access::Open && there.missing_permission().is_none() {
                     let sent = there.send_set(cx.now, key, &mut command, &self.entry, life);
                     if !sent {
-                        continue; // With the next extension.
+                        continue; // It is tried with the next extension.
                     }
                     claim.set_sent(node);
                 }

@@ -1,12 +1,11 @@
-//! Locks that are kept alone: nobody else wants their names, and the table of names leads to their claims.
+//! Locks that are kept alone: no other operation wants their names, and the table of names leads to their claims.
 //!
-//! A place takes more memory than all that has to be known of such a lock. It is made when somebody else wants
-//! the name, and then tells what it would have told if it had been there all the time.
+//! A place takes more memory than such a lock needs. It is opened when another operation wants the name, in the state
+//! that it would have if it had existed all the time.
 //!
 //! # Not here
 //!
-//! Locks that are not kept. They are not held for long, and a place that stays costs less than one that
-//! comes and goes.
+//! Locks that are not kept: they are not held for long, so a place that stays costs less than one that comes and goes.
 
 use alloc::vec::Vec;
 
@@ -18,7 +17,7 @@ use crate::time::Instant;
 use super::Queues;
 use super::names::Where;
 
-/// The number of a claim in the table of names has this bit, and that of a place has not.
+/// This bit is set in the number of a claim in the table of names, and clear in that of a place.
 const CLAIM: u32 = 1 << 31;
 
 impl Where {
@@ -26,7 +25,7 @@ impl Where {
         Self(claim.0.index() | CLAIM)
     }
 
-    /// Returns the index of the place, unless it is a claim.
+    /// Returns the index of the place, or `None` for a claim.
     pub(super) const fn place(self) -> Option<u32> {
         match self.0 & CLAIM {
             0 => Some(self.0),
@@ -34,7 +33,7 @@ impl Where {
         }
     }
 
-    /// Returns the index of the claim, which it is.
+    /// Returns the index of the claim; it must be one.
     pub(super) const fn claim(self) -> u32 {
         self.0 & !CLAIM
     }
@@ -47,8 +46,8 @@ impl From<PlaceKey> for Where {
 }
 
 impl Queues {
-    /// The lock of `claim`, which is held at `place`, is kept from now on. If nobody else uses the place, closes
-    /// it, and returns the buffer of its name: the table of names leads to the claim, which has the name.
+    /// The lock of `claim`, held at `place`, is kept from now on. If nothing else uses the place, closes it and returns
+    /// the buffer of its name. The table of names then leads to the claim, which has the name itself.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
@@ -65,8 +64,8 @@ impl Queues {
         Some(name)
     }
 
-    /// Opens the place of `name`. The lock on it is kept alone: the table of names has `found` that. The claim uses
-    /// the place, and one who wants it.
+    /// Opens the place of `name`, whose lock is kept alone, as the table of names has `found`. The place has two users:
+    /// the claim, and the operation that wants the name.
     #[cold]
     pub(super) fn join(
         &mut self,
@@ -88,7 +87,7 @@ impl Queues {
         place
     }
 
-    /// The lock on `name` of `claim`, which was kept alone, is not held any more.
+    /// The lock of `claim` on `name`, which was kept alone, is not held any more.
     pub(in crate::engine) fn vacate_alone(&mut self, now: Instant, name: &[u8], claim: ClaimKey) {
         let hash = self.names.hash(name);
         self.rows.of(now, hash).released(now);

@@ -1,15 +1,14 @@
-//! What a contender that was refused believes: from when on its resource is free again on each node, and who holds
-//! it there.
+//! The belief of a refused contender: when its resource becomes free on each node, and who holds it there.
 //!
-//! It rests on three things: what a node says is left of the key (`PTTL`) and is in it, what it says unasked when the
-//! key changes (a push), and time. Pure: what is asked of nodes, and when, is elsewhere.
+//! It rests on three things: the node's answer about the key (`PTTL` and the token), the node's notification when the
+//! key changes (a push), and time. It is pure: other files decide when a node is asked.
 //!
 //! # Guarantees
 //!
-//! * A node of which nothing is known is not believed free.
-//! * A resource is believed free when a majority of the configured nodes is, counting only nodes from
-//!   the time on at which their votes count.
-//! * Only the label of a token leaves this file. What is random in it is never shown.
+//! * A node that has said nothing is not believed free.
+//! * A resource is believed free when a majority of the configured nodes is. Each node counts only from the time at
+//!   which its vote counts.
+//! * Only the owner text of a token leaves this file. The random part is never shown.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -20,36 +19,36 @@ use crate::quorum::quorum_of;
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
-/// How long after the end that a node has named its key is believed gone: a millisecond is what the
-/// answer was rounded down by.
+/// The time after the reported end of a key until it is believed gone: the answer was rounded down by up to a
+/// millisecond.
 const ROUNDED: Duration = Duration::from_millis(1);
 
-/// Whether the next change of the key is pushed.
+/// Whether the node will push the next change of the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Registration {
     /// The node was asked, and has not answered.
     Asked,
-    /// The same, and a write of our own went behind: its answer registers nothing.
+    /// The node was asked and has not answered, and a write of our own followed: its answer registers nothing.
     Erased,
     /// Yes.
     Pushed,
-    /// No: it was asked, and does not do so.
+    /// No: it was asked, but sends no notifications.
     Untold,
     /// No: it was not asked since its last push.
     None,
 }
 
-/// What is believed of one node.
+/// The belief about one node.
 #[derive(Debug)]
 struct Seen {
-    /// From when on the resource is free there; [`Instant::MAX`] if that is not known.
+    /// When the resource becomes free there; [`Instant::MAX`] if that is not known.
     free: Instant,
     /// It is not believed free before this time, whatever the node says.
     not_before: Instant,
-    /// It is not free by itself: the key has no end.
+    /// The key has no expiry, so it does not become free by itself.
     permanent: bool,
     registration: Registration,
-    /// What is in the key, if the node has said that.
+    /// The token in the key, if the node has named it.
     token: Option<OwnedToken>,
 }
 
@@ -68,7 +67,7 @@ pub(crate) struct Belief {
 }
 
 impl Seen {
-    /// Returns `true` if the node tells of the next change, or is about to say whether it does.
+    /// Returns `true` if the node will report the next change, or is about to say whether it does.
     const fn is_told(&self) -> bool {
         matches!(
             self.registration,
@@ -78,7 +77,7 @@ impl Seen {
 }
 
 impl Belief {
-    /// Nothing is known of so many nodes.
+    /// Makes a belief that knows nothing of the `nodes` nodes.
     pub(crate) fn new(nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
@@ -86,8 +85,8 @@ impl Belief {
         }
     }
 
-    /// Nothing that was known holds any more, and no node pushes. None is believed free before the time that
-    /// `not_before` gives for it.
+    /// Forgets everything, including registrations. No node is believed free before the time that `not_before` gives
+    /// for it.
     pub(crate) fn forget(&mut self, not_before: impl Fn(NodeId) -> Instant) {
         for (node, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
             *seen = Seen {
@@ -97,7 +96,7 @@ impl Belief {
         }
     }
 
-    /// All nodes that have answered are to be asked again. What is known of them stands.
+    /// Asks all nodes that have answered again, and keeps what is known of them.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
             if !matches!(
@@ -109,23 +108,23 @@ impl Belief {
         }
     }
 
-    /// Where nothing is known, the resource is free from `at` on.
+    /// Assumes that the resource becomes free at `at`, or earlier if that is known.
     pub(crate) fn suppose(&mut self, at: Instant) {
         for seen in &mut self.nodes {
             seen.free = seen.free.min(at);
         }
     }
 
-    /// `node` was asked what is left of the key, and to push its next change. What is known of it
-    /// stands until it answers, but that it was free at once: that may be over.
+    /// `node` was asked how much time is left of the key, and was asked to push the next change. What is known of it
+    /// stands until it answers.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }
 
-    /// `node` has answered. `pushes`: it pushes the next change.
+    /// `node` has answered. `pushes`: it will push the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let seen = &mut self.nodes[node.index()];
-        // A push that came before the answer was about an earlier registration.
+        // A push that came before the answer was for an earlier registration.
         seen.registration = match (seen.registration, pushes) {
             (Registration::Erased, _) => Registration::None,
             (_, true) => Registration::Pushed,
@@ -139,12 +138,12 @@ impl Belief {
         };
     }
 
-    /// `node` says which token is in the key, if any.
+    /// `node` has named the token in the key, if there is one.
     pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>) {
         self.nodes[node.index()].token = token;
     }
 
-    /// `node` says that the key has changed. Nodes that push nothing may have changed too: they are
+    /// `node` has reported a change of the key. The key may also have changed on nodes that push nothing, so they are
     /// believed free `soon`.
     pub(crate) fn changed(&mut self, now: Instant, node: NodeId, soon: Duration) {
         for (other, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
@@ -168,12 +167,12 @@ impl Belief {
         };
     }
 
-    /// What was asked of `node` is lost, with its registrations.
+    /// The registrations on `node` are lost.
     pub(crate) fn lost(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::None;
     }
 
-    /// Returns `true` if `node` is to be asked: it was not since it last told anything.
+    /// Returns `true` if `node` has to be asked: it was not asked since it last reported anything.
     pub(crate) fn is_to_be_asked(&self, node: NodeId) -> bool {
         matches!(
             self.nodes[node.index()].registration,
@@ -181,14 +180,14 @@ impl Belief {
         )
     }
 
-    /// Returns `true` if a majority pushes changes, or has been asked to.
+    /// Returns `true` if a majority pushes changes, or was asked to.
     pub(crate) fn is_told(&self) -> bool {
         let told = self.nodes.iter().filter(|seen| seen.is_told()).count();
         quorum_of(self.nodes.len()) <= told
     }
 
-    /// Returns the label of the holder, empty if it has none. `None` if no token is on a majority of the
-    /// nodes whose answers `count`.
+    /// Returns the owner text of the holder, empty if it has none. `None` if no token is on a majority of the nodes,
+    /// counting only nodes whose answers `count`.
     pub(crate) fn holder(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let counted = nodes.filter(|(node, _)| counts(*node));
@@ -201,16 +200,15 @@ impl Belief {
         tokens.iter().find(has_majority).map(|token| token.label())
     }
 
-    /// Returns `true` if so many nodes keep the key without an end that no majority is ever free by
-    /// itself. Nodes whose answers do not `count` are not among them.
+    /// Returns `true` if the key has no expiry on so many nodes that no majority ever becomes free by itself. Only
+    /// nodes whose answers `count` are included.
     pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let permanent = nodes.filter(|(node, seen)| seen.permanent && counts(*node));
         self.nodes.len() - permanent.count() < quorum_of(self.nodes.len())
     }
 
-    /// Returns from when on a majority is believed free, where the votes of each node count `from` a
-    /// time on.
+    /// Returns when a majority is believed to become free. `from` says when the vote of each node begins to count.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes
@@ -240,7 +238,7 @@ mod tests {
         Remaining::For(Duration::from_millis(millis))
     }
 
-    /// Three nodes that were asked and have given these answers.
+    /// Makes the belief about three nodes that were asked and have given these answers.
     fn looked(answers: [Remaining; 3]) -> Belief {
         let mut belief = Belief::new(3);
         for (node, answer) in NodeId::first(3).zip(answers) {

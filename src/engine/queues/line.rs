@@ -1,11 +1,10 @@
 //! Callers in the order in which they came. Each can leave at any time.
 //!
-//! All lines share one memory for those that wait, which grows to the most that have waited at once. Each
-//! call takes constant time.
+//! All lines share one memory for waiters, which grows to the largest number that waited at once. Each call takes
+//! constant time.
 //!
-//! A waiter is no operation yet: it has no round, no ballots and no claim. It is opened when its turn comes,
-//! or its time is up. From then on it leads to the operation that it has become: its caller knows no other
-//! name for that.
+//! A waiter is not an operation yet: it has no round, no ballots and no claim. It is opened when its turn comes or its
+//! time is up. From then on it leads to its operation, because its caller knows it only by the waiter's key.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -23,23 +22,23 @@ pub(super) struct Line {
     last: Link,
 }
 
-/// Those that wait, in all lines.
+/// The waiters of all lines.
 #[derive(Debug)]
 pub(in crate::engine) struct Waiters {
     slab: Slab<Caller>,
-    /// How many wait.
+    /// The number of waiters.
     waiting: usize,
-    /// What hardly any of them want.
+    /// Wishes that hardly any waiter has.
     extras: BTreeMap<Key, Extra>,
 }
 
-/// A caller whose operation has waited for its turn.
+/// A caller whose operation waits or has waited for its turn.
 #[derive(Debug)]
 enum Caller {
     Waits(Waiter, Links),
-    /// One of the names of a set, which is open under this key.
+    /// One of the names of a set. The set is open under this key.
     Set(OperationKey, Links),
-    /// It is open under this key.
+    /// The operation is open under this key.
     Open(OperationKey),
 }
 
@@ -50,16 +49,16 @@ struct Links {
     behind: Link,
 }
 
-/// What a waiter wants besides its lock.
+/// The wishes of a waiter besides its lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::engine) struct Extra {
-    /// For how many nanoseconds the lock is kept. Zero: it is not.
+    /// How many nanoseconds the engine keeps the lock. Zero: it does not.
     pub(in crate::engine) keep: u64,
-    /// It is to have a fencing token.
+    /// It wants a fencing token.
     pub(in crate::engine) fenced: bool,
 }
 
-/// All that is kept of an operation that waits for its turn. Packed: the links of the slab and of the line
+/// All that is stored of an operation that waits for its turn. It is packed, because the links of the slab and the line
 /// beside it would otherwise cost eight bytes more.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
@@ -71,13 +70,13 @@ pub(in crate::engine) struct Waiter {
     deadline: Instant,
     /// In nanoseconds.
     ttl: u64,
-    /// `u32::MAX`: as many as there is time for.
+    /// `u32::MAX`: as many as the time allows.
     tries_allowed: u32,
     pub(in crate::engine) extensions: u32,
     pub(in crate::engine) timer: Option<TimerKey>,
 }
 
-// There may be very many.
+// There may be very many waiters.
 const _: () = assert!(size_of::<slab::Place<Caller>>() <= 64);
 
 impl Waiter {
@@ -134,7 +133,7 @@ impl Caller {
 }
 
 impl Waiters {
-    /// Nobody waits yet.
+    /// Makes an empty list of waiters.
     pub(super) const fn new() -> Self {
         Self {
             slab: Slab::new(),
@@ -143,12 +142,12 @@ impl Waiters {
         }
     }
 
-    /// Returns how many wait.
+    /// Returns the number of waiters.
     pub(in crate::engine) const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Returns all that wait, by their places in the slab.
+    /// Returns the keys of all waiters, in the order of the slab.
     pub(in crate::engine) fn keys(&self) -> impl Iterator<Item = WaiterKey> {
         let all = self.slab.iter();
         all.filter(|(_, caller)| matches!(caller, Caller::Waits(..)))
@@ -163,7 +162,7 @@ impl Waiters {
         }
     }
 
-    /// Returns the same, to be changed.
+    /// Like [`get`](Self::get), but mutable.
     pub(in crate::engine) fn get_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
         match self.slab.get_mut(waiter.0)? {
             Caller::Waits(waiter, _) => Some(waiter),
@@ -171,7 +170,7 @@ impl Waiters {
         }
     }
 
-    /// Returns the operation that `key` names, which has waited or has not, if it is open.
+    /// Returns the open operation that `key` names, whether or not it has waited.
     pub(in crate::engine) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
         let Some(waiter) = key.waiter() else {
             return Some(key);
@@ -182,13 +181,13 @@ impl Waiters {
         }
     }
 
-    /// Puts `waiter` behind all others of `line`.
+    /// Puts `waiter` at the end of `line`.
     pub(super) fn push(&mut self, line: &mut Line, waiter: Waiter) -> WaiterKey {
         self.waiting += 1;
         self.insert(line, |links| Caller::Waits(waiter, links))
     }
 
-    /// Puts one of the names of a set behind all others of `line`.
+    /// Puts one of the names of a set at the end of `line`.
     #[cold]
     pub(super) fn push_set(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
         self.insert(line, |links| Caller::Set(operation, links))
@@ -202,18 +201,18 @@ impl Waiters {
         WaiterKey(key)
     }
 
-    /// Notes what `waiter` wants besides.
+    /// Records the other wishes of `waiter`.
     pub(in crate::engine) fn want(&mut self, waiter: WaiterKey, extra: Extra) {
         self.extras.insert(waiter.0, extra);
     }
 
-    /// Returns that.
+    /// Returns the other wishes of `waiter`.
     pub(in crate::engine) fn wanted(&self, waiter: WaiterKey) -> Extra {
         self.extras.get(&waiter.0).copied().unwrap_or_default()
     }
 
-    /// Returns the first of `line`, which is to be the contender. A set leaves the line with that, any other
-    /// when it is opened.
+    /// Returns the first of `line`, which becomes the contender. A set then leaves the line; a waiter leaves it when it
+    /// is opened.
     pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
         let key = WaiterKey(self.slab.key_at(index));
@@ -224,7 +223,7 @@ impl Waiters {
         Some(OperationKey::of_waiter(key))
     }
 
-    /// Takes `waiter` out of `line`: it is `operation` from now on.
+    /// Takes `waiter` out of `line` and turns it into `operation`.
     pub(super) fn open(&mut self, line: &mut Line, waiter: WaiterKey, operation: OperationKey) {
         if let Some(caller) = self.slab.get_mut(waiter.0).must() {
             let before = core::mem::replace(caller, Caller::Open(operation));
@@ -251,7 +250,7 @@ impl Waiters {
         }
     }
 
-    /// What follows `before`, or comes first, is `behind`.
+    /// Makes `behind` follow `before`, or come first if there is none.
     fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
         match before.index().and_then(|index| self.links(index)) {
             None => line.first = behind,
@@ -259,7 +258,7 @@ impl Waiters {
         }
     }
 
-    /// Forgets `waiter`, which does not wait any more.
+    /// Forgets `waiter`, which must not wait any more.
     pub(in crate::engine) fn forget(&mut self, waiter: WaiterKey) {
         self.slab.discard(waiter.0);
     }
@@ -283,7 +282,7 @@ mod tests {
             self.slab.is_empty()
         }
 
-        /// Returns the waiters of `line`, the first first, which it asserts to be whole.
+        /// Returns the waiters of `line` in order, and asserts that the line is intact.
         pub(in crate::engine::queues) fn of(&self, line: &Line) -> Vec<WaiterKey> {
             let (mut next, mut last) = (line.first, Link::NONE);
             let mut waiters = Vec::new();
@@ -299,7 +298,7 @@ mod tests {
             waiters
         }
 
-        /// Returns the sets that stand in a line, once for each.
+        /// Returns the sets in all lines, once for each line.
         pub(in crate::engine::queues) fn sets(&self) -> impl Iterator<Item = OperationKey> {
             self.slab.iter().filter_map(|(_, caller)| match caller {
                 Caller::Waits(..) | Caller::Open(_) => None,
@@ -321,7 +320,7 @@ mod tests {
         Push,
         /// Opens the first.
         Open,
-        /// Removes one of those that were ever put in, which may be open, or gone.
+        /// Removes one of all that were ever pushed. It may be open, or gone.
         Remove(usize),
     }
 

@@ -1,16 +1,15 @@
-//! A table of names: where a name is, found by its hash.
+//! A table of names: finds by its hash where a name is stored.
 //!
-//! Open addressing with linear probing; what is removed is closed up, so that nothing marks where it
-//! was (Knuth, *The Art of Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in
-//! the order of the hashes, so that the table can grow by an eighth: it is read and written once from front to
-//! back. The names are elsewhere: a caller compares them.
+//! Open addressing with linear probing. A removal closes the gap, so that no marker stays (Knuth, *The Art of Computer
+//! Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of the hashes, so that the
+//! table can grow by an eighth: it is read and written once from front to back. The names themselves are elsewhere, and
+//! the caller compares them.
 //!
 //! # Guarantees
 //!
-//! * Finding, inserting and removing take constant time on average, for names that do not know the
-//!   seed.
-//! * No allocation while no more names are there at once than ever before.
-//! * Twelve bytes for each name at most, where they are more than a few and none was removed.
+//! * Finding, inserting and removing take constant time on average, if the names were chosen without knowing the seed.
+//! * No allocation while there are no more names at once than ever before.
+//! * At most twelve bytes for each name, if there are more than a few and none was removed.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,11 +22,11 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The least number of slots of a table that is used.
 const SLOTS_MIN: usize = 16;
 
-/// Where a name is: a number of the caller's, below 2^32 - 1.
+/// Where a name is stored: a number of the caller's choice, below 2^32 - 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Where(pub(super) u32);
 
-/// A name: half of its hash, and where it is. Half is enough for a table of 2^32 slots.
+/// A name: half of its hash, and its place. Half a hash is enough for a table of 2^32 slots.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     hash: u32,
@@ -56,7 +55,7 @@ impl Slot {
 }
 
 impl Names {
-    /// An empty table. The seed is to be secret where names come from strangers.
+    /// Makes an empty table. The seed has to be secret if names come from strangers.
     pub(super) const fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -79,13 +78,13 @@ impl Names {
         fold(hash ^ rest)
     }
 
-    /// Returns where the name with this `hash` is for which `is` holds.
+    /// Returns the place of the name with this `hash` that `is` accepts.
     pub(super) fn find(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<Where> {
         let slot = self.slot(hash, is)?;
         Some(self.slots[slot].at)
     }
 
-    /// Records where a name is that is not in the table.
+    /// Records the place of a name that is not in the table.
     pub(super) fn insert(&mut self, hash: u64, at: Where) {
         if self.slots.len() * 3 <= self.taken * 4 {
             self.grow();
@@ -95,21 +94,21 @@ impl Names {
         self.put(Slot { hash, at });
     }
 
-    /// Records that the name with this `hash` is elsewhere than `before`.
+    /// Changes the place of the name with this `hash` from `before` to `at`.
     pub(super) fn replace(&mut self, hash: u64, before: Where, at: Where) {
         if let Some(slot) = self.slot(hash, |found| found == before).must() {
             self.slots[slot].at = at;
         }
     }
 
-    /// Removes the name with this `hash`, which is there.
+    /// Removes the name with this `hash`, which must be in the table.
     pub(super) fn remove(&mut self, hash: u64, at: Where) {
         let Some(mut gap) = self.slot(hash, |found| found == at).must() else {
             return;
         };
         self.taken -= 1;
         self.slots[gap] = EMPTY;
-        // What stood behind the gap only because its own slot was taken moves up.
+        // Move up each name that stands behind the gap only because its own slot was taken.
         for next in self.from(gap).skip(1) {
             if self.slots[next].is_empty() {
                 return;
@@ -123,7 +122,7 @@ impl Names {
         }
     }
 
-    /// Returns the slot that `is` wanted, of those where a name with this `hash` may stand.
+    /// Returns the slot that `is` accepts, among the slots where a name with this `hash` may stand.
     fn slot(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<usize> {
         let mut slots = self.from(self.first(hash as u32));
         slots
@@ -153,7 +152,7 @@ impl Names {
         ((u64::from(hash) * self.slots.len() as u64) >> u32::BITS) as usize
     }
 
-    /// Returns all slots, `first` first.
+    /// Returns all slots, beginning with `first`.
     fn from(&self, first: usize) -> impl Iterator<Item = usize> + use<> {
         (first..self.slots.len()).chain(0..first)
     }
@@ -175,7 +174,7 @@ mod tests {
     use crate::effort::effort;
 
     impl Names {
-        /// Returns how many names there are.
+        /// Returns the number of names.
         pub(in crate::engine::queues) fn len(&self) -> usize {
             self.taken
         }
@@ -211,7 +210,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(50, 256)))]
 
-        /// Against a map: hashes that meet are common here, the whole hash is a number below 24.
+        /// Compares with a map. Equal hashes are common here, because the whole hash is a number below 24.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec((0u64..24, 0u8..40), 1..200)) {
             let mut names = Names::new(0);

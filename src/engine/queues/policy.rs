@@ -1,25 +1,24 @@
-//! When a contender that was refused asks again, and when an engine leaves a lock to other programs. This is
-//! the one place that decides either.
+//! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. No other file
+//! decides either.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
 //! | too few nodes answered | after a random delay |
-//! | another holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
-//! | the votes were split | then, and a window later: up to [`BEHIND`] round trips for each split for a contender that has just come, none for one that has waited for [`OLD`], and one more at random |
-//! | no node granted any of [`WASTED_MAX`] in a row | two round trips later, so that it looks before it asks |
-//! | a node refused it because of another resource that it wants too, or did not take it | that node is not believed free before the random delay is over |
+//! | another client holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
+//! | the votes were split | a window after that: up to [`BEHIND`] round trips for each split if the contender has just come, none if it has waited for [`OLD`], plus a random part of one round trip |
+//! | no node granted the last [`WASTED_MAX`] | two round trips after that, so that it looks before it asks |
+//! | a node did not take it, or refused it for another name of its set | not believed free before the random delay |
 //!
-//! While a window runs, the contender looks whether another was earlier. It looks again from time to time
-//! besides: often where nodes do not tell of changes, rarely where they do. Where one lock lasts for long, or the
-//! wait for several, it also asks who holds it.
+//! While a window runs, the contender looks whether another client was earlier. It also looks from time to time: often
+//! if nodes send no notifications, rarely if they do. If one lock lasts for long, or its wait covers several locks, it
+//! also asks who holds the lock.
 //!
-//! A program that releases a lock and asks for it again is always faster than one that has to be told of the
-//! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own: often where it has met
-//! others of late, and rarely where it has not, because it would not know of them.
-//!
-//! Each constant says what it rests on. Measured means by the simulator (`contention_in_numbers`: three nodes, holds
-//! of 1 ms, 16 programs with one caller each and a round trip of 200 us unless it says otherwise). The longest wait
-//! is in fair shares, and messages are those to a node for each hand-over.
+//! A program that releases a lock and asks for it again is always faster than one that first has to learn of the
+//! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
+//! it has met others lately, and rarely if it has not, because it might not notice them.  Each constant says what it
+//! rests on. Figures were measured with the simulator (`contention_in_numbers`: three nodes, holds of 1 ms, and unless
+//! stated otherwise 16 programs with one caller each and a round trip of 200 us). The longest wait is given in fair
+//! shares. Messages are counted per node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -36,60 +35,60 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use super::Refusal;
 use super::belief::Belief;
 
-/// A contender that is told of changes looks all the same after this time, or up to twice as long. No push tells of
-/// `SWAPDB`: without it such a contender waits until its call ends. At this rate one costs a node a look in three
-/// seconds. No figure of contention depends on it: half a second and eight give the same.
+/// A contender that gets notifications still looks after this time, or up to twice as long. No push reports a `SWAPDB`,
+/// so without this look such a contender would wait until its call ends. At this rate it costs a node one look in three
+/// seconds. No figure of contention depends on it: half a second and eight seconds give the same.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// A contender that has looked at one lock for this long asks who holds it, with each look from then on. Where
-/// attempts come between, it asks five times in this time at most. To ask with each look would cost a hand-over
-/// between two programs a message more: six instead of five. No figure of contention depends on it otherwise: 100 ms and
-/// two seconds give the same.
+/// A contender that has looked at one lock for this long asks who holds it, with each look from then on. If attempts
+/// come between, it asks at most five times in this time. Asking with each look would make a hand-over between two
+/// programs cost six messages instead of five. Otherwise no figure of contention depends on it: 100 ms and two seconds
+/// give the same.
 const WHO: Duration = Duration::from_millis(500);
 
-/// After one node has told of a change, the contender waits this long for a majority before it asks the node
-/// again. Measured: after 0.1 ms a hand-over costs a message more.
+/// After one node has reported a change, the contender waits this long for a majority before it asks that node again.
+/// Measured: with 0.1 ms a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// A contender that has just come waits this many round trips longer than one that has waited for [`OLD`], for each
-/// count of its splits. A split adds two to the count, and each lock that another client has had since takes one away.
-/// Measured with a round trip of 1 ms: with 30 for the first split, two programs of one caller have 202 hand-overs in a
-/// second instead of 308, and sixteen have 366 instead of 432.
+/// For each count of its splits, a contender that has just come waits this many round trips longer than one that has
+/// waited for [`OLD`]. A split adds two to the count, and each lock that another client has held since takes one away.
+/// Measured with a round trip of 1 ms: if the first split costs 30 round trips, two programs of one caller have 202
+/// hand-overs in a second instead of 308, and sixteen have 366 instead of 432.
 const BEHIND: u32 = 3;
 
-/// A contender that has waited for this long is behind no other. Measured with 32 programs and a round trip of 1 ms:
-/// after 50 ms the longest wait is 3.6 at 86 messages, instead of 1.9 at 59.
+/// After this wait a contender no longer gives way to others. Measured with 32 programs and a round trip of 1 ms: with
+/// 50 ms the longest wait is 3.6 at 86 messages, instead of 1.9 at 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// An engine leaves the lock to others for this many round trips, and for a tick at least: the others have to be
-/// scheduled. Measured with a round trip of 50 us: without the tick there is one message more. With a round trip of
-/// 1 ms and two programs of eight callers, a tick alone costs 4.2 messages instead of 3.3, and four round trips cost 3.7.
+/// The number of round trips that an engine leaves the lock to others, and at least a tick: the others have to be
+/// scheduled. Measured with a round trip of 50 us: without the tick there is one more message. With a round trip of 1
+/// ms and two programs of eight callers, a tick alone costs 4.2 messages instead of 3.3, and four round trips cost 3.7.
 /// Sixteen cost the same as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// After so many attempts in a row that no node granted, the holder extends its lock, or the key changes without
-/// becoming free. A look costs two messages and an attempt three. After twice as many a change is believed later
-/// and later, up to ten times [`LOOK_SOON`]: a key that others write 1,000 times in a second would be looked at as
-/// often.
+/// After this number of attempts in a row that no node granted, the holder is extending its lock, or the key changes
+/// without becoming free. A look costs two messages and an attempt three. After twice this number, a change is believed
+/// later and later, up to ten times [`LOOK_SOON`]. Otherwise a key that other clients write 1,000 times in a second
+/// would be looked at as often.
 const WASTED_MAX: u32 = 20;
 
-/// How long a row is where others were met of late. Measured with two programs of eight callers: the longest wait is
-/// 123 without it, and 6.4 with it. Sixteen locks in a row as another limit changed nothing.
+/// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
+/// wait is 123 without this limit, and 6.4 with it. Another limit of sixteen locks in a row changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// How long a row is of several callers of one engine that has met no others. Measured: after a second instead, a
+/// The length of a row of several callers of an engine that has met no others. Measured: with a second instead, a
 /// program overtakes another that waits more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// How long a row is of one caller that has met no others; and for how long others are remembered. It leaves the lock
-/// for a tick: a thousandth of its time. After 100 ms it would be a hundredth, and nothing measured is better. With
-/// 300 ms or three seconds no figure differs by a fifth.
+/// The length of a row of one caller that has met no others, and the time for which others are remembered. Leaving the
+/// lock for a tick then costs a thousandth of the time. With 100 ms it would cost a hundredth, and nothing measured is
+/// better. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// The shortest time between two looks at nodes that tell of nothing, and the least that a lock is left to others.
+/// The shortest time between two looks at nodes that report nothing, and the least time that a lock is left to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// What a contender has seen since it was refused; see the [module](self).
+/// The history of a contender since it was refused; see the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Wait {
     /// Why the latest attempt was refused, and what each node said.
@@ -100,34 +99,34 @@ pub(in crate::engine) struct Wait {
     delay: Instant,
     /// Its place in the window after the latest attempt, out of `u32::MAX`.
     luck: u32,
-    /// Until when it leaves the lock to others.
+    /// It leaves the lock to others until then.
     left: Option<Instant>,
-    /// When it looked first after the latest attempt.
+    /// When it made the first look after the latest attempt.
     since: Instant,
-    /// From when on the looks after an attempt ask at once who holds the lock; and those after the latest do.
+    /// From this time on, the looks after an attempt ask at once who holds the lock. The flag says whether the looks
+    /// after the latest attempt do.
     who: Instant,
     asks_at_once: bool,
-    /// When it looks again.
+    /// When it looks next.
     look: Instant,
-    /// The same, where nodes do not tell of changes.
+    /// When it looks next if nodes send no notifications.
     often: Instant,
-    /// When it looks at those nodes that tell of nothing any more.
+    /// When it looks at the nodes that have nothing registered any more.
     soon: Instant,
-    /// When it has asked the nodes for a look, and how long their answers take: on average, and at least.
+    /// When it last asked the nodes for a look, and how long their answers take: on average, and at least.
     asked: Instant,
     took: Duration,
     round_trip: Duration,
-    /// How many attempts in a row no node has granted.
+    /// The number of attempts in a row that no node has granted.
     wasted: u32,
-    /// How often votes were split of late: twice that, and less one for each other holder that it saw after an
-    /// attempt of its own.
+    /// The count of recent splits: two for each split, less one for each other holder that it saw after an attempt of
+    /// its own.
     splits: u32,
-    /// Since the latest attempt a node has said that another holds the lock, or that the key has
-    /// changed.
+    /// Since the latest attempt, a node has said that another client holds the lock, or that the key has changed.
     told: bool,
 }
 
-/// What a contender does next.
+/// The next step of a contender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::engine) enum Next {
     /// It asks for the lock.
@@ -143,8 +142,8 @@ impl Next {
         }
     }
 
-    /// Returns the time of an attempt of which its contender wants to be reminded: later than in two rows a tick
-    /// does not matter.
+    /// Returns the time of an attempt for which its contender needs a reminder. If the attempt is later than two rows
+    /// from now, a tick does not matter.
     pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),
@@ -154,7 +153,7 @@ impl Next {
 }
 
 impl Wait {
-    /// Nothing is known of so many nodes.
+    /// Makes the wait of a contender that knows nothing of the `nodes` nodes.
     pub(in crate::engine) fn new(nodes: usize) -> Self {
         Self {
             why: Refusal::Held,
@@ -178,10 +177,10 @@ impl Wait {
         }
     }
 
-    // ----- the decision ---------------------------------------------------------------------
+    // ----- the decision -----------------------------------------------------------------------
 
-    /// Returns what the contender does next, which has waited since `started`, where the votes of each node
-    /// count `from` a time on.
+    /// Returns the next step of a contender that has waited since `started`. `from` says when the vote of each node
+    /// begins to count.
     pub(in crate::engine) fn next(
         &self,
         now: Instant,
@@ -194,16 +193,16 @@ impl Wait {
         let believed = self.belief.free_at(|_| Instant::ZERO);
         let free = match self.has_asked() {
             true => self.belief.free_at(from),
-            false => believed, // The nodes are to say themselves why there is no lock.
+            false => believed, // The nodes should say themselves why there is no lock.
         };
         let attempt = match self.left {
             Some(left) => free.max(left),
             None => free.saturating_add(self.window(free.saturating_since(started))),
         };
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
-            now // While its window runs it learns whether another was earlier.
+            now // While its window runs, it checks whether another client was earlier.
         } else if believed <= now && free == Instant::MAX {
-            self.soon.min(self.often) // Its votes may count soon, and that is not told.
+            self.soon.min(self.often) // The votes may count soon, which no node reports.
         } else {
             self.soon.min(self.look)
         };
@@ -213,13 +212,13 @@ impl Wait {
         }
     }
 
-    /// Returns how long it leaves the lock to those that have waited for longer than this.
+    /// Returns how long it leaves the lock to contenders that have waited longer than `waited`.
     fn window(&self, waited: Duration) -> Duration {
         let step = self.took.max(self.round_trip);
         if self.splits == 0 && self.told {
             return match self.wasted < WASTED_MAX {
                 true => Duration::ZERO,
-                false => step * 2, // By then the nodes have answered its look.
+                false => step * 2, // Until then the nodes have answered its look.
             };
         }
         let young = OLD.saturating_sub(waited).as_secs_f64() / OLD.as_secs_f64();
@@ -228,25 +227,25 @@ impl Wait {
         step.mul_f64(behind * young + luck)
     }
 
-    // ----- its attempts ---------------------------------------------------------------------
+    // ----- its attempts -----------------------------------------------------------------------
 
-    /// Returns `true` if an attempt was made, and refused.
+    /// Returns `true` if an attempt was made and refused.
     pub(in crate::engine) const fn has_asked(&self) -> bool {
         !self.said.is_empty()
     }
 
-    /// This engine has released the lock, and leaves it to others. It has met them, so that from then on it asks
-    /// as one whose votes were split.
+    /// This engine has released the lock and leaves it to others. Because it has met them, it then asks like a
+    /// contender whose votes were split.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
         self.splits = self.splits.max(1);
-        self.belief.suppose(left); // It was free a moment ago, and nodes may say nothing.
+        self.belief.suppose(left); // The lock was free a moment ago, and nodes may report nothing.
     }
 
-    /// An attempt was refused, and the random delay after it lasts until `delay`. The nodes `elsewhere` have
-    /// refused it because of another resource that it wanted too. They are not believed free before the random
-    /// delay is over, whatever they say of this one; nor are those that did not take the `SET`.
+    /// An attempt was refused. The random delay after it lasts until `delay`. The nodes in `elsewhere` have refused it
+    /// because of another resource that it wants too. They are not believed free before the delay is over, whatever
+    /// they say of this resource. The same holds for nodes that did not take the `SET`.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -272,14 +271,14 @@ impl Wait {
         });
     }
 
-    /// Returns what is left of the random delay after the latest attempt.
+    /// Returns the rest of the random delay after the latest attempt.
     pub(in crate::engine) fn delay_left(&self, now: Instant) -> Duration {
         self.delay.saturating_since(now)
     }
 
-    // ----- its looks ------------------------------------------------------------------------
+    // ----- its looks --------------------------------------------------------------------------
 
-    /// Returns `true` if it asks who holds the lock, besides looking.
+    /// Returns `true` if its look also asks who holds the lock.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
         self.has_looked_for_long(now) || self.asks_at_once
     }
@@ -288,12 +287,12 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// It looks at the nodes that tell of nothing any more, at `at`.
+    /// Makes it look at `at` at the nodes that have nothing registered any more.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
 
-    /// It is about to look: at all nodes, if it has not done so for long.
+    /// Called before a look. If the regular look is due, all nodes are asked.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
         if self.since == Instant::MAX {
             self.asks_at_once = self.who <= now;
@@ -306,8 +305,8 @@ impl Wait {
         }
     }
 
-    /// The nodes that have to be asked were asked, at `now`. A look where nodes do not tell lasts until after one
-    /// of these `delays`.
+    /// All nodes that had to be asked were asked at `now`. If nodes send no notifications, the next look follows after
+    /// one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,
         now: Instant,
@@ -323,7 +322,7 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // A look at few nodes does not put off the one at all.
+        // A look at a few nodes does not put off the look at all.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,
@@ -333,14 +332,14 @@ impl Wait {
         self.look_often();
     }
 
-    /// Where no majority tells of changes it looks often.
+    /// If no majority sends notifications, it looks often.
     fn look_often(&mut self) {
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
         }
     }
 
-    /// `node` says what is left of the key.
+    /// `node` has said how much time is left of the key.
     pub(in crate::engine) fn answered(
         &mut self,
         now: Instant,
@@ -353,7 +352,7 @@ impl Wait {
         self.belief.looked(now, node, left, pushes);
         self.look_often();
         if left == Remaining::Missing {
-            self.wasted = 0; // Others were faster.
+            self.wasted = 0; // Another client was faster.
         } else {
             self.left = None;
             if !self.told {
@@ -363,9 +362,10 @@ impl Wait {
         }
     }
 
-    /// `node` says that the key has changed. Others that do not tell may have it too, as long after as an answer
-    /// takes. A contender that has heard of no change for as long as a row is not one of many. One whose attempts
-    /// have been in vain for long believes a change later and later: another client may write the key all the time.
+    /// `node` has reported a change of the key. The key may also have changed on nodes that report nothing, so they are
+    /// believed free after the time of an answer. If the contender has heard of no change for as long as a row, it is
+    /// not one of many. After many attempts in vain it believes a change later and later, because another client may be
+    /// writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             self.splits = self.splits.saturating_sub(1);
@@ -379,8 +379,8 @@ impl Wait {
     }
 }
 
-/// Returns `true` unless a node that has said this did not take the `SET`, and may not yet. One that
-/// others were faster than has said nothing.
+/// Returns `false` if a node that has said this did not take the `SET` and may still not take one. A node on which
+/// others were faster counts as taking it.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
         said,
@@ -393,18 +393,18 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
     Duration::from_nanos(random.random_range(from..=to.max(from)))
 }
 
-// ----- rows of one's own ----------------------------------------------------------------------
+// ----- rows of our own --------------------------------------------------------------------
 
-/// How many resources are remembered, a power of two.
+/// The number of resources that are remembered, a power of two.
 const REMEMBERED: usize = 64;
 
-/// The locks on one resource that one engine has had in a row.
+/// Locks on one resource that one engine has had in a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// `None`: it has not begun.
+    /// When the row began. `None`: it has not.
     since: Option<Instant>,
     released: Instant,
-    /// Until when it is remembered that others were met.
+    /// Until this time the engine remembers that it met others.
     met: Instant,
 }
 
@@ -422,14 +422,14 @@ impl Row {
         self.released = now;
     }
 
-    /// Others hold the lock, or ask for it.
+    /// Other clients hold the lock or ask for it.
     pub(super) fn met_others(&mut self, now: Instant) {
         self.met = now.saturating_add(LATELY);
         self.since = None;
     }
 
-    /// Returns `true` if the lock is left to others before the next of ours has it; `lone`: that is one that comes
-    /// back to it, and where others were met it does so each time. The row begins anew then.
+    /// Returns `true` if the lock is left to others before our next caller has it; the row then begins anew. `lone`:
+    /// the next caller has just come back to the lock. If others were met, it leaves the lock to them each time.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -443,8 +443,8 @@ impl Row {
     }
 }
 
-/// The rows of resources, of the latest that were released: each has the slot of its hash. They are remembered
-/// for a moment also while a resource has no place: a thread that locks in a loop has none between two locks.
+/// The rows of the resources that were released last: each has the slot of its hash. A row is remembered for a moment
+/// even while the resource has no place, because a thread that locks in a loop has none between two locks.
 #[derive(Debug)]
 pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
@@ -457,7 +457,7 @@ impl Rows {
         }
     }
 
-    /// Returns the row of the name with this `hash`: the present one, if it goes on at `now`.
+    /// Returns the row of the name with this `hash`: the present one if it continues at `now`, else a new one.
     #[inline]
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];

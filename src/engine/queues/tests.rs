@@ -1,5 +1,5 @@
-//! Random calls against the rule in one sentence: at each name that is not held, the contender is the caller that
-//! came first of those that want it.
+//! Compares random calls with the rule in one sentence: the contender of each name that is not held is the caller that
+//! came first, of all that want it.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -22,8 +22,8 @@ impl Queues {
         self.places.len() == places && nobody && self.names.len() == places
     }
 
-    /// Asserts that every place has so many users in all, and each queue somebody at its front, who is
-    /// open, as are all that have waited.
+    /// Asserts that every place has this number of users in all, and that each queue has an open operation at its
+    /// front. All operations that have waited are open.
     pub(in crate::engine) fn check(
         &self,
         users: usize,
@@ -58,7 +58,7 @@ impl Queues {
         assert!(self.reminders.len() < 1_000, "{}", self.reminders.len());
     }
 
-    /// Asserts that the table of names leads to the claim of each lock that is kept alone: these are all.
+    /// Asserts that the table of names leads to the claim of each lock that is kept alone. `these` are all such locks.
     pub(in crate::engine) fn check_alone<'a>(
         &self,
         all: impl Iterator<Item = (ClaimKey, &'a [u8])>,
@@ -83,9 +83,9 @@ const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 enum Step {
     /// A caller that wants these names comes.
     Come(Vec<usize>),
-    /// A caller that asks beside the others comes, for one name, and gets its lock unless the name is held.
+    /// A caller for one name comes that asks beside the others. It gets its lock unless the name is held.
     Overtake(usize),
-    /// One of those whose turn it is gets its lock.
+    /// A caller whose turn it is gets its lock.
     Grant(usize),
     /// A lock is given back.
     Release(usize),
@@ -116,9 +116,9 @@ fn step() -> impl Strategy<Value = Step> {
 struct Caller {
     names: Vec<usize>,
     places: Vec<PlaceKey>,
-    /// For each place what it is while it waits in the queue, or has waited there.
+    /// For each place, its key in the queue, if it waits or has waited there.
     waiters: Vec<Option<WaiterKey>>,
-    /// What it is once it is open.
+    /// The key of its operation, once that is open.
     operation: Option<OperationKey>,
 }
 
@@ -176,7 +176,7 @@ impl World {
         self.settle();
     }
 
-    /// Opens those whose turn it is.
+    /// Opens the callers whose turn it is.
     fn settle(&mut self) {
         while let Some(Turn { next, .. }) = self.queues.next_turn() {
             if let Some(waiter) = next.waiter() {
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// Returns those whose turn it is.
+    /// Returns the callers whose turn it is.
     fn turns(&self) -> Vec<u64> {
         let leads = |caller: &Caller| {
             let is = |place: &PlaceKey| self.queues.contender(*place) == caller.operation;

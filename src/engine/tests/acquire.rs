@@ -1,4 +1,4 @@
-//! Stories of attempts: which votes decide, when the outcome is told, and what is given back.
+//! Stories of attempts: which votes decide, when the outcome is reported, and which locks are released.
 
 use super::*;
 use crate::config::Retry;
@@ -76,7 +76,7 @@ fn errors_are_no_votes_and_only_uncertain_ones_are_released() {
     world.is_clean();
 }
 
-/// A node timeout of a second, and an attempt to lock for 200 ms.
+/// Begins an attempt to lock for 200 ms, with a node timeout of a second.
 fn asked_for_200_ms() -> World {
     let mut world = World::with(named(3).node_timeout(Duration::from_secs(1))).greeted();
     world.acquire(&LockOptions::new(200 * MS).tries(1));
@@ -88,7 +88,7 @@ fn asked_for_200_ms() -> World {
 fn a_grant_without_validity_left_is_too_slow_and_given_back() {
     let mut world = asked_for_200_ms();
     world.say(0, "+OK|");
-    // The verdict is in time, but whoever is to be told comes late.
+    // The verdict is in time, but the engine reports it late.
     world.say_undrained(1, "+OK|");
     world.wait(196 * MS);
     world.drain();
@@ -99,8 +99,8 @@ fn a_grant_without_validity_left_is_too_slow_and_given_back() {
     world.is_clean();
 }
 
-/// A node timeout of the user's is not cut to what the ttl leaves: the answers are waited for, and
-/// the outcome says what was wrong with them.
+/// A node timeout that the user has set is not cut to what the ttl leaves. The attempt waits for the answers, and the
+/// outcome says what was wrong with them.
 #[test]
 fn answers_after_the_ttl_are_too_slow_if_the_node_timeout_is_longer() {
     let mut world = asked_for_200_ms();
@@ -175,7 +175,7 @@ fn an_attempt_short_of_ready_nodes_tries_those_in_back_off() {
     assert_eq!(world.links[2], "connecting", "node 1 may never come");
 }
 
-/// Nodes 20 ms away, a lock that another holds, and a wait that ends whenever.
+/// The nodes are 20 ms away, another client holds the lock, and the wait ends at any time.
 #[test]
 fn the_last_attempt_is_not_begun_too_late_to_tell_who_holds_it() {
     for wait in 100..200 {

@@ -6,7 +6,7 @@ use super::*;
 const READONLY: &str = "-READONLY You can't write against a read only replica.|";
 
 impl World {
-    /// The server behind `node` refuses a `SET`, as one does that follows another.
+    /// The server behind `node` refuses a `SET`, as a replica does.
     fn refuse_as_a_replica(&mut self, node: usize) {
         self.try_once();
         self.take(node);
@@ -21,7 +21,7 @@ impl World {
     }
 }
 
-/// Four names, of which the last two are of one server. So many of them were met.
+/// Four names, the last two of the same server. The first `names` of them were met.
 fn met(names: usize) -> World {
     let mut world = World::with(named(4).max_ttl(LONGEST));
     for node in 0..names {
@@ -30,7 +30,7 @@ fn met(names: usize) -> World {
     world
 }
 
-/// All of them were met.
+/// Four names that were all met.
 fn twins() -> World {
     let world = met(4);
     assert_eq!(world.state(3), NodeState::Unusable(Unusable::SameServer(2)));
@@ -45,12 +45,12 @@ fn a_node_that_refuses_as_a_replica_is_greeted_again_and_does_not_vote() {
     world.grant(&[0, 1]);
     let lock = world.lock();
     world.release(lock);
-    // By all that it says it is the one that it was.
+    // Everything that it says of itself is as before.
     world.greet_as(2, "run2", 1_100);
     world.is_quarantined_from_now(2);
 }
 
-/// It may greet next under its other name, by which it has refused nothing, or was never met before.
+/// It may next greet under its other name, under which it has refused nothing, or was never met.
 #[test]
 fn an_alarm_is_for_all_names_of_a_server() {
     for is_met in [true, false] {
@@ -64,11 +64,11 @@ fn an_alarm_is_for_all_names_of_a_server() {
     }
 }
 
-/// It refuses under the name under which it has no vote, and votes under the other.
+/// It refuses under the name that has no vote, and votes under the other.
 #[test]
 fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
     let mut world = twins();
-    // What is owed to it goes out in its greeting, and is refused there.
+    // Its debt goes out in its greeting, and is refused there.
     let lock = world.lock_by(&[0, 1, 2]);
     let lock = world.detach(lock);
     let lock = world.adopt(lock);
@@ -85,8 +85,8 @@ fn an_alarm_that_a_twin_hears_is_for_the_name_that_votes() {
     world.is_quarantined_from_now(2);
 }
 
-/// What a server said that was refused as another's twin is what it is compared with later, also
-/// where nobody was told the longest ttl.
+/// A server that was refused as a twin is later compared with what it said then, even if no caller has named the
+/// longest ttl.
 #[test]
 fn a_twin_is_known_when_it_comes_back_as_another() {
     let mut world = World::new(3);

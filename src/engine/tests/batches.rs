@@ -13,7 +13,7 @@ fn keeping(count: usize) -> (World, Vec<Lock>) {
     (world, locks)
 }
 
-/// The same, whose renewals are due, and were sent in these commands.
+/// Like [`keeping`], with renewals that are due and were sent in these commands.
 fn due(count: usize) -> (World, Vec<Lock>, Vec<String>) {
     let (mut world, locks) = keeping(count);
     let (_, sent) = world.sleep_until_sent(0);
@@ -27,7 +27,7 @@ fn batch(numbers: &[usize]) -> String {
 }
 
 impl World {
-    /// Lets the renewals begin that are due next. The engine is not asked what is to be written.
+    /// Lets the next due renewals begin, without polling for bytes to write.
     fn begin_renewals(&mut self) {
         let before = self.engine.load().in_flight;
         while self.engine.load().in_flight <= before {
@@ -50,7 +50,7 @@ impl World {
         outcome
     }
 
-    /// Besides extensions there is a release, and it has done its work.
+    /// The only event besides extensions is a release that has deleted its key.
     #[track_caller]
     fn only_released(&mut self) {
         self.events
@@ -144,7 +144,7 @@ fn an_answer_with_more_or_fewer_elements_ends_the_connection() {
         assert_eq!(world.links[0], "connecting", "{answer}: again");
         assert_eq!(world.kept_each(&locks), [false; 3]);
     }
-    // An element that no extension is answered with does so too; what was answered before it counts.
+    // An element that is no answer to an extension does so too. The elements before it count.
     let (mut world, locks, _) = due(3);
     world.say(0, "*3|:1|+OK|:1|");
     assert_eq!(world.links[0], "connecting", "again");
@@ -172,7 +172,7 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
     assert_eq!(sent, [batch(&[0, 2])]);
 }
 
-/// Of a refusal that may be due to the batch nobody knows whose it is. One by one they may be run.
+/// A refusal may be due to the batch, so it is not known which renewal it is about. One by one they may run.
 #[test]
 fn a_node_that_refuses_batches_is_asked_one_by_one() {
     for refusal in [
@@ -223,13 +223,13 @@ fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
     let (mut world, mut locks) = keeping(3);
     world.begin_renewals();
     world.release(locks.remove(1));
-    // Its own one had not left.
+    // Its own renewal had not left.
     let sent = world.take(0);
     assert_eq!(sent, [&*batch(&[0, 2]), "EVALSHA release"]);
     world.say(0, "*2|:1|:1|:1|");
     assert_eq!(world.kept_each(&locks), [true; 2]);
     world.only_released();
-    // One whose renewal has left.
+    // Its renewal has left.
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, [batch(&[0, 2])]);
     world.release(locks.remove(0));
@@ -243,7 +243,7 @@ fn a_release_goes_behind_the_renewals_that_were_begun_before_it() {
 }
 
 impl World {
-    /// The socket takes nothing more, which shows by a lock that is not had.
+    /// The socket takes nothing more. A lock that gets no answer shows it.
     fn block(&mut self) {
         self.window[0] = 0;
         self.acquire_of(b"other", &LockOptions::new(TTL).tries(1));
@@ -253,7 +253,7 @@ impl World {
     }
 }
 
-/// A command behind them has them written, and one that is withdrawn does not take the others with it.
+/// A command behind them has them written. A withdrawn renewal does not take the others with it.
 #[test]
 fn renewals_that_wait_for_a_socket_go_before_what_is_asked_later() {
     let (mut world, mut locks) = keeping(4);
@@ -269,8 +269,8 @@ fn renewals_that_wait_for_a_socket_go_before_what_is_asked_later() {
     world.say(0, "*3|:1|:1|:1|:1|");
 }
 
-/// Those that were collected have not left, and are over with the connection. Those that were written may
-/// have been run.
+/// Renewals that were only collected have not left, and end with the connection. Renewals that were written may have
+/// run.
 #[test]
 fn a_connection_that_is_lost_answers_neither_what_was_collected_nor_what_was_written() {
     for written in [false, true] {

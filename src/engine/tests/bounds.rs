@@ -19,7 +19,7 @@ fn bad_requests_are_refused_before_anything_is_sent() {
         assert_eq!(world.take(0), NOTHING);
         match asked {
             Err(LockError::Invalid(invalid)) => {
-                // Nobody has to connect to learn it.
+                // The check needs no connection.
                 let config = named(1).config().unwrap();
                 assert_eq!(config.check_request(resource, ttl), Err(invalid));
                 invalid
@@ -125,7 +125,7 @@ fn a_seed_that_is_added_changes_every_token_to_come_and_nothing_else_does() {
     assert_eq!(token(&[1, 2]), tokens[3]);
 }
 
-/// More is owed than fits into one buffer.
+/// The debts do not fit into one buffer.
 #[test]
 fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
     let mut world = World::ready(1);
@@ -152,7 +152,7 @@ fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
     assert_eq!(world.owed(), 0);
 }
 
-/// As many claims as there may be, none of which is on any node.
+/// Makes as many claims as there may be, without a copy on any node.
 fn fill(world: &mut World) {
     let until = world.now.saturating_add(TTL);
     let entry = Entry::new(Vec::new(), b"full", b"token");
@@ -181,7 +181,7 @@ fn there_are_no_more_claims_than_there_may_be() {
     // another try,
     world.pass(250 * MS);
     assert_matches!(world.refusal(), LockError::Saturated);
-    // and a lock in nobody's care that is lost.
+    // and a lock without a claim that is lost.
     world.extend(&adopted);
     world.say(0, ":0|");
     assert_matches!(world.not_extended(), ExtendError::Lost(_));

@@ -36,7 +36,7 @@ impl World {
     }
 }
 
-/// Returns how a break of three nodes ends that answer so, and the others not.
+/// Returns how a break ends if this number of three nodes answers this way, and the others do not.
 fn word(result: &Result<Broken, BreakError>) -> &'static str {
     match result {
         Ok(_) => "broken",
@@ -115,7 +115,7 @@ fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
     assert!(world.unlocked().is_ok());
 }
 
-/// Nodes show no more of a value than that it is longer than a token.
+/// A node shows of a value only that it is longer than a token.
 #[test]
 fn what_is_longer_than_a_token_is_not_broken() {
     for (len, is_token) in [(84, true), (85, false), (90, false)] {
@@ -134,7 +134,7 @@ fn what_is_longer_than_a_token_is_not_broken() {
     }
 }
 
-/// A node that is away is owed the deletion for as long as it may have the key, and a minute at most beyond that.
+/// A node that is away is owed the deletion for as long as it may have the key, and for at most a minute more.
 #[test]
 fn a_deletion_is_owed_for_as_long_as_the_keys_live() {
     let mut world = World::ready(3);
@@ -198,7 +198,7 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
         world.say(0, &format!("+OK|+QUEUED|{executed}"));
         assert_eq!(word(&world.broken()), outcome, "{executed}");
     }
-    // One that was broken before is done again. That of another, and one that never ends, are left alone.
+    // A lock that was broken before is broken again. Another client's key, and one without an expiry, are left alone.
     let endless = watched(&ONE[..20]).replace(":7000|", ":-1|");
     for (read, outcome) in [
         (watched(other), "broken"),
@@ -219,7 +219,7 @@ fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
     }
 }
 
-/// The holder keeps its lock, and others want it.
+/// The holder keeps its lock, and other clients want it.
 #[cfg(feature = "embedded")]
 #[test]
 fn others_are_kept_out_until_the_holder_must_have_stopped() {
@@ -239,7 +239,7 @@ fn others_are_kept_out_until_the_holder_must_have_stopped() {
         let mut lock = net.try_lock(holder, TTL).expect("free");
         net.pass(Duration::from_secs(3));
         let seen = net.inspect(other).expect("all answer");
-        // It has extended it since, and believes in that.
+        // The holder has extended it since, and believes that it is valid.
         net.extend(holder, &mut lock, TTL).expect("held");
         let believed = lock.valid_until();
         let now = net.now;
@@ -264,7 +264,7 @@ fn others_are_kept_out_until_the_holder_must_have_stopped() {
     }
 }
 
-/// Others would be kept out for ever. Where the other keys end they are free in time.
+/// Other clients would be kept out for ever. If the other keys end, the lock is free in time.
 #[cfg(feature = "embedded")]
 #[test]
 fn a_key_that_never_ends_is_left_alone() {

@@ -1,4 +1,4 @@
-//! What a story asks of the engine, what it is told, and the locks that stories begin with.
+//! The calls and outcomes of a story, and the locks that stories begin with.
 
 use super::*;
 use crate::entry::Entry;
@@ -7,8 +7,7 @@ use crate::error::{Released, Report};
 impl World {
     // ----- locks ----------------------------------------------------------------------------
 
-    /// `nodes` nodes, and a lock that the first `granted` of them have granted. The others have not
-    /// answered.
+    /// `nodes` nodes, and a lock that the first `granted` of them have granted. The others have not answered.
     pub(super) fn won(nodes: usize, granted: usize) -> (Self, Lock) {
         let mut world = Self::ready(nodes);
         let lock = world.lock_on(0..granted);
@@ -30,7 +29,7 @@ impl World {
         self.lock()
     }
 
-    /// Releases `lock`, and `nodes` have deleted it.
+    /// Releases `lock`, which `nodes` have deleted.
     #[track_caller]
     pub(super) fn release_on(&mut self, nodes: Range<usize>, lock: Lock) {
         self.release(lock);
@@ -112,7 +111,7 @@ impl World {
         self.engine.adopt(self.now, lock)
     }
 
-    /// Three nodes, another engine, and `lock`, which it takes over.
+    /// Another engine with three nodes, which has adopted `lock`.
     pub(super) fn taken_over(now: Instant, lock: Lock) -> (Self, Lock) {
         let mut other = Self::ready(3);
         other.now = now;
@@ -120,7 +119,7 @@ impl World {
         (other, lock)
     }
 
-    /// The tokens of all claims, with what belongs to each.
+    /// The tokens of all claims, with their names.
     pub(super) fn tokens(&self) -> Vec<Entry> {
         let claims = self.engine.parts.claims.iter();
         claims.map(|(_, claim)| claim.entry.clone()).collect()
@@ -143,7 +142,7 @@ impl World {
         self.events.remove(0)
     }
 
-    /// The first event is the end of an attempt: whose, and which.
+    /// The first event is the end of an attempt. Returns its operation and outcome.
     #[track_caller]
     pub(super) fn next_acquired(&mut self) -> (RoundId, Result<Lock, LockError>) {
         match self.events.remove(0) {
@@ -152,7 +151,7 @@ impl World {
         }
     }
 
-    /// The same of the one event.
+    /// Like [`next_acquired`](Self::next_acquired), for the only event.
     #[track_caller]
     pub(super) fn acquired(&mut self) -> Result<Lock, LockError> {
         assert_eq!(self.events.len(), 1, "{:?}", self.events);
@@ -199,14 +198,14 @@ impl World {
         }
     }
 
-    /// Applies the extension that was told, or the confirmation.
+    /// Applies the extension or confirmation that was reported.
     #[track_caller]
     pub(super) fn extended(&mut self, lock: &mut Lock) {
         assert_eq!(self.events.len(), 1, "{:?}", self.events);
         self.apply_next(lock);
     }
 
-    /// The same, if it is the first of several events.
+    /// Like [`extended`](Self::extended), for the first of several events.
     #[track_caller]
     pub(super) fn apply_next(&mut self, lock: &mut Lock) {
         match self.events.remove(0) {
@@ -228,7 +227,7 @@ impl World {
         self.next_not_extended()
     }
 
-    /// The same, if it is the first of several events.
+    /// Like `not_extended`, for the first of several events.
     #[track_caller]
     pub(super) fn next_not_extended(&mut self) -> ExtendError {
         match self.events.remove(0) {

@@ -1,5 +1,5 @@
-//! Callers of one engine that want the same resources, in any order and with any answers: the queues
-//! stay whole, and nothing is left in them.
+//! Callers of one engine want the same resources, in any order and with any answers. The queues stay intact, and
+//! nothing is left in them.
 
 use super::inspection::Inspection;
 use super::*;
@@ -9,17 +9,17 @@ use crate::keys::{ClaimKey, PlaceKey};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Nodes that say anything that fits what they were asked.
+/// Nodes that give any answer that fits the question.
 struct Chaos {
     world: World,
     random: StdRng,
-    /// What each node has to answer yet, and how many scripts it was taught.
+    /// The questions that each node has not answered, and the number of scripts that it was taught.
     asked: Vec<(Vec<String>, usize)>,
     rounds: Vec<RoundId>,
     watches: Vec<RoundId>,
-    /// What the latest watch has told.
+    /// The latest state that a watch has reported.
     known: Option<Inspection>,
-    /// Those that are over, or were cancelled.
+    /// Operations that are over or were cancelled.
     over: Vec<RoundId>,
     locks: Vec<Lock>,
 }
@@ -168,7 +168,7 @@ impl Chaos {
         }
     }
 
-    /// `node` answers what it was asked, or a part of it.
+    /// `node` answers its questions, or a part of them.
     fn answer(&mut self, node: usize) {
         if self.world.links[node] == "connecting" {
             self.world.connect(node);
@@ -230,7 +230,7 @@ impl Chaos {
         said.into()
     }
 
-    /// What a node says of a lock with a fencing token.
+    /// A node's answer about a fenced lock.
     fn fenced_reply(&mut self) -> &'static str {
         let said = [
             "*3|:1|:0|:7|",
@@ -249,7 +249,7 @@ impl Chaos {
         said[self.below(said.len())]
     }
 
-    /// Takes what was told, and looks at the queues.
+    /// Takes the events, and checks the queues.
     fn see(&mut self) {
         for node in 0..3 {
             if self.world.links[node] != "up" {

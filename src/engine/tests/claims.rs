@@ -16,7 +16,7 @@ impl World {
         self.take(node);
     }
 
-    /// All but node 2 answer a release that was sent, and after a long time this is what is left.
+    /// All nodes but 2 answer a release that was sent. Returns how many claims are left after a long time.
     pub(super) fn claims_long_after(&mut self, lock: Lock) -> usize {
         self.release_on(0..2, lock);
         self.pass(LONG);
@@ -64,7 +64,7 @@ fn an_extension_without_an_answer_may_have_been_run_whatever_an_earlier_one_says
     assert_eq!(world.claims_long_after(lock), 1);
 }
 
-/// A lock that nobody releases is forgotten when its keys are gone, but not which answers were lost.
+/// A lock that is never released is forgotten when its keys are gone. Its lost answers are not.
 #[test]
 fn a_set_without_an_answer_is_owed_also_where_its_lock_was_over_long_ago() {
     let (mut world, lock) = set_lost();
@@ -76,7 +76,7 @@ fn a_set_without_an_answer_is_owed_also_where_its_lock_was_over_long_ago() {
     assert_eq!(world.claims_long_after(lock), 1);
 }
 
-/// An extension may have been run though it was answered by an error.
+/// An extension may have run even though the answer was an error.
 #[test]
 fn an_extension_without_a_certain_answer_leaves_the_expiry_unknown() {
     let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
@@ -85,7 +85,7 @@ fn an_extension_without_a_certain_answer_leaves_the_expiry_unknown() {
     assert_eq!(world.claims_long_after(lock), 1);
 }
 
-/// What it holds may be another's by the time at which it votes for the next holder.
+/// By the time at which the node votes for the next holder, its key may be another client's.
 #[test]
 fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
     let (mut world, lock) = guarded_lock(&[0, 1, 2]);
@@ -94,7 +94,7 @@ fn a_lock_that_is_handed_over_does_not_stand_on_nodes_that_do_not_vote() {
     assert_eq!(lock.voters(), NodeSet::first(2));
 }
 
-/// An extension whose answer was lost may have been run: time ends what is owed when its key would have ended.
+/// An extension whose answer was lost may have run. The debt ends when the extended key would have ended.
 #[test]
 fn a_release_that_is_refused_behind_a_lost_extension_is_owed_for_as_long_as_that_may_last() {
     let (mut world, lock) = World::held(1);

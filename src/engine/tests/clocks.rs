@@ -1,10 +1,10 @@
-//! Stories of wall clocks that are stepped: who is asked for the time, and who votes.
+//! Stories of wall clocks that are stepped: which nodes are asked for the time, and which vote.
 
 use super::*;
 use crate::config::RestartGuard;
 use crate::quorum::Drift;
 
-/// How long a quarantine is where the longest ttl is not known.
+/// The length of a quarantine if the longest ttl is not known.
 const QUARANTINE: Duration = Duration::from_millis(60_602);
 
 /// What the servers' clocks show at zero by ours, in microseconds.
@@ -15,7 +15,7 @@ fn watching(nodes: usize, guard: RestartGuard) -> World {
 }
 
 impl World {
-    /// `node` tells its time, which is so far ahead of what it should be.
+    /// `node` names its time, which is `ahead` of what it should be.
     fn tells(&mut self, node: usize, ahead: Duration) {
         let micros = EPOCH + self.now.as_nanos() / 1_000 + ahead.as_micros() as u64;
         let (seconds, micros) = (micros / 1_000_000, (micros % 1_000_000).to_string());
@@ -23,7 +23,7 @@ impl World {
         self.say(node, &format!("*2|$10|{seconds}|${len}|{micros}|"));
     }
 
-    /// Takes a lock and gives it back, with nodes whose clocks are so far ahead.
+    /// Takes a lock and releases it, with nodes whose clocks are `ahead`.
     fn cycle(&mut self, ahead: &[Duration]) {
         self.try_once();
         for (node, ahead) in ahead.iter().enumerate() {
@@ -55,7 +55,7 @@ fn the_time_is_asked_in_front_of_a_question_and_at_most_once_a_second() {
     world.wait(MS);
     world.ask_confirm(&lock);
     assert_eq!(world.take(0), ["TIME", "EVAL confirm"]);
-    // While it is not answered it is not asked again, and a release never waits for it.
+    // While this question is open it is not asked again, and a release never waits for it.
     world.wait(Duration::from_secs(2));
     world.extend(&lock);
     world.release(lock);
@@ -86,7 +86,7 @@ fn a_node_whose_clock_was_stepped_is_not_counted_in_that_very_round() {
     let report = world.no_quorum();
     assert_eq!(outcomes(&report)[2], NodeOutcome::Quarantined { until });
     assert_eq!(world.take(2), ["EVALSHA release"], "it may hold it");
-    // It votes again when all that it may have let end is over.
+    // It votes again when everything is over that it may have ended early.
     world.now = until.saturating_sub(Duration::from_nanos(1));
     assert!(world.quarantined_until(2).is_some());
     world.now = until;
@@ -169,7 +169,7 @@ impl World {
         (world, lock)
     }
 
-    /// Nodes whose clocks are `ahead` by so much tell that where they are asked, and then say `reply`.
+    /// The nodes name their time if they are asked for it, `ahead` of what it should be, and then say `reply`.
     fn all_tell(&mut self, ahead: [Duration; 3], reply: &str) {
         for (node, asked) in self.take_all().into_iter().enumerate() {
             if asked.first().is_some_and(|first| first == "TIME") {
@@ -185,8 +185,8 @@ impl World {
     }
 }
 
-/// Each row: a ttl, and by what the clocks of two of three nodes are set, once or every so often. What the
-/// drift allows for costs no vote. Beyond that they give no new lock, and the kept one stands all the same.
+/// Each row: a ttl, a step of the clocks of two of three nodes, and how often it is repeated. A step that the drift
+/// allows for costs no vote. After a larger one these nodes grant no new lock, but the kept lock stands.
 #[test]
 fn steps_of_two_clocks_end_no_kept_lock() {
     for (ttl, by, every, votes) in [
@@ -236,8 +236,8 @@ fn steps_of_two_clocks_end_no_kept_lock() {
     }
 }
 
-/// A copy that a node got after its clock was stepped may stand where another client's key has ended early: it does
-/// not count before the quarantine is over.
+/// A copy that a node got after its clock was stepped may stand where another client's key has ended early. It does not
+/// count before the quarantine is over.
 #[test]
 fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     let (mut world, lock) = World::keeping_watched(TTL);

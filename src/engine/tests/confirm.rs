@@ -1,4 +1,4 @@
-//! Stories of confirmations: for how long a majority keeps a lock.
+//! Stories of confirmations: how much longer a majority keeps a lock.
 
 use super::*;
 use crate::limits::TTL_ASSUMED_MAX;
@@ -13,22 +13,22 @@ impl World {
         round
     }
 
-    /// `node` has the token, for so many more milliseconds.
+    /// `node` has the token for this many more milliseconds.
     pub(super) fn keeps(&mut self, node: usize, millis: u64) {
         self.say(node, &format!(":{}|", millis + 1));
     }
 
-    /// The same of each of `nodes`.
+    /// Each of `nodes` has the token for this many more milliseconds.
     pub(super) fn all_keep(&mut self, nodes: Range<usize>, millis: u64) {
         nodes.for_each(|node| self.keeps(node, millis));
     }
 
-    /// The confirmation has found that `lock` is over: that is what its holder is told first.
+    /// The confirmation finds that `lock` is over. Its holder learns that first.
     #[track_caller]
     pub(super) fn runs_out(&mut self, lock: &Lock) {
         self.expired_first(lock);
         assert_matches!(self.not_extended(), ExtendError::Expired);
-        self.sleep(TTL); // It is not told twice.
+        self.sleep(TTL); // It is not reported twice.
         assert!(self.events.is_empty(), "{:?}", self.events);
     }
 
@@ -48,14 +48,14 @@ impl World {
         lock
     }
 
-    /// A lock that all nodes granted, and that is read again by a process after the next boot.
+    /// A lock that all nodes granted, and that a process reads after the next boot.
     fn from_another_boot(nodes: usize) -> (Self, Lock) {
         let (mut world, lock) = Self::held(nodes);
         let lock = world.detach_without_end(lock);
         (world, lock)
     }
 
-    /// The same, and it is taken over at once.
+    /// Like [`from_another_boot`](Self::from_another_boot), and adopted at once.
     fn adopted_from_another_boot(nodes: usize) -> (Self, Lock) {
         let (mut world, lock) = Self::from_another_boot(nodes);
         let lock = world.adopt(lock);
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-/// The end of a lock that is kept for so many milliseconds from `sent` on.
+/// The end of a lock that is kept for this many milliseconds from `sent` on.
 pub(super) fn end(sent: Instant, millis: u64) -> Instant {
     Drift::default().valid_for(sent, Duration::from_millis(millis), TTL)
 }
@@ -85,7 +85,7 @@ fn what_a_majority_keeps_counts_from_before_the_send() {
     world.keeps(2, 9_000);
     world.say(4, ":0|");
     assert!(world.events.is_empty(), "a straggler changes nothing");
-    // And it is told at the new end.
+    // It is reported at the new end.
     world.now = known;
     world.pass(Duration::ZERO);
     assert!(world.events.is_empty());
@@ -106,7 +106,7 @@ fn a_node_that_keeps_the_key_for_less_time_than_the_others_shortens_nothing() {
     world.keeps(3, 9_997);
     world.extended(&mut lock);
     assert_eq!(lock.valid_until(), end(sent, 9_997));
-    // Where the others are silent it ends earlier, in case they do not.
+    // If the others are silent it ends earlier, because they may not keep it.
     let sent = world.now;
     world.keeps(4, 9_999);
     world.confirm(&lock);
@@ -162,7 +162,7 @@ fn what_was_told_to_be_over_is_not_revived_by_a_confirmation() {
     assert_matches!(world.event(), Event::Expired { .. });
     assert!(lock.is_valid_at(world.now), "told early");
     world.is_expired(&lock);
-    // And what has run out by the clock of its holder is over for whoever it was handed to.
+    // A lock that has run out by the clock of its holder is over for the next holder too.
     let (mut world, lock) = World::held(3);
     let lock = world.detach(lock);
     world.now = lock.valid_until();

@@ -1,4 +1,4 @@
-//! Stories of connections: handshakes, silence, and bytes that fit nothing.
+//! Stories of connections: handshakes, silence, and bytes that make no sense.
 
 use super::*;
 #[cfg(feature = "tls")]
@@ -68,7 +68,7 @@ fn pushes_take_no_place_and_a_flood_of_them_costs_the_connection() {
 #[test]
 fn inputs_that_fit_no_connection_do_nothing() {
     let mut world = World::ready(1);
-    let last = id(crate::limits::NODES_MAX - 1); // No id is that of a node behind it.
+    let last = id(crate::limits::NODES_MAX - 1); // No id is beyond this node's.
     for node in [id(0), id(1), last] {
         let (bytes, len, reason) = (&b""[..], usize::MAX, LinkFault::Reset.into());
         world.input(Input::Transmitted { node, len });
@@ -132,8 +132,8 @@ fn a_reset_in_the_handshake_is_told_from_one_behind_it() {
     assert!(format!("{report}").contains("TLS"), "{report}");
 }
 
-/// A certificate has to be corrected by an operator: calls that wait end at once, and the node is tried
-/// again with the usual back-off.
+/// An operator has to correct a certificate. Calls that wait end at once, and the node is tried again with the usual
+/// back-off.
 #[cfg(feature = "tls")]
 #[test]
 fn a_node_without_tls_is_unusable() {
@@ -154,7 +154,7 @@ fn a_node_without_tls_is_unusable() {
     assert_eq!(world.state(0), NodeState::Unusable(unusable));
 }
 
-/// Calls that are short of a quorum have its nodes tried, but not more often than four times a second.
+/// Calls that lack a quorum make the engine try its nodes, but at most four times a second.
 #[test]
 fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for() {
     const SECONDS: u64 = 20;
@@ -186,9 +186,9 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
     }
 }
 
-/// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name
-/// is refused each time: an attempt that meets the next connection in its handshake says so too. What was never
-/// tried before has nothing to say.
+/// A plain port that is asked for TLS is silent until the connect timeout, and a certificate for another name is
+/// refused each time. An attempt that meets the next connection in its handshake reports the same. A node that was
+/// never tried has nothing to report.
 #[test]
 fn a_node_that_is_tried_again_is_reported_with_what_ended_the_last_try() {
     let unreachable = |fault: LinkFault| NodeOutcome::Unreachable(fault.into());
@@ -223,8 +223,8 @@ fn a_call_that_waited_for_a_handshake_in_vain_says_what_ended_the_one_before() {
     assert_eq!(outcomes(&report), [timeout]);
 }
 
-/// A provider is asked for each connection. What it gives goes into the handshake, and what it says when it fails, or
-/// that it is late, into reports.
+/// A provider is asked for each connection. Its credentials go into the handshake. If it fails or is late, reports say
+/// so.
 #[cfg(feature = "std")]
 #[test]
 fn credentials_are_given_for_each_connection() {

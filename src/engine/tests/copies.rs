@@ -1,4 +1,4 @@
-//! Stories of copies: the keys that a majority has a node get again.
+//! Stories of copies: the keys that a node gets again because a majority has them.
 
 use super::restarts::guarded_lock;
 use super::*;
@@ -16,7 +16,7 @@ impl World {
     }
 }
 
-/// A lock on three nodes, of which the last has lost its copy and was sent another.
+/// A lock on three nodes. The last one has lost its copy and was sent another.
 pub(super) fn copy_sent() -> (World, Lock) {
     let (mut world, mut lock) = guarded_lock(&[0, 1, 2]);
     for _ in 0..2 {
@@ -48,7 +48,7 @@ fn a_copy_is_sent_again_after_two_rounds_and_counts_after_the_quarantine() {
     let ttl = left + Drift::default().of(TTL);
     assert_eq!(world.take(2), [format!("SET k {}", ttl.as_millis())]);
     world.say(2, ":0|+OK|");
-    // It has the key now, and its answer counts for nothing yet.
+    // It has the key now, but its answer does not count yet.
     world.ask_extension(&lock);
     world.say(0, ":1|");
     world.say(2, ":1|");
@@ -101,8 +101,8 @@ fn a_copy_is_left_only_where_it_may_be_released() {
     }
 }
 
-/// If the node has said meanwhile that it has the token, the lock stands there when its copy is refused. The native
-/// release would be tried on the token itself.
+/// If the node has said meanwhile that it has the token, the lock stands there when its copy is refused. A trial of the
+/// native release would name that very token.
 #[test]
 fn no_way_to_release_is_tried_on_a_token_that_the_node_has() {
     for (answer, tried) in [(":1|", &NOTHING[..]), (":0|", &["DELIFEQ k"])] {
@@ -125,7 +125,7 @@ fn no_way_to_release_is_tried_on_a_token_that_the_node_has() {
     }
 }
 
-/// It was not known to have its copy when the extension was begun, and is when that is confirmed.
+/// The node was not known to have its copy when the extension began, but is when the extension is confirmed.
 #[test]
 fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {
     let (mut world, mut lock) = copy_sent();
@@ -133,7 +133,7 @@ fn a_node_that_has_got_its_copy_meanwhile_gets_no_other() {
     assert_eq!(world.take(2), NOTHING);
 }
 
-/// The release of whoever it is handed to may be there before the copy.
+/// The next holder's release may arrive before the copy.
 #[test]
 fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
     let (mut world, lock) = copy_sent();
@@ -142,7 +142,7 @@ fn a_copy_that_is_unanswered_is_given_back_when_its_lock_is_handed_over() {
     assert!(world.take(0).is_empty() && world.take(1).is_empty());
 }
 
-/// What a node denied when the lock was taken it may be given later.
+/// A key that a node denied when the lock was taken may be granted later.
 #[test]
 fn a_node_that_held_another_lock_gets_a_copy_too() {
     let (mut world, mut lock) = guarded_lock(&[0, 1]);
@@ -164,7 +164,7 @@ fn a_node_that_held_another_lock_gets_a_copy_too() {
     assert_eq!(world.take(2), NOTHING, "it has denied every `SET`");
 }
 
-/// How the answer to a copy is lost, though it was run.
+/// Ways to lose the answer to a copy that was run.
 const LOSSES: [fn(&mut World); 2] = [
     |world| world.break_and_mend(2),
     |world| world.say(2, "-ERR timed out behind a proxy|"),
@@ -215,7 +215,7 @@ fn a_copy_that_is_taken_back_does_not_hide_an_earlier_one() {
     }
 }
 
-/// It is taken back by the end of the lock, or with its connection.
+/// The end of the lock or of the connection withdraws it.
 #[test]
 fn a_copy_that_never_left_does_not_hide_an_earlier_one() {
     let ends: [fn(&mut World); 2] = [|world| world.pass(TTL), |world| world.break_and_mend(2)];
@@ -235,7 +235,7 @@ fn a_copy_that_never_left_does_not_hide_an_earlier_one() {
     }
 }
 
-/// What a node was granted once it may have, whatever it says to a copy.
+/// A node may still have a key that it once granted, whatever it says to a copy.
 #[test]
 fn a_denied_copy_says_nothing_of_what_was_granted_before_it() {
     let (mut world, lock) = copy_sent();
@@ -263,7 +263,7 @@ fn a_copy_that_is_unanswered_is_not_sent_again() {
     drop(lock);
 }
 
-/// The one who takes it over is told of no `SET` that may be run when he has released it.
+/// The new owner does not know of a `SET` that may run after its release.
 #[test]
 fn a_copy_without_an_answer_is_not_handed_over() {
     let (mut world, mut lock) = copy_sent();

@@ -18,7 +18,7 @@ impl World {
         self.drain();
     }
 
-    /// `node` has counted so many more, and goes on from `cursor`.
+    /// `node` has counted `number` more, and continues at `cursor`.
     fn counts(&mut self, node: usize, number: u64, cursor: &str) {
         let len = cursor.len();
         self.say(node, &format!("*3|:{number}|:0|${len}|{cursor}|"));
@@ -55,7 +55,7 @@ fn each_node_goes_on_from_its_own_cursor_until_it_has_counted_all() {
     assert_eq!(world.take_all(), [NOTHING; 3]);
 }
 
-/// The others have long since ended.
+/// The other nodes have ended long ago.
 #[test]
 fn a_node_with_very_many_keys_is_asked_for_ten_seconds() {
     let mut world = World::ready(3);
@@ -80,7 +80,7 @@ fn a_node_with_very_many_keys_is_asked_for_ten_seconds() {
     assert_eq!(world.counted(), counted);
 }
 
-/// It is asked no more, and a late answer adds nothing, also while another still counts.
+/// It is not asked again. A late answer adds nothing, even while another node still counts.
 #[test]
 fn a_node_that_falls_silent_has_counted_what_it_has_said() {
     let mut world = World::ready(3);
@@ -104,7 +104,7 @@ fn a_node_that_falls_silent_has_counted_what_it_has_said() {
     world.is_clean();
 }
 
-/// Each line: what the node says, and why its counters are not known.
+/// Each line: the answer of the node, and the reason why its counters are not known.
 #[test]
 fn a_node_that_does_not_count_says_why() {
     let unusable = NodeOutcome::Unusable;

@@ -1,4 +1,4 @@
-//! Stories of the lock delay: nodes keep a key for longer than its holder may trust the lock.
+//! Stories of the lock delay: nodes keep a key for longer than its holder trusts the lock.
 
 use super::confirm::end;
 use super::restarts::LONGEST;
@@ -9,7 +9,7 @@ use crate::quorum::Drift;
 /// By the fastest clock this takes a second.
 const DELAY: Duration = Duration::from_millis(990);
 
-/// So many nodes, with the delay.
+/// Builds this number of nodes, with the delay.
 fn delayed(nodes: usize) -> Builder {
     named(nodes).lock_delay(DELAY)
 }
@@ -23,7 +23,7 @@ impl World {
         (world, lock)
     }
 
-    /// All nodes extend `lock`. Returns for how long they were asked to keep it.
+    /// All nodes extend `lock`. Returns how long they were asked to keep it.
     #[track_caller]
     fn extend_on_all(&mut self, lock: &mut Lock) -> Vec<u64> {
         self.extend(lock);
@@ -34,7 +34,7 @@ impl World {
         self.lives.clone()
     }
 
-    /// Node 2 is away when `lock` is released, stays so, and is owed that until `gone`.
+    /// Node 2 is away when `lock` is released, stays away, and is owed the release until `gone`.
     #[track_caller]
     fn owes_until(&mut self, gone: Instant, lock: Lock) {
         self.lose(2);
@@ -139,7 +139,7 @@ fn a_confirmation_subtracts_the_delay() {
     world.runs_out(&lock);
 }
 
-/// What would be a later end without the delay is an earlier one: the third is heard first.
+/// Without the delay the new end would be later; with it the end is earlier, so the third node is heard first.
 #[test]
 fn a_confirmation_that_would_shorten_the_lock_waits_for_all() {
     let (mut world, mut lock) = World::delaying(3);
@@ -188,7 +188,7 @@ fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
     assert_eq!(lock.valid_until(), end(sent, 5_000));
 }
 
-/// Its keys are still there: its validity had ended before.
+/// Its keys are still there, but its validity had ended before.
 #[test]
 fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
     let (mut world, lock) = World::delaying(3);
@@ -204,7 +204,7 @@ fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
     world.is_clean();
 }
 
-/// Of a lock that no engine has adopted.
+/// The same for a lock that no engine has adopted.
 #[test]
 fn a_detached_lock_of_which_the_delay_is_left_is_over() {
     let (mut world, lock) = World::delaying(3);
@@ -245,7 +245,7 @@ fn a_quarantine_lasts_as_long_as_the_longest_key() {
     );
 }
 
-/// A handle that has asked for no lock yet knows its delay: others are assumed to have the same.
+/// A handle that has asked for no lock yet knows its own delay, and assumes that others have the same.
 #[test]
 fn the_quarantine_that_is_assumed_allows_for_the_delay() {
     for (delay, longest) in [(DELAY, 61 * SECOND), (Duration::ZERO, 60 * SECOND)] {
@@ -259,7 +259,7 @@ fn the_quarantine_that_is_assumed_allows_for_the_delay() {
     }
 }
 
-/// An extension of 60 s by its previous owner may be unconfirmed.
+/// The previous owner may have sent an unconfirmed extension of 60 s.
 #[test]
 fn what_is_assumed_of_a_lock_from_elsewhere_allows_for_its_delay() {
     let (mut world, lock) = World::delaying(3);
@@ -335,7 +335,7 @@ fn a_release_is_owed_for_as_long_as_the_key_lives() {
     world.owes_until(gone, lock);
 }
 
-/// Nodes are waited for as with the ttl alone.
+/// The engine waits for nodes as with the ttl alone.
 #[test]
 fn the_delay_does_not_prolong_a_vote() {
     let span = |delay| {
@@ -346,7 +346,7 @@ fn the_delay_does_not_prolong_a_vote() {
     assert_eq!(span(100 * SECOND), span(Duration::ZERO));
 }
 
-/// Nor does any timer of it stay.
+/// No timer of it stays either.
 #[test]
 fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
     let (mut world, lock) = World::delaying(3);
@@ -374,7 +374,7 @@ fn a_detached_lock_that_is_lost_shows_that() {
     assert_eq!(lock.valid_until(), world.now);
 }
 
-/// A majority has lost it, and its holder may hang: what is left keeps others out.
+/// A majority has lost it, and its holder may hang: the remaining copies keep others out.
 #[test]
 fn what_is_left_of_a_lost_lock_stays_for_the_delay() {
     for (delay, at_once) in [(DELAY, 0), (Duration::ZERO, 5)] {
@@ -394,7 +394,7 @@ fn what_is_left_of_a_lost_lock_stays_for_the_delay() {
     }
 }
 
-/// It is the turn of a waiter at once, and the copies that stay are a minority.
+/// A waiter has its turn at once, and the copies that stay are a minority.
 #[test]
 fn what_is_left_of_a_lost_lock_does_not_keep_its_own_handle_out() {
     let mut world = World::with(delayed(5)).greeted();

@@ -1,4 +1,4 @@
-//! Stories of kept locks whose keys change on the nodes: these tell of it, and the lock is looked at.
+//! Stories of kept locks whose keys change on the nodes. The nodes report it, and the engine looks at the lock.
 
 use super::keep::{EXTEND, kept};
 use super::*;
@@ -6,12 +6,12 @@ use super::*;
 const PUSH: &str = ">2|$10|invalidate|*1|$2|k0|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 
-/// An extension that asks to be told of the next change.
+/// An extension that also asks for a report of the next change.
 const LOOKED: [&str; 2] = ["CLIENT CACHING YES", EXTEND];
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Three nodes that tell of changes to the keys of so many locks.
+/// Three nodes that report changes to the keys of locks with these `options`.
 fn watching(options: &[LockOptions]) -> (World, Vec<Lock>) {
     let mut world = World::telling(3);
     let name = |index: usize| format!("k{index}").into_bytes();
@@ -40,7 +40,7 @@ fn keeping() -> LockOptions {
     LockOptions::new(LONG).keep()
 }
 
-/// Each node was asked to extend, and to tell of the next change.
+/// Each node was asked to extend, and to report the next change.
 #[track_caller]
 fn is_looked_at(world: &mut World) {
     for sent in world.take_all() {
@@ -61,14 +61,14 @@ fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
     }
 }
 
-/// They have one timer, and each has its own time.
+/// The looks share one timer, but each has its own time.
 #[test]
 fn the_first_look_at_a_lock_is_no_later_for_others() {
     let mut world = World::telling(3);
     let (mut granted, mut looked) = (vec![], vec![]);
     let mut locks = vec![];
     for moment in 0..400 {
-        // In steps that meet every phase of the timer.
+        // These steps meet every phase of the timer.
         if moment % 37 == 0 && moment < 300 {
             granted.push(world.now);
             locks.push(world.kept_lock(format!("k{}", locks.len()).as_bytes(), keeping()));
@@ -101,7 +101,7 @@ fn the_first_look_at_a_lock_is_no_later_for_others() {
     }
 }
 
-/// All keys of a node, and so those of all locks.
+/// A flush deletes all keys of a node, and so those of all locks.
 #[test]
 fn a_flush_has_every_lock_looked_at() {
     let (mut world, locks) = watching(&[keeping(), keeping()]);
@@ -126,7 +126,7 @@ fn every_key_that_one_push_names_counts() {
     is_looked_at(&mut world);
 }
 
-/// It is told of again, and by each extension.
+/// It is reported again, and after each extension.
 #[test]
 fn a_key_that_is_missing_on_a_minority_is_copied_and_every_extension_registers() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -150,7 +150,7 @@ fn a_key_that_is_missing_on_a_minority_is_copied_and_every_extension_registers()
     assert_eq!(sent, LOOKED);
 }
 
-/// The node has answered already when its key is changed.
+/// The node had already answered when its key was changed.
 #[test]
 fn a_change_while_an_extension_is_open_has_another_follow() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -164,8 +164,8 @@ fn a_change_while_an_extension_is_open_has_another_follow() {
     is_looked_at(&mut world);
 }
 
-/// Every node tells of a change as often as it can, for ten seconds; node 1 `says` what its key is. Returns how often
-/// the lock was looked at.
+/// Every node reports a change as often as it can, for ten seconds; node 1 `says` what its key is. Returns how often
+/// the engine looked at the lock.
 fn looks_in_ten_seconds(world: &mut World, says: &str) -> usize {
     let answers = |sent: Vec<String>| -> String {
         let answer = |sent: &String| match &**sent {
@@ -205,7 +205,8 @@ fn a_key_that_is_missing_all_the_time_is_looked_at_four_times_a_second() {
     assert!(locks[0].is_valid_at(world.now));
 }
 
-/// Others take the key and release it on a node that has no copy. A loss elsewhere is found no later for that.
+/// Other clients take the key and release it on a node that has no copy. A loss on another node is not found later
+/// because of that.
 #[test]
 fn a_key_that_others_have_on_one_node_is_looked_at_four_times_a_second() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -219,7 +220,7 @@ fn a_key_that_others_have_on_one_node_is_looked_at_four_times_a_second() {
     world.expired_first(&locks[0]);
 }
 
-/// The servers tell of what the looks themselves write.
+/// The servers report the writes of the looks themselves.
 #[test]
 fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -238,7 +239,7 @@ fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
     drop(locks);
 }
 
-/// Nothing is told of over the new one.
+/// The new connection reports nothing yet.
 #[test]
 fn a_connection_that_was_lost_has_locks_registered_again() {
     let (mut world, locks) = watching(&[keeping()]);
@@ -314,7 +315,7 @@ fn only_so_many_keys_are_watched() {
     );
 }
 
-/// It tells of nothing, and is not asked to.
+/// It sends no notifications, and is not asked to.
 #[test]
 fn a_node_that_refuses_to_tell_is_asked_for_extensions_alone() {
     let (mut world, _locks) = {
@@ -346,7 +347,7 @@ fn a_node_that_was_busy_is_asked_again_to_tell() {
     }
 }
 
-/// Of a long name the push shows the beginning alone.
+/// A push shows only the beginning of a long name.
 #[test]
 fn a_long_name_has_the_locks_looked_at_whose_names_begin_so() {
     let mut world = World::telling(3);
@@ -377,7 +378,7 @@ fn a_long_name_has_the_locks_looked_at_whose_names_begin_so() {
     drop(locks);
 }
 
-/// Their keys are told of, or not, in no order.
+/// The order of watched and unwatched keys is arbitrary.
 #[test]
 fn watched_and_unwatched_renewals_that_alternate_go_in_two_batches() {
     let mut world = World::telling(3);

@@ -1,4 +1,4 @@
-//! Stories of the end of a lock: it is told once, and before the lock is over.
+//! Stories of the end of a lock: it is reported once, and before the lock is over.
 
 use super::*;
 

@@ -25,7 +25,7 @@ fn two_extensions() -> (World, Lock, [RoundId; 2]) {
     (world, lock, [first, second])
 }
 
-/// What a majority has said counts, also if its caller does not want to know it any more.
+/// A majority's answer counts even if the caller no longer wants to know it.
 #[test]
 fn cancelling_a_question_takes_nothing_back_that_a_majority_has_said() {
     for (told, expected) in [
@@ -80,7 +80,7 @@ fn comes_too_late(world: &mut World) {
     assert_eq!(world.unconfirmed(), [NodeOutcome::TimedOut]);
 }
 
-/// What was found is known before its holder has applied it, and before a timer has fired.
+/// The end counts before its holder has applied it, and before a timer has fired.
 #[test]
 fn an_extension_counts_only_within_an_earlier_end_that_was_told() {
     let (mut world, lock) = World::held(1);
@@ -134,7 +134,7 @@ fn a_hand_over_ends_an_extension_that_is_open() {
     world.is_clean();
 }
 
-/// Of two extensions that wait for room neither is sent when the lock is let go.
+/// Two extensions wait for room. Neither is sent when the lock is given up.
 #[test]
 fn what_ends_a_lock_takes_all_its_extensions_back() {
     for detached in [true, false] {
@@ -172,7 +172,7 @@ fn an_extension_that_is_asked_for_later_is_not_shortened() {
     assert_eq!(lock.valid_until(), end(sent, 10_000));
 }
 
-/// The other way round: what was asked later is known better.
+/// In the other order, the later question knows better.
 #[test]
 fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     let (mut world, mut lock) = World::held(3);
@@ -190,7 +190,7 @@ fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     assert_eq!(lock.valid_until(), end(sent, 500));
 }
 
-/// An extension was confirmed, and the loss was found before its caller was told.
+/// An extension was confirmed, and the loss was found before the caller had its outcome.
 #[test]
 fn an_extension_that_is_told_after_the_loss_revives_nothing() {
     let (mut world, mut lock) = World::held(1);

@@ -1,5 +1,5 @@
-//! Stories of fencing tokens: what is asked of nodes and what their answers are worth, byte by byte; and with
-//! the feature `embedded` several clients over nodes that run the scripts.
+//! Stories of fencing tokens: the commands to nodes and the meaning of their answers, byte by byte. With the feature
+//! `embedded`, also several clients over nodes that run the scripts.
 
 mod floors;
 #[cfg(feature = "embedded")]
@@ -12,10 +12,10 @@ mod stores;
 
 use super::*;
 
-/// The clock of the world is this far ahead of that of the stories.
+/// The wall clock is this far ahead of the clock of the stories.
 const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
 
-/// What is proposed at the beginning of a story.
+/// The proposal at the beginning of a story.
 const PROPOSED: u64 = 1_790_000_001_000_000;
 
 fn fenced() -> LockOptions {
@@ -34,7 +34,7 @@ fn timed_of(nodes: usize) -> World {
     world
 }
 
-/// `node` takes the lock, and returns this number.
+/// `node` takes the lock and returns `number`.
 fn grants(world: &mut World, node: usize, number: u64) {
     world.say(node, &format!("*3|:1|:0|:{number}|"));
 }
@@ -52,7 +52,7 @@ fn asked_of(nodes: usize) -> World {
     world
 }
 
-/// Two of three have granted the lock, with numbers that differ.
+/// Two of three nodes have granted the lock, with different numbers.
 fn asked_by_two() -> World {
     let mut world = asked();
     grants(&mut world, 0, 7);
@@ -60,7 +60,7 @@ fn asked_by_two() -> World {
     world
 }
 
-/// The engine was asked for a token, which no node has given: none has a floor.
+/// The engine was asked for a token, which no node has given because none has a floor.
 fn without_floors() -> World {
     let mut world = timed();
     let round = world.acquire(&fenced());
@@ -89,7 +89,7 @@ fn one_round_trip_is_enough_where_a_majority_returns_the_same_number() {
     grants(&mut world, 2, 7);
     assert_eq!(token(&mut world), Some(7));
     assert_eq!(world.take(0), ["EVALSHA release"]);
-    // The next one is sent by its digest where the script was run, and its number is above all that were seen.
+    // The next script is sent by its digest to nodes that have run it, and its number is above all that were seen.
     world.all_say(0..1, ":1|");
     world.say(2, ":1|");
     grants(&mut world, 1, PROPOSED + 9);
@@ -114,16 +114,16 @@ fn a_grant_alone_is_no_vote() {
     assert_eq!(token(&mut world), Some(9));
 }
 
-/// What a node says that has raised its counter.
+/// The answer of a node that has raised its counter.
 const RAISED: u64 = 0;
 
-/// Each line: how many nodes, what they say one after the other, the token, and how many second round trips it took.
-/// Two have counted to seven and two to nine in one of them: no majority has counted to either.
+/// Each line: the number of nodes, their answers in order, the token, and the number of second round trips. In one line
+/// two nodes have counted to seven and two to nine, so neither number has a majority.
 #[test]
 fn the_token_is_the_largest_number_that_a_majority_has_counted_to() {
     for (nodes, said, number, second) in [
         (3, &[(0, 7), (1, 9), (2, 9)][..], 9, 0),
-        // Though another node has counted further, or has raised its counter.
+        // Although another node has counted further, or has raised its counter.
         (5, &[(0, 7), (1, 9), (2, 7), (3, 7)], 7, 0),
         (5, &[(0, 7), (1, 9), (2, 7), (0, RAISED), (3, 7)], 7, 0),
         (
@@ -150,7 +150,7 @@ fn the_token_is_the_largest_number_that_a_majority_has_counted_to() {
     }
 }
 
-/// What the others say to the other question comes too late.
+/// The others answer the other question too late.
 #[test]
 fn a_lock_stands_on_those_that_have_returned_its_token() {
     let mut world = asked_of(5);
@@ -183,7 +183,7 @@ fn a_token_that_comes_too_late_is_not_counted() {
     assert_eq!(world.engine.stats().second_round_trips, 0);
 }
 
-/// It may have given that number's predecessor to another lock, with a token above this one.
+/// It may have given another lock a token above this one.
 #[test]
 fn a_node_that_grants_late_and_more_does_not_count() {
     let mut world = asked_by_two();
@@ -244,7 +244,7 @@ fn an_answer_about_an_earlier_attempt_is_not_counted() {
     assert_eq!(token(&mut world), Some(20));
 }
 
-/// All are asked for their floors at once: in a look the nodes mark themselves.
+/// All nodes are asked for their floors at once: a node without one marks itself in that look.
 #[test]
 fn a_node_without_a_floor_does_not_count_and_says_so() {
     let mut world = asked();
@@ -370,7 +370,7 @@ fn without_scripts_there_is_no_token() {
 
 const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
 
-/// The longest ttl is a minute where none is known, and a hundredth and 2 ms more by any clock.
+/// The longest ttl is a minute if none is known; a hundredth and 2 ms are added for the clocks.
 const QUARANTINE: Duration = Duration::from_millis(60_602);
 
 /// Node 1 has refused a lock with a token, and the others have floors.
@@ -405,7 +405,7 @@ fn due(world: &mut World) -> [Vec<String>; 3] {
     world.take_all().try_into().expect("three nodes")
 }
 
-/// Each line: what the three say when the repair is due, and what is repaired then.
+/// Each line: the answers of the three when the repair is due, and what is repaired then.
 #[test]
 fn what_is_repaired_by_what_the_nodes_say() {
     for (said, repaired) in [
@@ -441,7 +441,7 @@ fn what_is_repaired_by_what_the_nodes_say() {
     }
 }
 
-/// It may have been read before another loss: what a connection said goes with it.
+/// It may have been read before another loss, so answers of a lost connection do not count.
 #[test]
 fn a_floor_that_was_read_over_a_lost_connection_does_not_count() {
     let mut world = in_repair();
@@ -521,7 +521,7 @@ fn who_is_refused_by_a_node_in_repair_waits_for_the_others() {
     assert!(report.to_string().contains("in repair"), "{report}");
 }
 
-/// The operator vouches for what the engine has seen, and for the time.
+/// The operator vouches for the numbers that the engine has seen, and for the time.
 #[test]
 fn a_server_that_is_trusted_gets_a_floor() {
     let mut world = without_floors();

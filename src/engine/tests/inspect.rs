@@ -5,12 +5,12 @@ use super::*;
 use crate::error::Report;
 use crate::quorum::Drift;
 
-/// What is random in the tokens of two clients. A server echoes it.
+/// The random parts of the tokens of two clients. A server echoes them.
 pub(super) const ONE: &str = "\u{1}123456789abcdefghij";
 pub(super) const OTHER: &str = "\u{2}123456789abcdefghij";
 
 impl World {
-    /// Asks who holds the resource. Every node is asked.
+    /// Asks for the holder of the resource. Every node is asked.
     pub(super) fn inspect(&mut self) -> RoundId {
         let round = self.ask_inspect();
         for node in 0..self.sent.len() {
@@ -25,7 +25,7 @@ impl World {
         round
     }
 
-    /// `node` has `token`, for so many more milliseconds.
+    /// `node` has `token` for this many more milliseconds.
     pub(super) fn has(&mut self, node: usize, token: &str, millis: u64) {
         let len = token.len();
         self.say(node, &format!("*3|:{}|:0|${len}|{token}|", millis + 1));
@@ -182,7 +182,7 @@ fn keys_without_an_expiry_are_kept_for_ever() {
         told.to_string()
             .starts_with("held by 3 nodes without an expiry (")
     );
-    // One of them alone prolongs nothing.
+    // A single node with such a key prolongs nothing.
     world.inspect();
     world.has(0, ONE, PERMANENT);
     world.has(1, ONE, 1_000);
@@ -221,7 +221,7 @@ fn a_quarantined_node_is_shown_and_is_no_part_of_a_majority() {
     world.has(1, ONE, 1_000);
     world.has(2, ONE, 1_000);
     assert!(world.inspected().holder().is_none());
-    // If it is silent, the others are not waited for any longer than it is.
+    // If it is silent, the inspection waits no longer for the others.
     world.inspect();
     world.has_none(0);
     world.has_none(1);

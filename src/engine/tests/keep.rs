@@ -26,20 +26,20 @@ impl World {
         self.lock()
     }
 
-    /// So many kept locks: k0, k1 and so on.
+    /// Takes this number of kept locks: k0, k1 and so on.
     pub(super) fn kept_locks(&mut self, count: usize) -> Vec<Lock> {
         (0..count)
             .map(|index| self.kept_lock(format!("k{index}").as_bytes(), kept()))
             .collect()
     }
 
-    /// How many locks the engine says that it has extended.
+    /// Returns how many locks the engine has reported as extended.
     pub(super) fn extended_by_engine(&self) -> usize {
         let kept = |event: &&Event| matches!(event, Event::Kept { result: Ok(_), .. });
         self.events.iter().filter(kept).count()
     }
 
-    /// Sleeps until `node` is sent something. Returns for how long, and what.
+    /// Sleeps until `node` is sent something. Returns how long that took, and the commands.
     pub(super) fn sleep_until_sent(&mut self, node: usize) -> (Duration, Vec<String>) {
         let start = self.now;
         while self.sent[node].is_empty() && self.events.is_empty() {
@@ -48,7 +48,7 @@ impl World {
         (self.now.saturating_since(start), self.take(node))
     }
 
-    /// Does what the engine wants done. Returns how often `node` was written to, and how many commands.
+    /// Does what the engine wants done. Returns how often `node` was written to, and the commands.
     fn drain_counting(&mut self, node: usize) -> (usize, Vec<String>) {
         let before = self.writes[node];
         self.drain();
@@ -154,7 +154,7 @@ fn a_kept_lock_is_extended_at_half_of_its_validity_and_again() {
     world.is_clean();
 }
 
-/// Nothing is said for a while: tries fail, more and more often, and the lock is valid to its end.
+/// No node answers for a while: tries fail, more and more often, and the lock is valid to its end.
 #[test]
 fn a_failed_extension_is_tried_again_and_ends_nothing() {
     let (mut world, lock) = World::keeping(3, kept());
@@ -211,7 +211,7 @@ fn a_later_try_saves_the_lock() {
     world.release(lock);
 }
 
-/// What a caller asked for is known when its turn comes.
+/// The engine remembers the caller's options until its turn comes.
 #[test]
 fn a_lock_that_was_waited_for_is_kept_too() {
     let (mut world, first) = World::keeping(1, LockOptions::new(TTL));
@@ -239,7 +239,7 @@ fn a_lock_that_was_waited_for_is_kept_too() {
     world.release(lock);
 }
 
-/// Those who want a lock fill their places, and not those of who holds one.
+/// Callers who want a lock fill their places, but not the places of holders.
 #[test]
 fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
     let (mut world, lock) = World::keeping(3, kept());
@@ -253,7 +253,7 @@ fn no_number_of_waiters_keeps_a_lock_from_being_extended() {
     world.was_kept(&lock);
 }
 
-/// Returns the event that says that `lock` is over.
+/// Returns the event that reports the end of `lock`.
 fn lost_by<'a>(world: &'a World, lock: &Lock) -> Option<&'a Event> {
     let mut events = world.events.iter();
     events.find(|event| matches!(event, Event::Expired { lock: lost } if *lost == lock.id()))
@@ -294,7 +294,7 @@ fn extensions_that_are_due_together_go_out_in_one_write() {
 
 // ----- health -----------------------------------------------------------------------------------
 
-/// Returns the nodes that have confirmed `lock` last, as its holder is told.
+/// Returns the nodes that have confirmed `lock` last, as its holder sees them.
 #[cfg(feature = "std")]
 fn confirmed(world: &World, lock: &Lock) -> Vec<String> {
     let labels = world.engine.confirmed_by(world.now, lock);
@@ -315,7 +315,7 @@ fn the_nodes_that_confirmed_last_are_named() {
     world.say(2, ":1|");
     assert_eq!(confirmed(&world, &lock), all, "it was late");
     world.take_all();
-    // Too few: what is left of the lock was confirmed by all.
+    // Too few nodes answer: all have confirmed the present validity of the lock.
     world.sleep_until_sent(0);
     world.say(0, ":1|");
     world.say(1, "-ERR x|");
@@ -330,14 +330,14 @@ fn the_nodes_that_confirmed_last_are_named() {
     world.all_say(2..3, "-ERR x|");
     world.apply_next(&mut lock);
     assert_eq!(confirmed(&world, &lock), all[..2]);
-    // And who says that it has nothing.
+    // A node that denies it is removed.
     world.sleep_until_sent(0);
     world.say(0, ":1|");
     world.say(1, ":0|");
     assert_eq!(confirmed(&world, &lock), all[..1]);
 }
 
-/// What it says does not count, whether it comes before a majority has the lock or after.
+/// Its answers do not count, whether they come before a majority has the lock or after.
 #[cfg(feature = "std")]
 #[test]
 fn a_node_in_quarantine_confirms_nothing() {
@@ -369,7 +369,7 @@ fn a_kept_lock_costs_little_memory() {
     assert!(size_of::<Lock>() <= 40);
 }
 
-/// Of so many claims, how many do not rest.
+/// Returns how many claims do not rest.
 fn busy(world: &World) -> usize {
     let claims = world.engine.parts.claims.iter();
     claims.filter(|(_, claim)| !claim.rests()).count()
@@ -486,8 +486,8 @@ fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
     }
 }
 
-/// Locks that were taken one after another, two ticks apart: from their second extension on those that
-/// are due at about the same time are extended together, each a 64th of the time early at most.
+/// Locks that were taken one after another, two ticks apart. From their second extension on, those that are due at
+/// about the same time are extended together, each at most a 64th of the time early.
 #[test]
 fn the_extensions_of_many_locks_go_out_together() {
     const LOCKS: usize = 200;
@@ -527,7 +527,7 @@ fn extensions_beyond_the_bound_wait_for_others_and_go_out_together() {
     let (mut world, locks) = too_many(52);
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
-    // Each that is answered makes room for another, and what one read brings for as many at once.
+    // Each answer makes room for another extension, and one read that brings several makes room for as many.
     world.say_undrained(0, &answers(&sent[..1], ":1|"));
     let (writes, more) = world.drain_counting(0);
     assert_eq!((writes, renewals(&more), more.len()), (1, 52, 1));

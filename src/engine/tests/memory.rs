@@ -1,4 +1,4 @@
-//! Stories of buffers: what a lock costs, and what comes back to the pools.
+//! Stories of buffers: the memory of a lock, and the buffers that come back to the pools.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
     assert_eq!(buffers, [buffers[0]; 3]);
 }
 
-/// Also of one that was refused, or has waited for its turn.
+/// The same for an acquisition that was refused or has waited for its turn.
 #[test]
 fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
     let mut world = World::ready(3);

@@ -1,4 +1,4 @@
-//! Several clients and the nodes between them. What is sent arrives at once, unless it is held up.
+//! Several clients and the nodes between them. Messages arrive at once, unless they are held up.
 
 use crate::config::{Builder, LockOptions, RestartGuard};
 use crate::embedded::Memory;
@@ -20,8 +20,8 @@ use core::time::Duration;
 
 use super::{MS, id, named};
 
-/// So often clients and nodes have something to say to each other at one instant, at most: each answer is
-/// followed by one more question.
+/// The largest number of exchanges between clients and nodes at one instant, in each of which an answer causes another
+/// question.
 const ROUNDS_MAX: usize = 10_000;
 
 pub(super) struct Net {
@@ -37,7 +37,7 @@ pub(super) struct Client {
     pub(super) engine: Engine,
     links: Vec<Link>,
     pub(super) events: VecDeque<Event>,
-    /// How many commands it has sent, and how many of these to the first node were to take several names.
+    /// The number of commands that it has sent, and how many of these asked the first node for several names.
     pub(super) sent: usize,
     pub(super) sets: usize,
 }
@@ -87,7 +87,7 @@ impl Net {
         }
     }
 
-    /// Another client, which has greeted all whom it can reach. Which one it is.
+    /// Makes another client, which has greeted all nodes that it can reach. Returns its number.
     pub(super) fn client(&mut self, builder: Builder) -> usize {
         let config = builder.config().expect("valid");
         let seed = [self.clients.len() as u8; 32];
@@ -114,8 +114,7 @@ impl Net {
         panic!("clients and nodes talk without end, and no time passes");
     }
 
-    /// Does what a client wants done, as far as no other client has to do anything. Returns `true` if
-    /// anything happened.
+    /// Does everything that a client wants done and that needs no other client. Returns `true` if anything happened.
     pub(super) fn serve(&mut self, client: usize) -> bool {
         let mut busy = self.drain(client);
         for node in 0..self.clients[client].links.len() {
@@ -127,7 +126,7 @@ impl Net {
         busy
     }
 
-    /// Does all that a client wants done. What it sends waits.
+    /// Does everything that a client wants done. The commands that it sends wait.
     pub(super) fn drain(&mut self, client: usize) -> bool {
         let mut busy = false;
         while self.act(client) {
@@ -195,7 +194,7 @@ impl Net {
         true
     }
 
-    /// What `node` tells of changes goes behind the answers of those who asked for that.
+    /// The notifications of `node` go behind the answers to the clients that asked for them.
     fn tell(&mut self, node: usize) {
         while let Some((number, push)) = self.nodes[node].store.poll_push() {
             let links = self
@@ -209,7 +208,7 @@ impl Net {
         }
     }
 
-    /// A client reads what `node` has answered. Returns `true` if that is anything.
+    /// A client reads the answers of `node`. Returns `true` if there are any.
     pub(super) fn receive(&mut self, client: usize, node: usize) -> bool {
         let Client { engine, links, .. } = &mut self.clients[client];
         let link = &mut links[node];
@@ -239,8 +238,7 @@ impl Net {
         }
     }
 
-    /// The connection of a client to `node` is over. The node has executed all that it was sent, and no
-    /// answer arrives.
+    /// The connection of a client to `node` ends. The node has executed all its commands, but no answer arrives.
     fn end_link(&mut self, client: usize, node: usize) {
         while self.execute(client, node) {}
         let link = &mut self.clients[client].links[node];
@@ -250,7 +248,7 @@ impl Net {
         link.answers.clear();
     }
 
-    /// The same, and the client learns of it.
+    /// [`end_link`](Self::end_link), and the client learns of it.
     pub(super) fn cut_link(&mut self, client: usize, node: usize) {
         let link = self.clients[client].links.get(node);
         if link.is_some_and(|link| link.session.is_some()) {
@@ -266,7 +264,7 @@ impl Net {
         self.pump();
     }
 
-    /// Nobody reaches `node` any more, or everybody does again.
+    /// Makes `node` unreachable for all clients, or reachable again.
     pub(super) fn unreachable(&mut self, node: usize, away: bool) {
         self.nodes[node].away = away;
         if away {
@@ -286,7 +284,7 @@ impl Net {
         self.cut(node);
     }
 
-    /// What `node` answers to `client` waits.
+    /// Holds back the answers of `node` to `client`.
     pub(super) fn hold(&mut self, client: usize, node: usize) {
         self.clients[client].links[node].held = true;
     }
@@ -363,7 +361,7 @@ impl Net {
         self.clients[client].events.pop_front()
     }
 
-    /// What was told of losses meanwhile is not looked at.
+    /// Passes over losses that were reported meanwhile.
     fn outcome(&mut self, client: usize) -> Event {
         for _ in 0..1_000 {
             self.pump();
@@ -463,7 +461,7 @@ impl Net {
         }
     }
 
-    /// Nobody has anything open, and no node a lock.
+    /// No client has anything open, and no node has a lock.
     pub(super) fn is_clean(&self) {
         for client in &self.clients {
             let load = client.engine.load();
@@ -482,7 +480,7 @@ impl Link {
         self.inbox = Some(Inbox::default());
     }
 
-    /// What the client writes waits to be executed. Returns that.
+    /// The client's commands wait to be executed. Returns them.
     fn read(&mut self, mut bytes: &[u8]) -> impl Iterator<Item = &Vec<Vec<u8>>> {
         let before = self.waiting.len();
         let inbox = self.inbox.as_mut().expect("connected");

@@ -1,4 +1,4 @@
-//! Stories of what only an operator can mend: it is told at once, and by its name.
+//! Stories of faults that only an operator can repair: they are reported at once, and by name.
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn what_an_operator_has_mended_is_seen_by_the_next_call() {
     world.turn_away(0);
     world.pass(MS);
     world.reconnect(0);
-    // It was refused once. Whether it still is shows on the connection that is being opened.
+    // It was refused once. The connection that is being opened will show whether it still is.
     world.try_once();
     assert!(world.events.is_empty(), "it may have been mended");
     world.greet(0);
@@ -131,7 +131,7 @@ fn an_early_cause_is_not_hidden_by_an_attempt_without_an_answer() {
     assert_eq!(report.tries(), 2);
 }
 
-/// In the last attempt it said only that the caller's own key is there, whose release it refuses.
+/// In the last attempt it only said that the caller's own key is there, whose release it refuses.
 #[test]
 fn an_earlier_cause_is_not_said_to_have_taken_as_long_as_a_later_answer() {
     let (mut world, lock) = World::held(3);

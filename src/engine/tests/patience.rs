@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 
 use super::*;
 
-/// The longest that a majority which does not answer may cost, by default and nearby.
+/// The longest time that a silent majority may cost, by default and nearby.
 const BOUND: Duration = Duration::from_millis(300);
 
 impl World {
@@ -16,7 +16,7 @@ impl World {
         world
     }
 
-    /// All that was asked of `node` is answered at once: a `SET` is granted, a release finds it.
+    /// Answers all open commands of `node` at once: it grants each `SET`, and finds the key of each release.
     fn wake(&mut self, node: usize) {
         for sent in self.take(node) {
             self.answer(node, &sent);
@@ -51,8 +51,8 @@ impl World {
     }
 }
 
-/// For how many milliseconds an attempt, an extension and a release with this ttl wait for nodes
-/// of this distance that do not answer.
+/// Returns how many milliseconds an attempt, an extension and a release with this ttl wait for silent nodes at this
+/// distance.
 fn waits(round_trip: u64, ttl: u64) -> [u128; 3] {
     let ttl = Duration::from_millis(ttl);
     let far = Duration::from_millis(round_trip);
@@ -84,7 +84,7 @@ fn the_node_timeout_by_distance_and_ttl() {
         // Four round trips of a node that is farther away.
         (13, 10_000, [52, 52, 52]),
         (100, 10_000, [400, 400, 400]),
-        // Half of what the ttl leaves, for a vote; an extension has what is left of the validity.
+        // For a vote, half of what the ttl leaves; for an extension, the rest of the validity.
         (100, 500, [247, 247, 400]),
         // One second.
         (260, 10_000, [1_000, 1_000, 1_000]),
@@ -98,7 +98,7 @@ fn the_node_timeout_by_distance_and_ttl() {
     }
 }
 
-/// However long each stall lasts, and though no answer in between was ever in time.
+/// However long each stall lasts, and even if no answer in between was ever in time.
 #[test]
 fn a_majority_that_stalls_again_and_again_costs_a_call_no_more() {
     for stall in [60, 90, 290, 700, 5_000].map(Duration::from_millis) {
@@ -146,8 +146,7 @@ fn a_majority_that_stalls_at_each_extension_costs_it_no_more() {
     }
 }
 
-/// Of two answers that were asked for at different times and are read together, the later tells
-/// of the distance.
+/// Two answers to commands of different times are read together. The later one shows the distance.
 #[test]
 fn a_stall_with_answers_in_time_around_it_changes_nothing() {
     let mut world = World::at_distance(1, MS);
@@ -164,7 +163,7 @@ fn a_stall_with_answers_in_time_around_it_changes_nothing() {
     }
 }
 
-/// A path that becomes longer is learned of, within four of the longest that may be waited nearby.
+/// The engine adapts to a longer path, up to four times the longest wait for a nearby node.
 #[test]
 fn a_node_that_moves_away_votes_again_after_a_while() {
     let mut world = World::at_distance(1, MS);
@@ -192,7 +191,7 @@ fn a_node_that_moves_away_votes_again_after_a_while() {
     );
 }
 
-/// Beyond four of the longest that may be waited nearby, the handshake of another connection tells.
+/// Beyond four times the longest wait for a nearby node, the handshake of another connection shows the distance.
 #[test]
 fn a_node_that_moves_far_away_votes_again_after_a_while() {
     let mut world = World::at_distance(1, 20 * MS);
@@ -213,7 +212,7 @@ fn a_node_that_moves_far_away_votes_again_after_a_while() {
     world.is_clean();
 }
 
-/// Answers that nobody read for a while tell how long nobody read.
+/// Answers that were left unread show only how long they were left.
 #[test]
 fn answers_that_were_left_unread_are_no_measure() {
     let mut world = World::at_distance(1, MS);
@@ -250,7 +249,7 @@ fn a_node_is_not_suspect_before_it_was_silent_for_100_ms() {
     }
 }
 
-/// When a server is back, its clients do not all come in the same moment.
+/// When a server is back, its clients do not all reconnect at the same moment.
 #[test]
 fn clients_that_lost_a_node_together_come_back_apart() {
     let config = Config::builder().node("a").config().expect("valid");
@@ -272,7 +271,7 @@ fn clients_that_lost_a_node_together_come_back_apart() {
     assert!(15 < delays.len(), "{delays:?}");
 }
 
-/// It was stopped between losing a connection and asking for the next.
+/// The driver was stopped between losing a connection and asking for the next.
 #[test]
 fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
     let mut world = World::ready(3);
@@ -296,7 +295,8 @@ fn a_connection_that_the_driver_was_not_asked_for_has_all_its_time() {
 }
 
 /// The setting `timeout` of the servers, or a balancer, has closed all connections, and opening them takes longer than
-/// an answer may: an attempt waits as the first of all does, while a lock is of use. It waits for no server that refuses.
+/// an answer may. An attempt waits as the first one does, while a lock is useful. It does not wait for a server that
+/// refuses.
 #[test]
 fn an_attempt_waits_for_connections_that_were_all_closed() {
     const SECOND: Duration = Duration::from_secs(1);
@@ -330,7 +330,7 @@ fn an_attempt_waits_for_connections_that_were_all_closed() {
     }
 }
 
-/// One that is still connected is asked, and the others get no more time than it.
+/// The connected node is asked, and the others get no more time than it has.
 #[test]
 fn an_attempt_does_not_wait_where_one_node_is_connected() {
     let mut world = World::ready(3);

@@ -1,4 +1,4 @@
-//! Stories of permissions: no lock is left where it may not be released.
+//! Stories of permissions: no lock is left on a node where it may not be released.
 
 use super::*;
 
@@ -10,7 +10,7 @@ pub(super) fn lacks(command: &'static str) -> NodeOutcome {
     NodeOutcome::Unusable(Unusable::Permission { command })
 }
 
-/// `nodes` nodes that have greeted, and that nobody has asked for a lock.
+/// `nodes` nodes that have greeted, and were never asked for a lock.
 pub(super) fn unasked(nodes: usize) -> World {
     let mut world = World::new(nodes);
     world.unpermitted = true;
@@ -52,7 +52,7 @@ fn the_first_set_on_a_connection_is_done_only_if_its_release_is_permitted() {
     world.all_say(0..2, ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
-    // And from then on nothing is asked over this connection. Another one may be another user's.
+    // From then on nothing is asked over this connection. Another connection may have another user.
     world.lose(1);
     world.reconnect(1);
     world.greet(1);
@@ -81,7 +81,7 @@ fn a_user_who_may_not_release_gets_no_lock_and_learns_what_is_missing() {
         assert_eq!(world.take(0), [FIRST], "{missing:?}: nothing to release");
         assert_eq!(world.refused_outright(), [missing]);
         world.is_clean();
-        // The node says so until it is mended, but for a key: other names may do.
+        // The node says so until it is repaired, except for a key: other names may be allowed.
         let state = match missing {
             NodeOutcome::Unusable(Unusable::KeyPermission) => NodeState::Ready,
             NodeOutcome::Unusable(reason) => NodeState::Unusable(reason),

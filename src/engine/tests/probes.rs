@@ -31,7 +31,7 @@ impl World {
         self.input(Input::Probed { node: id(node) });
     }
 
-    /// Opened so far, open now, and how the connection stands.
+    /// For each node: probes opened so far, whether one is open, and the state of the connection.
     fn lines(&self) -> Vec<(u32, bool, &'static str)> {
         let probes = self.probes.iter().zip(&self.probing).zip(&self.links);
         probes
@@ -137,7 +137,7 @@ fn nodes_are_not_probed_while_no_lock_is_wanted() {
     assert!(!world.lines()[0].1, "and now it is not");
 }
 
-/// Its connections are lost too, and what is tried meanwhile is lost on the way.
+/// Its connections are lost too, and every try meanwhile is lost on the way.
 #[test]
 fn while_a_call_waits_each_node_is_tried_every_250_ms() {
     let mut world = World::ready(3);
@@ -185,7 +185,7 @@ fn a_connection_that_does_not_come_about_is_begun_again_when_the_probe_is_answer
     drop(world.lock());
 }
 
-/// A call that waits goes on when there is a majority again, and not at the end of a random delay.
+/// A waiting call continues when there is a majority again, and not at the end of a random delay.
 #[test]
 fn a_call_that_waits_goes_on_as_soon_as_a_majority_is_back() {
     for by_probe in [true, false] {
@@ -206,7 +206,7 @@ fn a_call_that_waits_goes_on_as_soon_as_a_majority_is_back() {
     }
 }
 
-/// It answers `HELLO` and postpones writes, so that the next connection is silent as well.
+/// It answers `HELLO` and postpones writes, so the next connection is silent as well.
 #[test]
 fn a_server_that_answers_probes_and_nothing_else_is_left_alone_for_longer_and_longer() {
     let mut world = World::in_a_hole(&once());

@@ -3,14 +3,14 @@
 use super::*;
 use crate::config::Retry;
 
-/// A node tells that the key has changed.
+/// A node reports that the key has changed.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 
-/// What a node is sent when one lock is given back and the next one is asked for.
+/// The commands of a node when one lock is released and the next one is asked for.
 const HAND_OVER: [&str; 2] = ["EVALSHA release", "SET k 10000"];
 
 impl World {
-    /// A lock that is held, and so many who wait for it.
+    /// A lock that is held, and this number of waiters.
     fn held_and_wanted(waiters: usize) -> (Self, Lock, Vec<RoundId>) {
         let (mut world, lock) = Self::held(3);
         let waiters = (0..waiters).map(|_| world.acquire(&patient())).collect();
@@ -18,7 +18,7 @@ impl World {
         (world, lock, waiters)
     }
 
-    /// Gives `lock` back; all nodes do so, and grant it to the next. Returns who got it.
+    /// Releases `lock`; all nodes release it and grant it to the next. Returns the operation that got it.
     fn hand_over(&mut self, lock: Lock) -> (RoundId, Lock) {
         self.give_back(lock);
         (0..3).for_each(|node| assert_eq!(self.take(node), HAND_OVER));
@@ -118,7 +118,7 @@ fn a_single_try_asks_beside_the_contender_which_is_the_next_when_it_is_overtaken
     world.is_clean();
 }
 
-/// Its key was deleted before the one beside it was asked for. Nothing is known then of what the nodes have said.
+/// Its key was deleted before the one beside it was asked for. The nodes' answers are not known then.
 #[test]
 fn a_contender_that_is_cancelled_while_it_asks_hands_nothing_on_when_the_lock_is_held_here() {
     let mut world = World::ready(3);
@@ -166,7 +166,7 @@ fn a_waiter_costs_little_memory() {
     world.is_clean();
 }
 
-/// Where nodes are silent, each attempt counts, however short the delays are.
+/// If nodes are silent, each attempt counts, however short the delays are.
 #[test]
 fn tries_that_nobody_answered_are_made_all() {
     for delay in [Duration::ZERO, MS] {
@@ -179,7 +179,7 @@ fn tries_that_nobody_answered_are_made_all() {
     }
 }
 
-/// A loop of one thread, for so long that others are to have a chance; also if each of its locks is kept.
+/// One thread locks in a loop for so long that others should have a chance, also if each of its locks is kept.
 #[test]
 fn one_that_comes_back_again_and_again_leaves_the_lock_to_others_for_a_moment() {
     for options in [patient(), patient().keep()] {
@@ -206,7 +206,7 @@ fn one_that_comes_back_again_and_again_leaves_the_lock_to_others_for_a_moment() 
     }
 }
 
-/// Another program had it a moment ago: its callers are to have a chance each time.
+/// Another program had it a moment ago, so its callers should have a chance each time.
 #[test]
 fn one_that_was_refused_leaves_the_lock_to_others_before_it_comes_back() {
     let (mut world, _) = World::one_waits();

@@ -1,8 +1,8 @@
-//! Stories of releases, and of those that are owed to a node that did not answer.
+//! Stories of releases, and of debts to a node that did not answer.
 
 use super::*;
 
-/// More locks with names of a kilobyte than a buffer has room for their releases.
+/// So many locks with names of a kilobyte that their releases do not fit into a buffer.
 pub(super) const LOCKS: usize = 4_100;
 
 fn long_name(number: usize) -> Vec<u8> {

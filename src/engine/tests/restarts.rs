@@ -1,9 +1,9 @@
-//! Stories of nodes that restarted: who votes, and who gets a copy again.
+//! Stories of nodes that restarted: which vote, and which get a copy again.
 
 use super::*;
 use crate::config::RestartGuard;
 
-/// The longest ttl of all clients in these stories, and how long a quarantine is then.
+/// The longest ttl of all clients in these stories, and the length of a quarantine that follows from it.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 pub(super) const QUARANTINE: Duration = Duration::from_millis(20_202);
 
@@ -61,7 +61,7 @@ impl World {
         self.extended(lock);
     }
 
-    /// The same, after node 2 has said something else.
+    /// Like [`extend_by_two`](Self::extend_by_two), after node 2 has said something else.
     pub(super) fn extend_but_for_2(&mut self, lock: &mut Lock, said: &str) {
         self.ask_extension(lock);
         self.say(2, said);

@@ -1,4 +1,4 @@
-//! Stories of commands that wait for room in a socket: what is not sent any more is taken back.
+//! Stories of commands that wait for room in a socket: those that are no longer needed are withdrawn.
 
 use super::*;
 
@@ -62,8 +62,8 @@ fn an_extension_is_not_sent_behind_the_release_that_ends_it() {
     assert_eq!(world.take(2), ["EVALSHA release"]);
 }
 
-/// A socket takes nothing, and the time of very many attempts is up: to withdraw what they have put into the
-/// out buffer looks at each of them a few times, and not at all others for each.
+/// A socket takes nothing, and the time of very many attempts is up. Withdrawing their commands from the out buffer
+/// looks at each a few times, and not at all others for each.
 #[test]
 fn what_waits_for_a_socket_is_withdrawn_with_few_steps_each() {
     const CALLS: usize = 10_000;

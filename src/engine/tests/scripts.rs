@@ -88,7 +88,7 @@ impl World {
     }
 }
 
-/// What a server is sent that has forgotten a script, before what it was asked.
+/// The commands to a server that has forgotten a script, before the command itself.
 const LOAD: [&str; 3] = ["SCRIPT LOAD"; 3];
 
 /// A Valkey that has greeted, and two locks on it.
@@ -117,7 +117,7 @@ fn every_release_that_was_sent_natively_is_repaired_when_the_server_refuses_the_
     world.is_clean();
 }
 
-/// It may last for no longer than the handshake, which leaves no time for two ways.
+/// The refusal may last no longer than the handshake, which leaves no time for two ways.
 #[test]
 fn a_native_release_that_was_refused_is_not_tried_first_on_the_next_connection() {
     let (mut world, [one, two]) = valkey_with_two_locks();
@@ -132,7 +132,7 @@ fn a_native_release_that_was_refused_is_not_tried_first_on_the_next_connection()
     drop(two);
 }
 
-/// It is what is left to try.
+/// It is the only way left to try.
 #[test]
 fn a_native_release_is_tried_first_again_after_its_script_was_refused() {
     let (mut world, [one, two]) = valkey_with_two_locks();

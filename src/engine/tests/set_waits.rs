@@ -1,5 +1,5 @@
-//! Stories of those who wait for several resources at once: programs on the same three nodes, which answer at
-//! once and tell of changes as a server does.
+//! Stories of callers that wait for several resources at once: programs on the same three nodes, which answer at once
+//! and report changes as a server does.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Programs {
     programs: Vec<Program>,
 }
 
-/// What one of them was told, by the rounds.
+/// The outcomes of a program, by operation.
 #[derive(Default)]
 struct Program {
     locks: BTreeMap<RoundId, Lock>,
@@ -28,7 +28,7 @@ struct Program {
 }
 
 impl Programs {
-    /// So many programs, which are connected.
+    /// Makes this number of connected programs.
     fn new(programs: usize) -> Self {
         let mut net = Net::new(NODES as u64);
         for _ in 0..programs {
@@ -87,7 +87,7 @@ impl Programs {
         self.net.clients[program].sets
     }
 
-    /// No two have the same name at the same time.
+    /// No two programs have the same name at the same time.
     fn exclude_each_other(&self) {
         let programs = self.programs.iter();
         let locks = programs.flat_map(|program| program.locks.values());
@@ -147,7 +147,7 @@ impl Programs {
         }
     }
 
-    /// Gives back what is held, until nobody waits and nothing is owed: within a second.
+    /// Releases the held locks until no caller waits and nothing is owed: within a second.
     fn serve_all(&mut self) {
         for _ in 0..1_000 {
             for program in 0..self.programs.len() {
@@ -179,7 +179,7 @@ impl Programs {
     }
 }
 
-/// This program holds it, or another, of which the set learns by asking once.
+/// This program holds it, or another one does, which the set learns by asking once.
 #[test]
 fn while_a_name_of_a_set_is_held_callers_behind_it_wait_until_its_end_wakes_the_set() {
     for program in 0..2 {
@@ -358,7 +358,7 @@ fn a_set_goes_behind_the_release_of_the_one_before_it_in_the_same_write() {
     world.give_back(lock);
 }
 
-/// Three others have one of the names on one node each: none of them is held, and none can be had.
+/// Three other clients have one of the names on one node each: no name is held, and none can be taken.
 #[test]
 fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
     let mut world = World::ready(3);
@@ -396,7 +396,7 @@ fn a_set_that_each_node_keeps_out_by_another_name_waits_for_the_random_delay() {
     world.cancel(round.expect("valid"));
 }
 
-/// What nodes have named in an earlier attempt does not count in the present one.
+/// Names that nodes have given in an earlier attempt do not count in the present one.
 #[test]
 fn a_set_waits_for_the_name_by_which_nodes_keep_it_out_now() {
     let mut world = World::ready(5);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::Report;
 
-/// What a node is sent for a lock on `a` and `b`.
+/// The command for a lock on `a` and `b`.
 const TAKE: [&str; 1] = ["TAKE a b 10000"];
 const RELEASE: [&str; 1] = ["RELEASE a b"];
 const EXTEND: [&str; 1] = ["EXTEND a b 10000"];
@@ -245,7 +245,7 @@ fn a_set_of_which_a_name_was_stolen_was_not_held() {
     world.is_clean();
 }
 
-/// No node tells this engine of what it has written itself.
+/// No node reports this engine's own writes to it.
 #[test]
 fn whoever_watches_any_name_of_a_set_looks_when_it_is_taken() {
     for name in NAMES {
@@ -375,7 +375,7 @@ fn a_missing_permission_is_named_and_nothing_is_left() {
     }
 }
 
-/// An operator has granted it since. Nobody has asked for a lock on one resource.
+/// An operator has granted it since. No caller has asked for a lock on one resource.
 #[test]
 fn a_node_that_has_taken_a_set_lacks_no_permission() {
     let mut world = World::ready(1);
@@ -432,8 +432,7 @@ fn an_answer_that_no_such_command_has_ends_the_connection() {
     }
 }
 
-/// Each release has more bytes than most out buffers hold of commands; all of them together have more than
-/// one takes.
+/// Each release has more bytes than most out buffers have of commands. Together they have more than one buffer takes.
 #[test]
 fn releases_of_the_longest_sets_are_sent_or_owed() {
     use crate::limits::{OUT_BYTES_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};

@@ -1,12 +1,12 @@
-//! Stories of what is counted: each outcome once, and with which times.
+//! Stories of statistics: each outcome is counted once, with the right times.
 //!
-//! Every story of this engine checks the same of what happens in it: see [`World::counted_once`].
+//! Every story of the engine also checks this: see [`World::counted_once`].
 
 use super::*;
 use crate::engine::stats::{Acquisitions, Extensions, Releases};
 use crate::histogram::Histogram;
 
-/// What was told, counted beside the engine.
+/// The reported outcomes, counted beside the engine.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     acquisitions: Acquisitions,
@@ -56,8 +56,8 @@ impl Told {
 }
 
 impl World {
-    /// What was told was counted once, and so was each lock that has ended. What a call refuses at once, and
-    /// who gave up, is told to nobody and is left out.
+    /// Checks that each reported outcome was counted once, and each lock that has ended. Calls that were refused at
+    /// once, and callers that gave up, have no event and are left out.
     #[track_caller]
     pub(super) fn counted_once(&mut self) {
         self.told.drains += 1;
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// The same of locks, one by one.
+    /// Checks the same for locks, one by one.
     #[track_caller]
     fn held_once(&self) {
         let (stats, told) = (&self.engine.parts.stats, &self.told);
@@ -265,7 +265,7 @@ fn a_lock_that_was_extended_is_held_since_it_was_granted() {
     assert_eq!((hold, left), ((1, 12 * SECOND), (1, VALIDITY - 6 * SECOND)));
 }
 
-/// Its hold ends when it is lost. What is left at a late release is nothing.
+/// Its hold ends when it is lost. A late release has no validity left.
 #[test]
 fn a_lock_that_is_lost_is_counted_once_and_has_nothing_left() {
     let (mut world, lock) = World::held(3);
@@ -299,7 +299,7 @@ fn a_lock_that_is_handed_over_is_held_here_and_there() {
     other.release_on(0..3, lock);
     let left = VALIDITY - 3 * SECOND;
     assert_eq!(all_times(&other), [NONE, NONE, (1, 2 * SECOND), (1, left)]);
-    // A lock that was never adopted has a release alone.
+    // A lock that was never adopted is counted only as a release.
     let (mut world, lock) = World::held(3);
     let lock = world.detach(lock);
     let mut other = World::ready(3);
@@ -327,7 +327,7 @@ fn locks_that_are_kept_are_counted_while_they_are_held() {
     }
     world.give_back(two);
     assert_eq!(kept(&world), (1, 1));
-    // Nobody has it any more: it is not extended, and ends.
+    // No caller has it any more, so it is not extended and ends.
     drop(one);
     world.sleep_until_event();
     assert_eq!(kept(&world), (0, 0));

@@ -1,5 +1,5 @@
-//! Stories of nodes that carry markers: several clients over the stores of embedded nodes, which run
-//! the scripts themselves.
+//! Stories of nodes that carry markers: several clients over the stores of embedded nodes, which run the scripts
+//! themselves.
 
 mod chance;
 mod clusters;
@@ -16,15 +16,15 @@ use crate::error::TrustError;
 use crate::error::{InvalidRequest, ReinitError};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 
-/// The longest ttl of all clients in these stories, and how long a barrier is then.
+/// The longest ttl of all clients in these stories, and the length of a barrier that follows from it.
 const LONGEST: Duration = Duration::from_secs(20);
 const BARRIER: Duration = Duration::from_millis(20_202);
 
-/// What a barrier is told to be longer than it is by whoever finds it there.
+/// How much longer than it is a client that finds a barrier takes it to be.
 const GRAIN: Duration = MS;
 
 impl Net {
-    /// Somebody vouches for the servers that a client is connected to. Returns how many they are.
+    /// An operator vouches for the servers that a client is connected to. Returns their number.
     fn trust_all(&mut self, client: usize) -> usize {
         self.clients[client].engine.trust_all(self.now).len()
     }
@@ -69,7 +69,7 @@ fn until(outcome: NodeOutcome) -> Instant {
     }
 }
 
-/// Behind the question that it answers with a barrier goes the word that ends it.
+/// The command that ends the barrier goes behind the question whose answer names it.
 #[test]
 fn trust_in_a_node_that_is_just_asked_to_join_again_is_the_last() {
     let mut net = trusted(1);
@@ -144,7 +144,7 @@ fn a_yes_is_taken_back_when_its_node_is_found_to_have_forgotten() {
     drop(result.expect("the first and the third"));
 }
 
-/// DESIGN 3.4: two holders were measured where a topped-up node was counted in its quarantine.
+/// DESIGN 3.4: two holders were measured when a topped-up node was counted in its quarantine.
 #[test]
 fn an_extension_on_a_node_behind_its_barrier_is_not_counted() {
     let mut net = trusted(2);
@@ -160,7 +160,7 @@ fn an_extension_on_a_node_behind_its_barrier_is_not_counted() {
         drop(net.extend(0, &mut lock, LONGEST));
     }
     net.unreachable(0, true);
-    // Now the first is away, and only nodes 1 and 2 could say yes. One does not count.
+    // Now the first node is away, and only nodes 1 and 2 could say yes. One of them does not count.
     let result = net.extend(0, &mut lock, LONGEST);
     assert_matches!(result, Err(ExtendError::Unconfirmed(_)));
     assert!(net.try_lock(1, TTL).is_err());

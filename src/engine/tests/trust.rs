@@ -21,7 +21,7 @@ fn a_node_that_has_just_started_does_not_vote_before_it_is_trusted() {
     let _lock = world.lock_by(&[0]);
 }
 
-/// Between the look of an operator and his word another server came.
+/// Another server came between the operator's look and the assertion.
 #[test]
 fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
     let mut world = guarded(3);
@@ -37,7 +37,7 @@ fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
     assert_eq!(world.quarantined_until(2), Some(until), "it still is");
     assert_eq!(world.engine.trust(world.now, id(2), "again2"), Ok(true));
     assert_eq!(world.quarantined_until(2), None);
-    // Of one that is not connected nobody knows which it will be.
+    // It is not known which server a node without a connection will be.
     world.restart(2);
     world.lose(1);
     let away = Err(TrustError::NotConnected);
@@ -46,7 +46,7 @@ fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
     assert_eq!(world.quarantined_until(2), None);
 }
 
-/// Who does not tell which it is cannot be named, and is not trusted with the others either.
+/// A server that does not name its run_id cannot be named, and is not trusted with the others either.
 #[test]
 fn a_server_that_does_not_tell_its_run_id_is_not_trusted() {
     let mut world = guarded(1);

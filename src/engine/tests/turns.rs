@@ -4,7 +4,7 @@ use super::keep::{answers, renewals};
 use super::*;
 use crate::limits::{RENEWALS_FEW, RENEWALS_WAIT};
 
-/// So many that they wait for their turn.
+/// So many renewals that they wait for a turn.
 const MANY: usize = RENEWALS_FEW + 1;
 
 /// `nodes` nodes that have granted `count` kept locks, whose renewals are due and were begun.
@@ -12,7 +12,7 @@ fn renewing(nodes: usize, count: usize) -> (World, Vec<Lock>) {
     renewing_in(World::ready(nodes), count)
 }
 
-/// The same in `world`.
+/// Like [`renewing`], in `world`.
 fn renewing_in(mut world: World, count: usize) -> (World, Vec<Lock>) {
     let locks = world.kept_locks(count);
     while world.sent.iter().all(Vec::is_empty) {
@@ -22,7 +22,7 @@ fn renewing_in(mut world: World, count: usize) -> (World, Vec<Lock>) {
 }
 
 impl World {
-    /// How many renewals each node was sent that it has not answered.
+    /// Returns how many unanswered renewals each node has.
     fn renewing(&self) -> Vec<usize> {
         self.sent.iter().map(|sent| renewals(sent)).collect()
     }
@@ -34,7 +34,7 @@ impl World {
     }
 }
 
-/// Also the node that no majority needs any more has its turn.
+/// A node that no majority needs any more has its turn too.
 #[test]
 fn one_node_of_three_extends_many_locks_at_a_time() {
     let (mut world, _locks) = renewing(3, MANY);
@@ -87,13 +87,13 @@ fn a_lock_is_taken_and_released_ahead_of_renewals_that_wait() {
         world.say(node, ":1|");
     }
     assert!(world.unlocked().is_ok());
-    // Theirs comes when the first has answered all.
+    // Their turn comes when the first node has answered everything.
     let sent = world.take(0);
     world.say(0, &(answers(&sent[..1], ":1|") + "+OK|:1|"));
     assert_eq!(world.renewing(), [0, MANY, 0]);
 }
 
-/// Of the locks that are being extended.
+/// The release is for one of the locks that are being extended.
 #[test]
 fn a_release_goes_behind_the_renewal_of_its_lock_that_waits() {
     let (mut world, mut locks) = renewing(5, MANY);
@@ -108,7 +108,7 @@ fn a_release_goes_behind_the_renewal_of_its_lock_that_waits() {
     assert_eq!(sent[1], "EVALSHA release");
 }
 
-/// One whose lock is released before a majority has extended it is not sent at all.
+/// If a lock is released before a majority has extended it, its waiting renewal is not sent at all.
 #[test]
 fn a_renewal_that_waits_is_taken_back_when_its_lock_is_released() {
     let (mut world, mut locks) = renewing(3, MANY + 1);
@@ -149,7 +149,7 @@ fn a_connection_that_is_lost_ends_the_turn_of_its_node() {
     world.lose(0);
     world.take(0);
     assert_eq!(world.renewing(), [0, MANY, MANY, 0, 0]);
-    // One that had to wait for its turn is passed over.
+    // A node that had to wait for its turn is passed over.
     world.lose(3);
     world.confirms(1);
     assert_eq!(world.renewing(), [0, 0, MANY, 0, MANY]);
@@ -158,7 +158,7 @@ fn a_connection_that_is_lost_ends_the_turn_of_its_node() {
     assert_eq!(world.extended_by_engine(), MANY);
 }
 
-/// Nobody waits for a node that takes nothing.
+/// A node that takes no bytes holds up no other.
 #[test]
 fn a_node_that_takes_no_bytes_has_no_turn() {
     let mut world = World::ready(3);

@@ -1,16 +1,16 @@
-//! Stories of waiters that nothing wakes, and of locks that are refused though they are free.
+//! Stories of waiters that no event wakes, and of locks that are refused although they are free.
 
 use super::*;
 use crate::config::Retry;
 
 impl World {
-    /// This engine has had the lock in a row for long: the next call leaves it to others first.
+    /// This engine has had the lock many times in a row, so the next call leaves it to others first.
     fn after_a_long_row(mut self) -> Self {
         self.have_a_long_row(Duration::ZERO);
         self
     }
 
-    /// The same, with round trips that are as long.
+    /// Has the lock many times in a row, with round trips of this length.
     fn have_a_long_row(&mut self, round_trip: Duration) {
         for _ in 0..2 {
             self.try_once();
@@ -23,7 +23,7 @@ impl World {
         }
     }
 
-    /// How often nodes were asked for the lock since the last look.
+    /// Returns how often nodes were asked for the lock since the last look.
     fn attempts(&mut self) -> usize {
         let sent = self.take_all().concat();
         sent.iter().filter(|sent| sent.starts_with("SET")).count()
@@ -66,8 +66,8 @@ fn a_call_that_leaves_the_lock_to_others_first_asks_nodes_that_say_nothing() {
     assert_eq!(world.attempts(), 3);
 }
 
-/// Another has taken the lock that was left to it, and releases it `after` it was seen. Returns how often
-/// the one that has left it asks in the same moment.
+/// Another client has taken the lock that was left to it, and releases it `after` it was seen. Returns how often the
+/// handle that has left it asks in the same moment.
 fn attempts_at_a_lock_that_was_left(after: Duration) -> usize {
     let mut world = World::ready(3).after_a_long_row();
     world.acquire(&patient());
@@ -110,7 +110,7 @@ fn a_release_that_is_repaired_behind_a_look_wakes_the_waiter() {
     let (mut world, _) = World::one_waits();
     world.all_say(0..2, ">2|$10|invalidate|*1|$1|k|");
     world.take_all();
-    // It gets one vote, and the others' went to another client, who gives them back at once.
+    // It gets one vote. The others went to another client, which gives them back at once.
     world.say(0, "+OK|");
     world.all_say(1..3, "_|");
     for node in 0..3 {
@@ -129,7 +129,7 @@ fn a_release_that_is_repaired_behind_a_look_wakes_the_waiter() {
     );
 }
 
-/// An extension is a write of our own too.
+/// An extension is also a write of our own.
 #[test]
 fn a_waiter_looks_again_behind_an_extension_of_a_lock_that_was_taken_over() {
     let (mut world, lock) = World::held(3);
@@ -184,7 +184,7 @@ fn a_node_that_is_trusted_again_wakes() {
     assert_ne!(world.attempts(), 0);
 }
 
-/// A handle without any delay.
+/// A handle without any retry delay.
 #[test]
 fn a_node_that_tells_of_nothing_is_not_looked_at_again_and_again_in_one_moment() {
     let retry = Retry::new(5, Duration::ZERO..=Duration::ZERO);

@@ -7,8 +7,8 @@ use crate::time::NANOS_PER_TICK;
 /// Timers are late by a tick at most.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// Asserts that a caller with `options` on a handle with `retry` gives up after `wait`: where this
-/// handle holds the lock, and where another client does.
+/// Asserts that a caller with `options` on a handle with `retry` gives up after `wait`, both if this handle holds the
+/// lock and if another client does.
 #[track_caller]
 fn waits(options: LockOptions, retry: Retry, wait: Duration) {
     for story in [held_here, World::greeted] {
@@ -97,7 +97,7 @@ fn a_call_that_meets_a_lock_of_its_own_handle_says_so() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// The user may not ask for that. The lock itself is asked for from time to time.
+/// The user may not ask how much time is left. The lock itself is asked for from time to time.
 #[test]
 fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
     let mut world = World::ready(3);
@@ -124,7 +124,7 @@ fn a_node_that_does_not_say_what_is_left_is_asked_for_the_lock() {
 
 // ----- who holds the lock ---------------------------------------------------------------------
 
-/// A node tells that the key has changed.
+/// A node reports that the key has changed.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 
 /// The tokens of two other clients. A server echoes them.
@@ -133,8 +133,8 @@ const REPORTS: &str = "\u{2}123456789abcdefghijreports-2";
 const AUDIT: &str = "\u{3}123456789abcdefghijaudit-3";
 
 impl World {
-    /// Sleeps for `span`, while each node says that it has its token of `tokens`, or has no key where
-    /// that is empty, and `left` of it. Returns how often nodes were asked for tokens.
+    /// Sleeps for `span`. Meanwhile each node says that it has its token of `tokens`, with `left` of it, or no key if
+    /// that is empty. Returns how often nodes were asked for tokens.
     fn sleep_saying(&mut self, span: Duration, left: &str, tokens: [&str; 3]) -> usize {
         let (end, mut asked) = (self.now.saturating_add(span), 0);
         while self.now < end {
@@ -157,7 +157,7 @@ impl World {
         asked
     }
 
-    /// A caller waits for a lock that another client has for long.
+    /// A caller waits for a lock that another client holds for long.
     fn waits_for(options: &LockOptions) -> Self {
         let mut world = Self::ready(3);
         world.acquire(options);
@@ -206,7 +206,7 @@ fn all_who_wait_for_a_lock_know_who_holds_it_and_so_does_a_single_try_beside_the
     }
 }
 
-/// Each extension is told to those who wait, and they look again.
+/// The nodes report each extension to the waiters, which look again.
 #[test]
 fn a_holder_that_extends_its_lock_is_named_as_soon() {
     let mut world = World::waits_for(&LockOptions::new(TTL).wait(800 * MS));
@@ -223,7 +223,7 @@ fn a_holder_that_extends_its_lock_is_named_as_soon() {
     );
 }
 
-/// Each extension leads to an attempt, and what was known is forgotten by that: it is asked for again.
+/// Each extension causes an attempt, after which the holder is unknown again, so it is asked for again.
 #[test]
 fn a_holder_that_extends_its_lock_again_and_again_is_named_in_between() {
     let mut world = World::waits_for(&LockOptions::new(TTL).wait(20 * SECOND));
@@ -286,7 +286,7 @@ fn the_next_holder_is_not_taken_for_the_one_before() {
     world.all_say(0..2, PUSH);
     world.sleep_saying(50 * MS, ":10000|", [AUDIT; 3]);
     assert_eq!(knows(&mut world).as_deref(), Some(&b"audit-3"[..]));
-    // As long as nobody has said who, nobody is named.
+    // While no node has named the holder, the report names none.
     world.all_say(0..2, PUSH);
     world.sleep_saying(20 * MS, ":10000|", [AUDIT; 3]);
     assert_eq!(knows(&mut world), None, "it was asked for a moment ago");
@@ -322,7 +322,7 @@ fn a_call_that_gives_up_says_that_the_lock_never_expires() {
         (report.held_for(), report.holder()),
         (None, Some(&b"billing-7"[..]))
     );
-    // One node is no majority, and one that has told of a change may have another key.
+    // One node is no majority, and a node that has reported a change may have another key.
     for (first, push, permanent) in [
         (":-1|", "", true),
         (":10000|", "", false),

@@ -1,16 +1,16 @@
-//! Stories of waiters that are told when a lock may be free.
+//! Stories of waiters that learn when a lock may be free.
 
 use super::*;
 use crate::node::Waking;
 
-/// A node tells that the key has changed, and that any may have.
+/// A node reports that the key has changed, or that any key may have.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 
 const SET: [&str; 1] = ["SET k 10000"];
 
 impl World {
-    /// Three nodes have refused the lock to one that waits, and are asked to tell when that changes.
+    /// Three nodes have refused the lock to a waiter, and are asked to report the next change.
     fn refused() -> Self {
         let mut world = Self::ready(3);
         world.acquire(&patient());
@@ -20,7 +20,7 @@ impl World {
         world
     }
 
-    /// All nodes grant the lock to the one that waits.
+    /// All nodes grant the lock to the waiter.
     fn granted(&mut self) -> Lock {
         for node in 0..3 {
             let sent = self.take(node);
@@ -49,7 +49,7 @@ fn a_lock_that_was_released_before_the_look_is_asked_for_at_once() {
     (0..3).for_each(|node| assert_eq!(world.take(node).last().unwrap(), SET[0]));
 }
 
-/// The holder extends its lock, or somebody else writes to the key.
+/// The holder extends its lock, or another client writes to the key.
 #[test]
 fn who_was_told_in_vain_again_and_again_looks_before_it_asks() {
     let (mut world, _) = World::one_waits();
@@ -80,7 +80,7 @@ fn who_was_told_in_vain_again_and_again_looks_before_it_asks() {
     drop(world.granted());
 }
 
-/// Answers what nodes are asked until none is asked anything but for the lock.
+/// Answers the looks until the nodes are asked only for the lock.
 fn answer_looks(world: &mut World, left: &str) {
     loop {
         let looks = (0..3).map(|node| {
@@ -145,7 +145,7 @@ fn a_lock_without_an_end_is_looked_at_again() {
         (0..3).for_each(|node| assert_eq!(world.take(node), first));
         world.all_say(0..3, "+OK|:-1|*3|:9000000000000001|:0|$7|foreign|");
     }
-    // None of the nodes tells that it has been deleted.
+    // None of the nodes reports that it has been deleted.
     world.sleep(Duration::from_secs(4));
     (0..3).for_each(|node| assert_eq!(world.take(node), first));
     world.all_say(0..3, "+OK|:-2|*3|:0|:0|$0||");

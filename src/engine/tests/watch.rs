@@ -1,4 +1,4 @@
-//! Stories of watches: what they tell, what they ask, and that nothing is left of them.
+//! Stories of watches: their outcomes, their questions, and that nothing is left of them.
 
 use super::inspect::{ONE, OTHER};
 use super::inspection::{Found, InspectError, Inspection};
@@ -10,7 +10,7 @@ const PUSH_ALL: &str = ">2|$10|invalidate|_|";
 const FIRST: [&str; 3] = [FIRST_LOOK[0], FIRST_LOOK[1], "EVAL inspect"];
 const AGAIN: [&str; 2] = [LOOK[0], "EVAL inspect"];
 
-/// After a change it looks so much later.
+/// A watch looks this long after a change.
 const SETTLE: Duration = Duration::from_millis(10);
 
 impl World {
@@ -20,7 +20,7 @@ impl World {
         round
     }
 
-    /// Every node was asked, and to tell of the next change.
+    /// Every node was asked, and asked to report the next change.
     #[track_caller]
     fn looks(&mut self) {
         for node in 0..self.sent.len() {
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// `node` has `token`, for so many more milliseconds, after what it says first.
+    /// `node` has `token` for this many more milliseconds. It says `before` first.
     fn shows(&mut self, node: usize, before: &str, token: &str, millis: u64) {
         let len = token.len();
         let left = millis + 1;
@@ -57,7 +57,7 @@ impl World {
         self.looks();
     }
 
-    /// It was told something, and watches on from there: the nodes say the same again.
+    /// The watch has reported a state and continues from there; the nodes say the same again.
     #[track_caller]
     fn watch_on(&mut self, say: impl FnOnce(&mut Self)) -> (Inspection, RoundId) {
         let told = self.state_told();
@@ -67,7 +67,7 @@ impl World {
         (told, round)
     }
 
-    /// Three nodes that say this of `k`, and a watch that has told that.
+    /// Three nodes that say this of `k`, and a watch that has reported it.
     fn watched(say: impl Fn(&mut Self, &str)) -> (Self, Inspection, RoundId) {
         let mut world = Self::ready(3);
         world.watch(None);
@@ -177,7 +177,7 @@ fn too_few_nodes_are_a_state_and_no_error() {
     world.nothing_left();
 }
 
-/// Neither has a label.
+/// Neither holder has an owner text.
 #[test]
 fn a_new_holder_is_told_from_an_extension_by_its_token() {
     let (mut world, held, round) = World::watched_held(5_000);
@@ -219,7 +219,7 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
     world.say(0, PUSH);
     world.sleep(SETTLE + MS);
     assert_eq!(world.take(2), AGAIN, "the third question");
-    // Its answers come now: to the question of the first watch, and the first of this one.
+    // Its answers come now: to the question of the first watch, and to the first question of this one.
     world.say(2, "+OK|+OK|*3|:0|:0|$0||");
     world.shows(2, "+OK|", ONE, 5_000);
     world.all_say(0..2, "+OK|*3|:0|:0|$0||");
@@ -278,7 +278,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     }
     let refused = world.engine.watch(world.now, b"k", None);
     assert_matches!(refused, Err(InspectError::Saturated));
-    // They take no room from those who want a lock.
+    // They take no room from operations that want a lock.
     world.engine.cancel(world.now, rounds.remove(0));
     world
         .engine
@@ -325,7 +325,7 @@ fn watches_take_no_room_from_those_who_want_a_lock() {
             &format!("+OK|{}+OK|", "+OK|*3|:0|:0|$0||".repeat(looks)),
         );
     }
-    // Each gets its turn, and is told what there is.
+    // Each gets its turn, and reports the present state.
     for _ in 0..100 {
         world.sleep(SETTLE);
         for node in 0..3 {

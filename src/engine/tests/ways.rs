@@ -1,4 +1,4 @@
-//! Stories without scripts: how each node is found to release locks, and what is done by transactions.
+//! Stories without scripts: how each node is found to release locks, and the work of transactions.
 
 mod detected;
 mod doubt;
@@ -15,7 +15,7 @@ const SYNTAX: &str = "-ERR syntax error|";
 const NO_COMMAND: &str = "-NOPERM User u has no permissions to run the 'x' command|";
 /// What is answered to an empty transaction and to `WATCH`.
 const WATCHED: &str = "+OK|*0|+OK|";
-/// What a user may not write with this ttl, and so is told if it may write at all.
+/// The answer to a write with a bad ttl, which shows that the user may write at all.
 const NO_NUMBER: &str = "-ERR value is not an integer or out of range|";
 const RELEASING: [&str; 4] = ["MULTI", "EXEC", "WATCH k", "GET k"];
 const EXTENDING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];
@@ -23,7 +23,7 @@ const TRYING: [&str; 6] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k", "PEXPI
 const DELETING: [&str; 3] = ["MULTI", "PEXPIRE k -1", "EXEC"];
 const RAISING: [&str; 3] = ["MULTI", "PEXPIRE k 10000", "EXEC"];
 
-/// `nodes` nodes that have greeted, and that are sent no scripts.
+/// `nodes` nodes that have greeted, and that get no scripts.
 fn bare(nodes: usize) -> World {
     let mut world = World::with(named(nodes).without_scripts(true));
     world.unpermitted = true;
@@ -61,7 +61,7 @@ fn held() -> (World, Lock) {
     (world, lock)
 }
 
-/// The same, and its release was asked for. Returns its token.
+/// Like [`held`], with its release asked for. Returns its token.
 fn releasing() -> (World, Vec<u8>) {
     let (mut world, lock) = held();
     let token = lock.token().as_bytes().to_vec();
@@ -96,12 +96,12 @@ fn say_token_of(world: &mut World, node: usize, before: &str, token: &[u8], afte
 
 // ----- which way ------------------------------------------------------------------------------
 
-/// What a node is asked before its first `SET`.
+/// The questions to a node before its first `SET`.
 fn asked() -> Vec<&'static str> {
     [&["DELIFEQ k", "DELEX k", "SET k IFEQ"], &TRYING[..]].concat()
 }
 
-/// What a node answers that knows a transaction only.
+/// The answers of a node that knows only transactions.
 fn only_watches(may_write: &str) -> String {
     format!("{UNKNOWN}{NO_COMMAND}{SYNTAX}{WATCHED}$-1|:-2|{may_write}")
 }
@@ -157,7 +157,7 @@ fn the_first_way_that_a_node_knows_and_permits_is_used() {
         world.take(0);
         world.try_once();
         assert_eq!(world.take(0), ["SET k 10000"]);
-        // What is owed over the next is deleted in the same way. Before a `SET` all are tried again.
+        // A debt is paid over the next connection in the same way. Before a `SET` all ways are tried again.
         world.lose(0);
         world.no_quorum();
         world.welcome_again(0);
@@ -209,7 +209,7 @@ fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
     assert!(world.engine.parts.nodes[id(0)].take_tried(claim).is_none());
 }
 
-/// A server that is busy or loads does not say what it can.
+/// A server that is busy or loading does not say which ways it has.
 #[test]
 fn a_passing_refusal_refuses_no_way() {
     for busy in [
@@ -254,7 +254,7 @@ fn a_way_that_is_refused_later_is_replaced_by_the_next() {
     assert_eq!(world.take(0), asked());
 }
 
-/// The answer comes when the attempt that asked is over: who waits learns of it all the same.
+/// The answer comes when the attempt that asked is over. Waiters still learn of it.
 #[test]
 fn a_node_that_is_permitted_again_wakes_those_who_wait() {
     for (permitted, rest) in [

@@ -1,4 +1,4 @@
-//! Stories of nodes that were away: they get back at once what they lack of kept locks. A node that a majority needs
+//! Stories of nodes that were away: they get the kept locks that they lack back at once. A node that a majority needs
 //! is tried early.
 
 use super::keep::{EXTEND, answers, renewals};
@@ -110,7 +110,7 @@ fn a_node_that_lacks_nothing_is_asked_nothing() {
     drop(locks);
 }
 
-/// Each would be one fewer of those that it may have.
+/// Each early extension would use up one of the allowed number.
 #[test]
 fn a_lock_whose_extensions_are_counted_is_not_extended_early() {
     let mut world = World::ready(3);
@@ -141,7 +141,7 @@ fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
     assert_eq!(extended, locks.len());
 }
 
-/// It is back while others are extended for the first one that was: what it lacks is looked for from the beginning.
+/// It is back while the locks are extended for the first node. The search for what it lacks starts from the beginning.
 #[test]
 fn a_second_node_that_is_back_meanwhile_is_asked_for_all_locks_too() {
     let mut world = World::ready(5);
@@ -168,7 +168,7 @@ fn a_second_node_that_is_back_meanwhile_is_asked_for_all_locks_too() {
     assert!(locks.len() <= extended, "{extended} of {}", locks.len());
 }
 
-/// It is the one that a majority needs, and lacks nothing.
+/// The node completes the majority, and lacks nothing.
 #[test]
 fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
     let (mut world, lock) = keeping(1);
@@ -185,7 +185,8 @@ fn a_lock_whose_extension_has_failed_is_extended_when_a_node_is_back() {
     drop(lock);
 }
 
-/// A node that may have forgotten all, and one that was never asked. One that was only silent is asked nothing.
+/// The first node may have forgotten everything, and the second was never asked. A node that was only silent is asked
+/// nothing.
 #[test]
 fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     let (mut world, locks) = keeping(2);
@@ -218,7 +219,7 @@ fn whatever_a_node_may_lack_is_asked_for_when_it_answers() {
     assert_eq!(world.take_all().concat(), NOTHING, "it has it");
 }
 
-/// Another's key stands there: that is found once, and the lock is not extended again for it before it is due.
+/// Another client's key stands there. This is found once, and the lock is not extended again for it before it is due.
 #[test]
 fn a_node_where_another_holds_the_key_costs_one_extension_more() {
     let (mut world, locks) = keeping(1);
@@ -236,7 +237,7 @@ fn a_node_where_another_holds_the_key_costs_one_extension_more() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// Plays servers that are refused until `back`, and answer from then on. Returns how often each was tried before.
+/// Plays servers that refuse until `back`, and answer from then on. Returns how often each was tried before.
 fn refuse_until(world: &mut World, back: Instant, end: Instant) -> [usize; 3] {
     let mut tried = [0; 3];
     while world.now < end {

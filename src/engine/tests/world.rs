@@ -1,7 +1,7 @@
 //! The world of a story: an engine, its nodes as a test writes them, and the time.
 //!
 //! A story connects nodes, says what they answer, takes what they were sent, and moves the time.
-//! What it asks of the engine, and what it is told, is in `calls`.
+//! The calls and outcomes of a story are in `calls`.
 
 use super::stats::Told;
 use super::*;
@@ -12,7 +12,7 @@ pub(super) const HELLO: &str = "%2|+role|+master|+mode|+standalone|";
 pub(super) const VALKEY: &str =
     "%4|+server|+valkey|+version|+9.1.2|+role|+master|+mode|+standalone|";
 
-/// What a node is asked and taught behind `HELLO`.
+/// The questions and scripts that follow `HELLO`.
 pub(super) const QUESTIONS: [&str; 6] = [
     "INFO server",
     "INFO replication",
@@ -26,21 +26,21 @@ pub(super) const QUESTIONS: [&str; 6] = [
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) now: Instant,
-    /// What was sent to each node and not yet looked at, one command a line.
+    /// The commands to each node that were not looked at yet, one a line.
     pub(super) sent: Vec<Vec<String>>,
-    /// How often each node was written to.
+    /// The number of writes to each node.
     pub(super) writes: Vec<usize>,
-    /// For how many milliseconds each node was last asked to keep a key.
+    /// How many milliseconds each node was last asked to keep a key.
     pub(super) lives: Vec<u64>,
-    /// What each node would read, torn commands included.
+    /// The bytes that each node would read, including torn commands.
     wires: Vec<Inbox>,
-    /// How many bytes each node's socket still takes.
+    /// The number of bytes that each node's socket still takes.
     pub(super) window: Vec<usize>,
     pub(super) links: Vec<&'static str>,
-    /// How many probes were opened to each node, and whether the last is open.
+    /// The number of probes that were opened to each node, and whether the last one is open.
     pub(super) probes: Vec<u32>,
     pub(super) probing: Vec<bool>,
-    /// No connection is known to permit releases: the first `SET` on each asks for that.
+    /// No connection is known to permit releases, so the first `SET` on each asks for that.
     pub(super) unpermitted: bool,
     pub(super) events: Vec<Event>,
     pub(super) told: Told,
@@ -82,7 +82,7 @@ impl World {
             events: Vec::new(),
             told: Told::default(),
         };
-        world.engine.parts.whole.most = 0; // Stories that are about keys that change say so.
+        world.engine.parts.whole.most = 0; // Stories about changing keys turn this on.
         world.drain();
         world
     }
@@ -92,7 +92,7 @@ impl World {
         Self::new(nodes).greeted()
     }
 
-    /// The same, and the keys of locks that are kept are watched.
+    /// Like [`ready`](Self::ready), with watches on the keys of kept locks.
     pub(super) fn telling(nodes: usize) -> Self {
         let mut world = Self::ready(nodes);
         world.engine.parts.whole.most = 1000;
@@ -152,7 +152,7 @@ impl World {
         self.drain();
     }
 
-    /// `node` says `reply`, and the engine is not asked yet what is to be done.
+    /// `node` says `reply`; the engine is not polled yet.
     pub(super) fn say_undrained(&mut self, node: usize, reply: &str) {
         let bytes = reply.replace('|', "\r\n").into_bytes();
         let (node, bytes) = (id(node), &bytes[..]);
@@ -165,7 +165,7 @@ impl World {
         nodes.for_each(|node| self.say(node, reply));
     }
 
-    /// What `node` was sent since the last look.
+    /// Returns the commands to `node` since the last look.
     pub(super) fn take(&mut self, node: usize) -> Vec<String> {
         core::mem::take(&mut self.sent[node])
     }
@@ -226,7 +226,7 @@ impl World {
         self.welcome(node);
     }
 
-    /// The same as [`welcome`](Self::welcome), with what the server says to `HELLO`.
+    /// Like [`welcome`](Self::welcome), with this answer to `HELLO`.
     pub(super) fn welcome_as(&mut self, node: usize, hello: &str) {
         assert_eq!(self.links[node], "connecting", "node {node}");
         self.connect(node);
@@ -243,8 +243,8 @@ impl World {
         }
     }
 
-    /// The connection to `node` comes up, and its server is asked and answers twice. Each time
-    /// `pass` moves the time by `round_trip`.
+    /// The connection to `node` comes up, and its server answers two rounds of questions. Each time `pass` moves the
+    /// time by `round_trip`.
     pub(super) fn greet_late(
         &mut self,
         node: usize,
@@ -263,8 +263,7 @@ impl World {
         self.finish(node, &format!("run{node}"));
     }
 
-    /// `node` is connected to again, and greets as the server `run_id`, which has been running for
-    /// `uptime` seconds.
+    /// `node` is connected to again, and greets as the server `run_id`, which has been running for `uptime` seconds.
     pub(super) fn greet_as(&mut self, node: usize, run_id: &str, uptime: u64) {
         self.welcome_again(node);
         self.take(node);
@@ -301,12 +300,12 @@ impl World {
         self.input(Input::Tick);
     }
 
-    /// Moves the time, and the engine does not see it before its next input.
+    /// Moves the time; the engine does not see it before its next input.
     pub(super) fn wait(&mut self, span: Duration) {
         self.now = self.now.saturating_add(span);
     }
 
-    /// Sleeps as a driver does until there is an event. Returns for how long.
+    /// Sleeps as a driver does until there is an event. Returns how long that took.
     pub(super) fn sleep_until_event(&mut self) -> Duration {
         let start = self.now;
         while self.events.is_empty() {
@@ -342,7 +341,7 @@ pub(super) fn id(node: usize) -> NodeId {
     NodeId::new(node)
 }
 
-/// The answers to the questions of a greeting, by a server that says this of itself.
+/// The answers of a server with this `INFO` to the questions of a greeting.
 pub(super) fn greeting(server: &str) -> String {
     let server = format!("run_id:{server}");
     let len = server.replace('|', "\r\n").len();
@@ -370,7 +369,7 @@ fn life_in(value: Value<'_>) -> Option<u64> {
     digits.ok()?.parse().ok()
 }
 
-/// What the script with this text does, if it is one for several keys.
+/// The name of the script with this text, if it is one for several keys.
 fn on_several(text: &str) -> Option<&'static str> {
     use crate::node::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
     let scripts = [
@@ -383,7 +382,7 @@ fn on_several(text: &str) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
-/// A command about a fencing token in few words.
+/// Describes a command about a fencing token in few words.
 fn fenced(words: &[String]) -> Option<String> {
     use crate::node::{
         COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
@@ -409,7 +408,7 @@ fn fenced(words: &[String]) -> Option<String> {
     })
 }
 
-/// A command in few words: tokens, digests and script texts are left out.
+/// Describes a command in few words, without tokens, digests and script texts.
 fn shown(value: Value<'_>) -> String {
     let words: Vec<String> = value
         .as_items()

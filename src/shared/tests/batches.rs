@@ -1,4 +1,4 @@
-//! Many tasks are woken at once, and the first of their wakers does something in between.
+//! Many tasks are woken at once, and the first of their wakers acts in between.
 
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::error::LockError;
 
-/// How many are woken at once.
+/// The number of tasks that are woken at once.
 const TASKS: usize = 20;
 
 type Act = Box<dyn FnOnce() + Send>;
@@ -18,7 +18,7 @@ struct Batch {
     first: Mutex<Option<Act>>,
 }
 
-/// One task of it: tasks differ by their wakers.
+/// One task of the batch. Tasks differ by their wakers.
 struct Task(Arc<Batch>);
 
 impl Wake for Task {
@@ -47,7 +47,7 @@ impl Batch {
     }
 }
 
-/// A world in which the I/O thread serves, because a thread waits for a lock that is held.
+/// A world in which the I/O thread serves, because a thread waits for a held lock.
 struct Scene {
     redlock: Redlock,
     _held: LockGuard,
@@ -86,7 +86,7 @@ impl Scene {
     }
 
     fn poll_waiting(&mut self) {
-        // Of the same kind of executor as a batch.
+        // It has the same kind of executor as a batch.
         let waker = Waker::from(Arc::new(Task(Batch::new(|| {}))));
         let mut context = Context::from_waker(&waker);
         assert!(self.waiting.as_mut().poll(&mut context).is_pending());
@@ -101,7 +101,7 @@ fn no_task_depends_on_another_while_a_thread_waits() {
     batch.assert_all_are_woken();
 }
 
-/// A waker begins an operation, as an executor does that polls a task where it is woken.
+/// A waker begins an operation, like an executor that polls a task where it is woken.
 #[test]
 fn a_waker_may_begin_an_operation() {
     let mut scene = Scene::new();
@@ -123,7 +123,7 @@ fn a_waker_may_begin_an_operation() {
     }
 }
 
-/// A waker drops a guard, whose release is written there.
+/// A waker drops a guard, and the drop writes the release.
 #[test]
 fn a_waker_may_drop_a_guard() {
     let mut scene = Scene::new();

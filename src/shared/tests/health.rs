@@ -1,13 +1,13 @@
-//! Stories of `health`: what it shows of a lock that is over.
+//! Stories of `health` for a lock that is over.
 
 use super::*;
 use crate::config::RestartGuard;
 use crate::error::NodeOutcome;
 
-/// It is extended after half of it.
+/// The lock is extended after half of this.
 const TTL: Duration = Duration::from_secs(2);
 
-/// Two of three nodes say that the key is gone. What each has said is there as soon as the loss is.
+/// Two of three nodes say that the key is gone. Their answers are available as soon as the loss is.
 #[test]
 fn health_shows_the_extension_that_found_the_loss() {
     let world = World::new();
@@ -29,8 +29,8 @@ fn health_shows_the_extension_that_found_the_loss() {
     assert!(health.confirmed_by.is_empty());
 }
 
-/// No node has confirmed a lock that is over, also while its keys are remembered; nor one that was
-/// adopted, before one has.
+/// No node confirms a lock that is over, even while its keys are remembered. No node confirms an adopted lock before it
+/// has been asked.
 #[test]
 fn a_lock_that_is_not_valid_is_confirmed_by_no_node() {
     let (_world, redlock) = World::start();

@@ -1,15 +1,15 @@
 //! Every order of the steps of a few callers, the I/O thread and the nodes, over the real [`Roles`].
 //!
-//! The engine, the wire and the poll are models here: an operation goes from asked to copied out, sent,
-//! answered, read and decided; one kind is decided by a timer alone, and some rest after the first answer until a
-//! node tells of a change, or a timer ends that. Each section under the mutex is one
-//! step, and so is everything between two of them: a wake-up that is on its way, a waker that is called,
-//! the bytes that a thread moves. No sleep ends by itself but for a timer, so that a lost wake-up shows: when
-//! no process can take another step, every caller must have its outcome, and every drop must be written. What `roles`
-//! promises for the end of a section is checked there: some of it costs only time if it is broken.
+//! The engine, the wire and the poll are models here. An operation goes from asked to copied out, sent, answered, read
+//! and decided. A timer alone decides one kind. Some kinds rest after the first answer until a node reports a change,
+//! or a timer ends the rest. Each section under the mutex is one step. So is everything between two sections: a wake-up
+//! that is on its way, a waker that is called, the bytes that a thread moves. Only a timer ends a sleep, so that a lost
+//! wake-up shows: when no process can take another step, every caller must have its outcome, and every drop must be
+//! written. The promises of `roles` for the end of a section are checked there, because some of them cost only time
+//! when they are broken.
 //!
-//! Each run goes through all orders of the callers of which there are few, and draws some orders of all others at
-//! random: each kind of caller meets each other. The long run goes through all orders of all of them.
+//! Each run goes through all orders of small groups of callers, and draws some orders of all others at random, so that
+//! each kind of caller meets each other kind. The long run goes through all orders of all groups.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -35,14 +35,14 @@ use crate::time::Instant;
 const SOON: Instant = Instant::from_millis(10);
 const NEVER: Instant = Instant::MAX;
 
-/// How often in a row a thread moves bytes here: seldom, so that what is left over occurs.
+/// How many times in a row a thread moves bytes here: few, so that some bytes are left over.
 const MOVES_MAX: u8 = 2;
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
     /// A thread that waits for an answer.
     Thread,
-    /// The same, and its time may be over at any moment.
+    /// Like `Thread`, but its time may be over at any moment.
     Impatient,
     /// A task that waits for an answer.
     Task,
@@ -54,16 +54,16 @@ enum Kind {
     Expiry,
     /// A thread that drops a guard, and returns when its release is written.
     Drop,
-    /// A task whose operation is refused at once, and which begins the next one where it is woken.
+    /// A task whose operation is refused at once. It begins the next one where it is woken.
     Restless,
-    /// A task whose future is dropped at some time. That returns when what it asked for is taken back,
-    /// and the release is written.
+    /// A task whose future is dropped at some time. The drop returns when the operation is withdrawn and the release is
+    /// written.
     Dropped,
-    /// A task whose operation is refused, and rests until a node tells of a change. Then it asks again.
+    /// A task whose operation is refused, and rests until a node reports a change. Then it asks again.
     Waiter,
-    /// The same, and a timer tells.
+    /// Like `Waiter`, but a timer ends the rest.
     Sleeper,
-    /// A thread that waits as such a one does.
+    /// A thread that waits like `Waiter`.
     Blocked,
     /// A thread whose operation no node answers: a timer decides it.
     TimedOut,
@@ -78,14 +78,14 @@ enum Op {
     Sent,
     Answered,
     Read,
-    /// It was refused, and asks no node. Then a node has told of a change, and that was read.
+    /// It was refused, and asks no node. Later a node reports a change, and that is read.
     Rests,
     Told,
     Heard,
     Decided,
 }
 
-/// What a thread has still to do behind a section.
+/// What a thread still has to do after a section.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Todo {
     WriteEvent,
@@ -94,7 +94,7 @@ enum Todo {
     Wake(usize),
 }
 
-/// Where a process stands, between two steps.
+/// The place of a process between two steps.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum At {
     Begin,
@@ -148,7 +148,7 @@ struct Model {
     kinds: Vec<Kind>,
     roles: Roles<(), usize>,
     ops: Vec<Op>,
-    /// The operations that are waited for.
+    /// The operations that callers wait for.
     open: u8,
     readiness: Option<u8>,
     wire: Wiring,
@@ -161,22 +161,22 @@ struct Model {
     woken: u8,
     awake: u8,
     late: u8,
-    /// The tasks whose future is dropped and whose release is asked for.
+    /// The tasks whose futures are dropped and whose releases are asked for.
     released: u8,
     /// The operations whose first attempt was refused.
     refused: u8,
-    /// The threads that are to be woken behind this section, and the tasks.
+    /// The threads to wake after this section, and the tasks.
     to_wake: Vec<usize>,
     tasks: Vec<usize>,
-    /// The tasks that the I/O thread wakes now.
+    /// The tasks that the I/O thread is waking now.
     calling: Vec<usize>,
-    /// The event of the waker, and the answers of which no event was taken yet.
+    /// The event of the waker, and the answers whose events were not taken yet.
     event: bool,
     edges: u8,
     called: bool,
-    /// The waker of the first task that is woken never returns.
+    /// The waker of the first woken task never returns.
     blocks: bool,
-    /// The callers, and behind them the I/O thread.
+    /// The callers, followed by the I/O thread.
     processes: Vec<Process>,
 }
 
@@ -279,8 +279,8 @@ fn bit(op: usize) -> u8 {
     1 << op
 }
 
-/// A hash that costs little where nothing is optimised. (With the one of `std` this test took twice as long.)
-/// What differs in a hundred fields of a few values each does not need a better one.
+/// A hash that is cheap without optimisation. (With the one of `std` this test took twice as long.) States of a hundred
+/// fields with a few values each need no better one.
 #[derive(Default)]
 struct Mix(u64);
 
@@ -317,8 +317,8 @@ impl Hasher for Mix {
     }
 }
 
-/// Walks through every state that can be reached, or through some, and then along some ways to their ends. Returns
-/// how many there were.
+/// Walks through every reachable state, or through some of them and then along some paths to their ends. Returns the
+/// number of states.
 fn walk(kinds: &[Kind], blocks: bool) -> usize {
     let most = effort(1_500, usize::MAX);
     let met = walk_all(kinds, blocks, most);
@@ -329,11 +329,11 @@ fn walk(kinds: &[Kind], blocks: bool) -> usize {
     met
 }
 
-/// How many ways are drawn where there are too many for each run, and of how many steps at most: some have no end.
+/// The number of random paths if there are too many for each run, and their largest number of steps: some have no end.
 const WAYS: usize = 40;
 const STEPS: usize = 300;
 
-/// Takes a step of those that can be next, until there is none.
+/// Takes random possible steps until there is none.
 fn walk_one(mut model: Model, random: &mut StdRng) {
     for _ in 0..STEPS {
         let mut next = model.successors();
@@ -344,7 +344,7 @@ fn walk_one(mut model: Model, random: &mut StdRng) {
     }
 }
 
-/// Returns how many states there are, or `most`.
+/// Returns the number of states, at most `most`.
 fn walk_all(kinds: &[Kind], blocks: bool, most: usize) -> usize {
     let mut met = HashSet::<u64, BuildHasherDefault<Mix>>::default();
     let mut open = alloc::vec![Model::new(kinds, blocks)];

@@ -1,15 +1,15 @@
-//! Locks that are kept: their slots, which they have only while there is something to tell.
+//! Kept locks: they have slots only while there is something to report.
 
 use super::*;
 
-/// It is extended after half of it.
+/// The lock is extended after half of this.
 const SHORT: Duration = Duration::from_secs(1);
 
 fn kept(ttl: Duration) -> LockOptions {
     LockOptions::new(ttl).keep()
 }
 
-/// How many locks have a slot while they are held.
+/// Returns how many locks have a slot while they are held.
 fn slots(redlock: &Redlock) -> usize {
     redlock.shared().enter().unwrap().callers.slots_of_locks()
 }
@@ -114,7 +114,7 @@ fn extensions_of_a_kept_lock_that_fail_are_counted_before_anybody_asks() {
     assert!(guard.health().failures != 0 && guard.is_valid());
     world.resume();
     eventually("it was extended", || guard.health().failures == 0);
-    // One that looks at its health meanwhile has the slot: the next extension finds that nobody has.
+    // A caller that looks at its health meanwhile holds the slot. The next extension finds that no caller does.
     eventually("it has no slot", || slots(&redlock) == 0);
     guard.unlock().unwrap();
 }
@@ -132,7 +132,7 @@ fn a_kept_lock_of_a_broken_engine_is_lost() {
     }
 }
 
-/// Its claim is forgotten some time after its end, and another lock gets the place of that.
+/// Its claim is forgotten some time after its end, and another lock gets the claim's index.
 #[test]
 fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
     let (world, redlock) = World::start();
@@ -160,7 +160,7 @@ fn who_asks_about_a_kept_lock_that_is_over_takes_no_signal_from_another() {
     assert_eq!(slots(&redlock), 0);
 }
 
-/// One that another handle has kept.
+/// Another handle has kept the lock.
 #[test]
 fn a_kept_lock_that_a_broken_handle_adopts_is_not_valid_there_and_not_kept() {
     let world = World::new();

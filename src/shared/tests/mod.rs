@@ -1,7 +1,7 @@
 //! Stories of the shared handle, on embedded nodes.
 //!
-//! Nothing here sleeps for a result. What comes from other threads is polled for, and the wait has
-//! an end at which the test fails. What counts or measures on the real clock all the same is in [`timed`].
+//! Nothing here sleeps for a result. Tests poll for results of other threads, up to a time at which they fail. Stories
+//! that do count or measure on the real clock are in [`timed`].
 
 #![expect(
     clippy::unwrap_used,
@@ -43,10 +43,10 @@ use crate::embedded::EmbeddedNode;
 use crate::error::LockError;
 use crate::quorum::Lock;
 
-/// No test outlives it: what has gone was released.
+/// No test lasts longer, so a key that is gone was released.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// Beyond it something was lost.
+/// After this time something was lost.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const MS: Duration = Duration::from_millis(1);
@@ -84,7 +84,7 @@ impl World {
         (world, redlock)
     }
 
-    /// Patient with the nodes: a busy machine is no failed node.
+    /// The handle is patient, because on a busy machine a slow node has not failed.
     fn builder(&self) -> Builder {
         let urls: Vec<String> = self.nodes.iter().map(EmbeddedNode::url).collect();
         Redlock::builder()
@@ -127,7 +127,8 @@ impl World {
     }
 }
 
-/// Waits until it is so. Looks often at first, and then seldom: what is so for a moment only may be missed.
+/// Waits until `is_so` returns `true`. Looks often at first, and then seldom, so a state that holds only for a moment
+/// may be missed.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = clock::now().saturating_add(PATIENCE);
@@ -142,15 +143,15 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How often a test looks before it takes its time.
+/// How many times a test looks often.
 const LOOKS_OFTEN: u32 = 1_000;
 
-/// Dead when the I/O thread and everything else that has the engine is gone.
+/// The result is dead when the I/O thread and everything else that has the engine is gone.
 fn shared_of(redlock: &Redlock) -> Weak<Shared> {
     Arc::downgrade(&redlock.handle.shared)
 }
 
-/// Wakes a thread, and says that it did.
+/// Wakes a thread, and records it.
 struct Unpark(Thread, AtomicBool);
 
 impl Wake for Unpark {
@@ -160,7 +161,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Takes the wire, as a thread would that moves bytes and is then not scheduled any more.
+/// Takes the wire, like a thread that moves bytes and is then never scheduled again.
 fn stall(redlock: &Redlock) -> Stalled<'_> {
     let mut wire = None;
     eventually("the wire is free", || {
@@ -174,7 +175,7 @@ fn stall(redlock: &Redlock) -> Stalled<'_> {
     }
 }
 
-/// That thread goes on when it is dropped.
+/// The thread continues when this is dropped.
 struct Stalled<'a> {
     shared: &'a Shared,
     wire: Option<Box<Wire>>,
@@ -190,13 +191,13 @@ impl Drop for Stalled<'_> {
     }
 }
 
-/// The I/O thread waits for the descriptor, without having the poll.
+/// Returns `true` if the I/O thread waits for the descriptor without the poll.
 fn is_watching(redlock: &Redlock) -> bool {
     let section = redlock.shared().enter().unwrap();
     matches!(section.roles.io_thread, IoThread::Watching(_))
 }
 
-/// Breaks the engine of `redlock` as a bug in it would.
+/// Breaks the engine of `redlock`, as a bug in it would.
 fn break_engine(redlock: &Redlock) {
     let shared = redlock.shared();
     let broken = catch_unwind(AssertUnwindSafe(|| {
@@ -206,7 +207,7 @@ fn break_engine(redlock: &Redlock) {
     assert!(broken.is_err());
 }
 
-/// All of them at once, as one task.
+/// Polls all of them as one task.
 async fn all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
     let mut open: Vec<_> = futures.map(Box::pin).collect();
     poll_fn(|context| {
@@ -219,7 +220,7 @@ async fn all<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) {
     .await;
 }
 
-/// Polls a future again only when it was woken.
+/// Polls a future again only after it was woken.
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
@@ -239,7 +240,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Takes a lock that is to be over soon: after `ttl`, or later if that is too short for this machine.
+/// Takes a lock that ends soon: after `ttl`, or later if that is too short for this machine.
 fn short_lock(
     redlock: &Redlock,
     name: &str,

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::error::{ExtendError, LockError, UnlockError};
 
-/// It breaks in a section, or where it is asked for its next timer, at the end of one.
+/// The engine breaks in a section, or at the end of one, when it is asked for its next timer.
 #[test]
 fn a_broken_engine_is_reported_to_every_caller() {
     let at_its_end = |redlock: &Redlock| {
@@ -48,7 +48,7 @@ fn a_broken_engine_is_reported_to_every_caller() {
     }
 }
 
-/// That nothing has changed is another answer than that no change will be told.
+/// "Nothing has changed" and "no change will be reported" are different answers.
 #[test]
 fn a_watch_of_a_broken_handle_is_closed() {
     let (_world, redlock) = World::start();
@@ -66,8 +66,8 @@ fn a_watch_of_a_broken_handle_is_closed() {
     assert!(block_on(watch.changed()).is_none());
 }
 
-/// Neither of the nodes nor of the locks, by anything that a user still has of it. The table of the
-/// others is in `tests/it/secrets.rs`, where no test can break an engine.
+/// Nothing that a user still has of it shows the nodes or the locks. The other cases are in `tests/it/secrets.rs`,
+/// where no test can break an engine.
 #[test]
 fn a_broken_handle_shows_no_secret() {
     let world = World::new();
@@ -137,8 +137,7 @@ fn the_last_handle_may_go_on_the_thread_that_it_ends() {
         let holder = Arc::new(Holds(Mutex::new(Some(other))));
         let waker = Waker::from(Arc::clone(&holder));
         let mut context = Context::from_waker(&waker);
-        // The future that is polled goes with this thread, at any time; the one in the waker with
-        // the thread that wakes.
+        // The polled future goes with this thread, at any time. The one in the waker goes with the thread that wakes.
         let polled = Pin::new(&mut future).poll(&mut context);
         drop(redlock);
         if let Poll::Ready(guard) = polled {
@@ -164,7 +163,7 @@ impl Wake for Blocks {
     }
 }
 
-/// As with an executor that drops its tasks while it holds the queue that their wakers want.
+/// An executor may drop its tasks while it holds the queue that their wakers need.
 #[test]
 fn the_last_handle_may_be_dropped_by_a_thread_that_a_waker_waits_for() {
     let (world, redlock) = World::start();

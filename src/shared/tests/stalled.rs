@@ -24,12 +24,12 @@ fn a_caller_gives_up_at_its_own_deadline() {
         assert!(report.nodes().iter().all(pending));
     });
     drop(stalled);
-    // What it had asked for is never begun.
+    // The operation that it had asked for never begins.
     redlock.lock("b", LONG).unwrap().unlock().unwrap();
     assert_eq!(world.copies("a"), 0);
 }
 
-/// Every call that blocks ends by its own clock, and what it says is true and safe.
+/// Every blocking call ends by its own clock, and its result is true and safe.
 #[test]
 fn calls_without_a_deadline_give_up_when_their_nodes_would_have_been_given_up() {
     let world = World::new();
@@ -99,8 +99,8 @@ fn what_is_dropped_meanwhile_is_given_back_afterwards() {
     world.assert_empty();
 }
 
-/// A loss is noticed by the clock of who waits, and no extension waits beyond the validity that it would have to
-/// come in.
+/// A waiting thread notices a loss by its own clock. No extension waits beyond the validity within which it has to
+/// come.
 #[test]
 fn who_waits_for_a_loss_or_an_extension_learns_of_the_end_of_the_validity() {
     let (world, redlock) = World::start();
@@ -120,7 +120,7 @@ fn who_waits_for_a_loss_or_an_extension_learns_of_the_end_of_the_validity() {
     world.assert_empty();
 }
 
-/// Its guard was made before the engine gave it a name, and is reported as lost all the same.
+/// Its guard was made before the engine gave it an id, and is reported as lost nevertheless.
 #[test]
 fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     let (world, redlock) = World::start();
@@ -134,7 +134,7 @@ fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     drop(stalled);
     block_on(extending).unwrap();
     assert!(before < guard.valid_until());
-    // The same of one that has no end before it is confirmed.
+    // The same for a lock that has no end before it is confirmed.
     plain = guard.into_lock();
     plain.forget_end();
     let stalled = stall(&redlock);
@@ -149,8 +149,8 @@ fn a_lock_that_is_adopted_and_extended_meanwhile_learns_its_new_end() {
     world.assert_empty();
 }
 
-/// The I/O thread watches the descriptor and is called, and a caller takes the events away before the thread is
-/// scheduled. It comes all the same.
+/// The I/O thread watches the descriptor and is called. A caller takes the events before that thread is scheduled. The
+/// thread comes nevertheless.
 #[test]
 fn the_io_thread_is_called_although_a_caller_takes_the_events() {
     let world = World::new();
@@ -178,8 +178,8 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
     world.assert_empty();
 }
 
-/// The nodes have said that a lock ends earlier, and its holder does not want to know any more: who waits for
-/// it to be at risk learns of that all the same.
+/// The nodes have said that a lock ends earlier, and its holder no longer wants to know. A caller that waits for it to
+/// be at risk still learns of it.
 #[test]
 fn a_lock_that_was_found_to_end_earlier_is_at_risk_before_that_end() {
     let world = World::new();
@@ -203,7 +203,7 @@ fn a_lock_that_was_found_to_end_earlier_is_at_risk_before_that_end() {
     world.assert_empty();
 }
 
-/// All nodes are asked what is to be sent, and answer this. Nobody hears of the outcome yet.
+/// The nodes are asked everything, and give this answer. No caller learns of the outcome yet.
 fn say_in_place_of_the_nodes(redlock: &Redlock, reply: &[u8]) {
     let mut section = redlock.shared().enter().unwrap();
     let engine = &mut section.engine;

@@ -1,4 +1,4 @@
-//! What callers do, and what is left of it.
+//! Calls, and what they leave behind.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,7 +38,7 @@ impl Wake for Called {
     }
 }
 
-/// Many are decided at once, and none of them is polled again: each is woken all the same.
+/// Many operations are decided at once, and none of the tasks is polled again. Each one is woken nevertheless.
 #[test]
 fn no_task_depends_on_another_to_be_woken() {
     let (world, redlock) = World::start();
@@ -61,7 +61,7 @@ fn no_task_depends_on_another_to_be_woken() {
     world.assert_empty();
 }
 
-/// Its outcome is there, and its caller has not taken it.
+/// Its outcome is there, but its caller has not taken it.
 #[test]
 fn a_future_dropped_when_it_has_won_leaves_no_key() {
     let (world, redlock) = World::start();
@@ -77,7 +77,7 @@ fn a_future_dropped_when_it_has_won_leaves_no_key() {
     world.assert_empty();
 }
 
-/// It won in time, and was fetched too late. (Where the machine was too slow to see that it had won, it tries again.)
+/// It won in time, but was fetched too late. (If the machine was too slow to see that it had won, it tries again.)
 #[test]
 fn a_lock_that_is_not_taken_in_time_is_too_slow() {
     let (world, redlock) = World::start();
@@ -175,8 +175,8 @@ fn a_wait_for_a_loss_ends_in_time_and_with_the_release() {
     assert!(!waiting.join().unwrap());
 }
 
-/// A task with many calls is polled where it is woken, under a mutex that its waker wants too; the
-/// calls of another one are decided between them.
+/// A task with many calls is polled where it is woken, under a mutex that its waker needs too. The calls of another
+/// task are decided between them.
 #[test]
 fn a_task_that_is_polled_does_not_wake_itself() {
     let (world, redlock) = World::start();
@@ -207,7 +207,7 @@ fn a_task_that_is_polled_does_not_wake_itself() {
     world.assert_empty();
 }
 
-/// What it asks for is refused without a word to the nodes, so it comes again at once.
+/// Its request is refused without asking the nodes, so it comes again at once.
 #[test]
 fn a_task_that_is_refused_at_once_again_and_again_does_not_keep_others_from_the_nodes() {
     let (_world, redlock) = World::start();
@@ -261,7 +261,7 @@ fn what_the_kernel_does_not_take_goes_first_when_it_takes_again() {
     world.assert_empty();
 }
 
-/// Futures that wait behind others, for a lock of this handle or of another, are dropped, but the last.
+/// Futures that wait behind others, for a lock of this handle or of another client, are dropped, except the last one.
 #[test]
 fn waiters_that_are_dropped_leave_their_places_to_the_next() {
     let world = World::new();

@@ -1,6 +1,6 @@
 //! Many threads, few keys, every way to take a lock and every way to release it, at random.
 //!
-//! `SHEARLINE_STRESS=2000 cargo test --release --features embedded stress` runs it for long.
+//! `SHEARLINE_STRESS=2000 cargo test --release --features embedded stress` runs it for a long time.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::env;
@@ -17,7 +17,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// No other thread is inside while the lock is held.
+    /// Checks that no other thread is inside while the lock is held.
     fn visit(&self, key: usize) {
         let inside = &self.inside[key];
         assert!(!inside.swap(true, Ordering::SeqCst), "two holders at once");
@@ -71,7 +71,7 @@ fn let_go(redlock: &Redlock, random: &mut StdRng, mut guard: LockGuard) {
         }
         7 => {
             let mut lock = guard.into_lock();
-            lock.forget_end(); // It was read after a boot.
+            lock.forget_end(); // As if it was read after a boot.
             let mut guard = redlock.adopt(lock);
             assert!(!guard.is_valid() && !guard.lost().is_lost());
             guard.confirm().unwrap();
@@ -120,7 +120,7 @@ fn run(threads: u64, keys: usize) {
         }
         drop(redlock);
     });
-    // It pays what is owed first, which takes longer than the last drop waits on a busy machine.
+    // It pays its debts first, which takes longer than the last drop waits on a busy machine.
     eventually("the I/O thread has ended", || shared.upgrade().is_none());
     world.assert_empty();
 }

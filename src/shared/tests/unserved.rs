@@ -1,4 +1,4 @@
-//! Tasks begin operations without end, or traffic does not end: other callers are served all the same.
+//! Tasks begin operations without end, or traffic does not end. Other callers are served nevertheless.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,8 +9,8 @@ use crate::error::LockError;
 use crate::shared::roles::{Orders, Owner, Poll as Role, Roles, Wake as Wakes};
 use crate::time::Instant;
 
-/// Another thread has read the answer for a caller that sleeps in the poll. The caller is woken at once, and
-/// not by the next timer.
+/// Another thread has read the answer for a caller that sleeps in the poll. The caller is woken at once, and not by the
+/// next timer.
 #[test]
 fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
     let (world, redlock) = World::start();
@@ -42,7 +42,7 @@ fn a_caller_does_not_sleep_in_the_poll_with_its_outcome() {
     world.resume();
 }
 
-/// Each time that a thread has read what there was, the poll has brought more.
+/// Each time a thread has read everything, the poll has brought more.
 #[test]
 fn steady_traffic_does_not_put_off_a_timer() {
     let (world, redlock) = World::start();
@@ -68,8 +68,8 @@ fn steady_traffic_does_not_put_off_a_timer() {
     world.resume();
 }
 
-/// Calls that need no node look into no poll, however many there are. The I/O thread does not rest because
-/// of them: tasks wait for what nodes tell, and for timers.
+/// Calls that need no node do not look into the poll, however many there are. The I/O thread does not rest because of
+/// them: tasks wait for news of nodes, and for timers.
 #[test]
 fn calls_that_need_no_node_do_not_keep_the_io_thread_from_looking() {
     let calls = |roles: &mut Roles<(), u8>, look: bool| {
@@ -110,8 +110,8 @@ fn while_wakers_are_called_a_caller_takes_the_poll_however_many_wait() {
     assert!(roles.come_back());
 }
 
-/// Without a node the engine refuses it at once. The I/O thread, on which it is polled, fires timers in
-/// between, and reports a loss to another task, whether another task waits all the time or none does.
+/// Without a node the engine refuses it at once. The task is polled on the I/O thread, which fires timers in between,
+/// and reports a loss to another task, whether or not a further task waits all the time.
 #[test]
 fn a_task_that_tries_again_at_once_does_not_keep_a_loss_from_its_report() {
     for waits in [false, true] {
@@ -119,8 +119,8 @@ fn a_task_that_tries_again_at_once_does_not_keep_a_loss_from_its_report() {
     }
 }
 
-/// Returns how often a task that is polled on the I/O thread has tried to lock in vain before the end of a lock,
-/// and between that and the report of its loss.
+/// Returns how often a task that is polled on the I/O thread has tried to lock in vain before the end of a lock, and
+/// between the end and the report of the loss.
 pub(super) fn tries_before_the_report(waits: bool, mut ttl: Duration) -> [usize; 2] {
     loop {
         if let Some(tries) = tries_until(waits, ttl) {
@@ -157,7 +157,7 @@ fn tries_until(waits: bool, ttl: Duration) -> Option<[usize; 2]> {
     });
     let (here, told, counted) = (redlock.clone(), Arc::clone(&is_told), Arc::clone(&tries));
     AtOnce::begin(async move {
-        begins.await; // It goes on in the waker, which the I/O thread calls.
+        begins.await; // It continues in the waker, which the I/O thread calls.
         while !told.load(Ordering::SeqCst) {
             assert!(here.try_lock_async("a", LONG).await.is_err());
             let is_late = end <= clock::now();

@@ -1,5 +1,5 @@
-//! The table of all states and events, and a walk through all that one node, its connection and a claim can
-//! come to: it shows that the table is complete, and that no copy is forgotten.
+//! The table of all states and events, and a walk through everything that can happen to one node, its connection and a
+//! claim. The walk shows that the table is complete, and that no copy is forgotten.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
@@ -38,7 +38,7 @@ const EVENTS: [Event; 9] = [
     Event::HandedOver,
 ];
 
-/// What each event makes of each state. What is named neither here nor as ignored cannot happen.
+/// The new state for each event in each state. An event that is named neither here nor as ignored cannot happen.
 const TABLE: &str = "\
 Absent: Sent->Sent Has->Stands
     ignored: Asked Owed Freed
@@ -90,7 +90,7 @@ fn every_event_has_its_effect_on_every_state() {
     assert_eq!(table, TABLE, "{table}");
 }
 
-/// A claim does not look whether it may be held after these.
+/// After these events a claim does not check whether the copy may be held.
 #[test]
 fn whether_a_copy_may_be_held_is_not_changed_by_some_events() {
     for event in [Event::Lost, Event::Granted, Event::Asked, Event::Owed] {
@@ -120,23 +120,23 @@ enum Key {
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct World {
     copy: u8,
-    /// The claim is released.
+    /// The claim is being released.
     leaving: bool,
-    /// The lock was handed over: its key is nothing of ours.
+    /// The lock was handed over, so its key is not ours.
     handed_over: bool,
-    /// What is unanswered; the first `sent` of them have left.
+    /// The unanswered commands; the first `sent` of them have left.
     queue: Vec<Command>,
     sent: usize,
     key: Key,
     /// `SET`s of lost connections that the server may still run.
     late: u8,
-    /// One of them has run after the release was answered, which no release can prevent.
+    /// One of these has run after the release was answered, which no release can prevent.
     stray: bool,
-    /// The node has said that it has the key, and not since that it lacks it.
+    /// The node's latest answer says that it has the key.
     has_it: bool,
 }
 
-/// The worlds that were found, and how.
+/// The worlds that were found, and the transitions that led to them.
 struct Walk {
     seen: BTreeSet<World>,
     todo: VecDeque<World>,
@@ -153,7 +153,7 @@ impl World {
         self.queue.contains(&command)
     }
 
-    /// Takes the last `SET` back, if none of it has left.
+    /// Withdraws the last `SET`, if no part of it has left.
     fn withdraw(&mut self, walk: &mut Walk) {
         let last = self.queue.iter().rposition(|one| *one == Command::Set);
         if let Some(at) = last.filter(|at| self.sent <= *at && self.copy().is_open()) {
@@ -165,7 +165,7 @@ impl World {
     fn apply(&mut self, event: Event, walk: &mut Walk) {
         let before = self.copy();
         if event == Event::Has && self.leaving && !before.may_hold() {
-            return; // As the claim does.
+            return; // The claim does the same.
         }
         let after = before.after(event);
         let after = after.unwrap_or_else(|| panic!("{before:?} and {event:?}: {self:?}"));
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// What must hold.
+    /// Checks the invariants.
     fn check(&self) {
         let (copy, set) = (self.copy(), self.has(Command::Set));
         let is_over = self.leaving && copy == Absent;
@@ -216,14 +216,14 @@ impl Walk {
         }
     }
 
-    /// Goes on from `world` by `step`.
+    /// Continues from `world` with `step`.
     fn step(&mut self, world: &World, step: impl FnOnce(&mut World, &mut Self)) {
         let mut next = world.clone();
         step(&mut next, self);
         self.found(next);
     }
 
-    /// All that the claim may do.
+    /// Takes every step that the claim may take.
     fn claim(&mut self, world: &World) {
         let copy = world.copy();
         if !world.leaving && !copy.is_open() && !world.has_it {
@@ -274,7 +274,7 @@ impl Walk {
         }
     }
 
-    /// All that the server, the network and others may do.
+    /// Takes every step that the server, the network and other clients may take.
     fn server(&mut self, world: &World) {
         if world.sent < world.queue.len() {
             self.step(world, |world, _| world.sent += 1);
@@ -298,11 +298,11 @@ impl Walk {
         }
         let copy = world.copy();
         if world.key == Key::None && copy == Stands && !world.leaving {
-            self.step(world, |world, _| world.key = Key::Ours); // Its data is restored.
+            self.step(world, |world, _| world.key = Key::Ours); // The data of the server is restored.
         }
     }
 
-    /// Runs the first command, and answers it in each way that there is.
+    /// Runs the first command, and answers it in every possible way.
     fn answer(&mut self, world: &World) {
         let mut world = world.clone();
         let first = world.queue.remove(0);
@@ -317,7 +317,7 @@ impl Walk {
                 for runs in [false, true] {
                     self.step(&world, |world, walk| {
                         let _ = runs && world.run_set() == Event::Granted;
-                        world.apply(Event::Lost, walk); // An error that does not say.
+                        world.apply(Event::Lost, walk); // An error that does not say whether the `SET` was run.
                     });
                 }
             }
@@ -329,7 +329,7 @@ impl Walk {
                 Key::None | Key::Another => world.has_it = false,
             }),
             Command::Release => {
-                // It was refused, or has only read the key of another where a `SET` may still run.
+                // The release was refused, or it has only read another client's key while a `SET` may still run.
                 self.step(&world, |world, walk| world.apply(Event::Owed, walk));
                 self.step(&world, |world, walk| {
                     world.expire();
@@ -347,7 +347,7 @@ impl World {
         }
     }
 
-    /// The connection ends. What has left may have been run, or run late.
+    /// The connection ends. Commands that have left may have run, or may run late.
     fn cut(&mut self, runs: bool, walk: &mut Walk) {
         let sent = core::mem::take(&mut self.sent);
         for (at, command) in core::mem::take(&mut self.queue).into_iter().enumerate() {
@@ -373,7 +373,7 @@ impl World {
     }
 }
 
-/// What changes a state, and cannot happen on a node whose replies are true and in order.
+/// State changes that cannot happen on a node whose replies are true and in order.
 const BY_LIARS_ALONE: [(Copy, Event); 4] = [
     (Absent, Event::Has),
     (Sent, Event::Has),

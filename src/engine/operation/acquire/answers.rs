@@ -1,12 +1,12 @@
-//! What a node has answered to the `SET` of a lock, and what follows from that.
+//! The answers of nodes to the `SET` of a lock, and their consequences.
 //!
 //! # Guarantees
 //!
-//! * Whether the node may have the key is known to the claim from then on, also when the attempt is over.
+//! * The claim knows from then on whether the node may have the key, even if the attempt is over.
 //!
 //! # Not here
 //!
-//! Answers of the script that gives a fencing token: [`super::fencing`].
+//! Answers of the script that returns a fencing token: [`super::fencing`].
 
 use super::several::several_answered;
 use crate::engine::answer::{Answer, Answered, unusable};
@@ -20,8 +20,8 @@ use crate::node::{Forbidden, Node, Reply, Trouble, refuses_for_certain, wants_th
 use crate::quorum::Vote;
 use crate::time::Instant;
 
-/// `node` has answered the `SET` of the claim of `key`, which learns from it. Returns what is left for the
-/// operation, if its attempt is still under way.
+/// Handles the answer of `node` to the `SET` of the claim of `key`. Returns what is left for the operation, if its
+/// attempt is still under way.
 pub(in crate::engine) fn set_answered(
     now: Instant,
     node: NodeId,
@@ -30,19 +30,19 @@ pub(in crate::engine) fn set_answered(
     parts: &mut Parts,
 ) -> Answered {
     let Some(claim) = parts.claims.get_mut(key) else {
-        return Ok(None); // It is over.
+        return Ok(None); // The claim is over.
     };
     let answer = match reply {
         Reply::Ok => {
             parts.nodes[node].grants += 1;
             let granted = Answer::Vote((Vote::Yes, NodeOutcome::Granted));
             let attempt = claim.attempted_by();
-            // Those that do not count for an attempt are known when it ends.
+            // For an attempt, answers that do not count are sorted out when it ends.
             let counts = attempt.is_some() || !parts.nodes[node].is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, Event::Granted, gone_by, counts);
             if let Some(operation) = attempt {
-                return Ok(Some((operation, granted))); // It neither rests nor is over.
+                return Ok(Some((operation, granted))); // An attempt neither rests nor is over.
             }
             granted
         }
@@ -74,7 +74,7 @@ pub(in crate::engine) fn set_answered(
     Ok(operation.map(|operation| (operation, answer)))
 }
 
-/// `node` has refused the `SET` of `claim`. Returns what is left for the operation.
+/// `node` has refused the `SET` of `claim`. Returns the answer for the operation.
 #[cold]
 fn set_refused(
     now: Instant,
@@ -96,7 +96,7 @@ fn set_refused(
     }
 }
 
-/// `node` has refused the `SET` of `claim` because of what is `forbidden`. Returns what is left for the operation.
+/// `node` has refused the `SET` of `claim` for lack of a permission. Returns the answer for the operation.
 #[cold]
 fn set_forbidden(
     node: NodeId,
@@ -105,7 +105,7 @@ fn set_forbidden(
     there: &mut Node,
 ) -> Answer {
     if forbidden == Forbidden::Within {
-        // A script. What it had called before stays done.
+        // A script was refused within: the calls that it made before stay done.
         claim.set_lost(node);
         return Answer::Vote(unusable(Unusable::NoPermission));
     }

@@ -1,4 +1,4 @@
-//! What an acquisition does when it has waited long enough, when it is its turn, or when a node has changed.
+//! How an acquisition reacts to the end of a wait, to its turn, and to changes of nodes.
 
 use super::waiting::why_at_last;
 use super::{Acquire, Verdict};
@@ -11,7 +11,7 @@ use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 impl Acquire {
-    /// Something has changed.
+    /// Handles a change.
     pub(super) fn changed(&mut self, change: Change, cx: &mut Context<'_>) {
         match change {
             Change::Ready(node) => self.ask_now(node, cx),
@@ -32,7 +32,7 @@ impl Acquire {
         }
     }
 
-    /// No lock is taken where a node is another cluster's.
+    /// Takes no lock if a node belongs to another group.
     fn other_cluster(&mut self, cx: &mut Context<'_>) {
         match cx.round.state {
             State::Voting | State::Queued { .. } | State::Resting { .. } => {
@@ -90,7 +90,7 @@ impl Acquire {
             State::Queued { .. } | State::Resting { .. } => {
                 if self.wants_several() {
                     if !self.leads(cx) {
-                        return; // It waits for its other names.
+                        return; // It waits for its other resources.
                     }
                     self.lead_several(cx);
                 }
@@ -100,7 +100,7 @@ impl Acquire {
                 });
                 self.verdict = after;
                 if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
-                    self.give_up_waiting(cx); // Its questions would be taken back at once.
+                    self.give_up_waiting(cx); // Its questions would be withdrawn at once.
                 } else if leaves && !self.has_time(cx) {
                     self.try_again(cx);
                 } else {

@@ -1,23 +1,24 @@
-//! Taking a lock with a fencing token: what is different from one without.
+//! Taking a lock with a fencing token: the differences from taking one without.
 //!
-//! Each node that grants the lock raises a counter and returns it. A number is the token when a majority is known to
-//! have counted just so far while they had the key. There are two ways, and what comes first decides:
+//! Each node that grants the lock raises a counter and returns it. A number becomes the token when a majority is known
+//! to have had a counter of exactly this number while they had the key. There are two ways, and the first to succeed
+//! decides:
 //!
-//! * They have returned it: one round trip is enough.
-//! * They were asked to raise their counters to it, had the key still, and said so. They are asked when the first
-//!   majority has returned different numbers: for the largest of these.
+//! * A majority has returned it: one round trip is enough.
+//! * Nodes were asked to raise their counters to it, and said that they did and still had the key. They are asked once
+//!   a first majority has returned different numbers, and then for the largest of these.
 //!
-//! A node with a larger number does not count: the token of another lock that it gave before may be larger than this
-//! one.
+//! A node with a larger number does not count: it may have given another lock, before this one, a token that is larger
+//! than this one.
 //!
 //! # Guarantees
 //!
-//! * No lock without a majority of nodes that count so, within the time of the attempt: a grant alone is no vote.
-//! * An answer about an earlier attempt is not counted.
+//! * No lock without a majority of nodes that count this way, within the time of the attempt: a grant alone is no vote.
+//! * An answer about an earlier attempt does not count.
 //!
 //! # Not here
 //!
-//! Why that is enough: [`manual::safety`](crate::manual::safety). What a node does: `node::fencing`.
+//! The proof: [`manual::safety`](crate::manual::safety). The commands of a node: `node::fencing`.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -39,19 +40,19 @@ use crate::node::{
 use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
 
-/// What is kept of an acquisition with a fencing token besides.
+/// The additional state of an acquisition with a fencing token.
 #[derive(Debug)]
 pub(in crate::engine) struct Fencing {
     proposal: u64,
-    /// The number that each node has returned in the present attempt. Zero: none.
+    /// The number that each node has returned in this attempt. Zero: none.
     numbers: Box<[u64]>,
-    /// To which number nodes with smaller ones are asked to raise their counters. Zero: no node is.
+    /// The number to which nodes with smaller ones were asked to raise their counters. Zero: none was asked.
     raised_to: u64,
-    /// The nodes that have done so, and had the key still.
+    /// The nodes that have raised their counters and still had the key.
     raised: NodeSet,
-    /// The token of the present attempt. Zero: it is not known yet.
+    /// The token of this attempt. Zero: not known yet.
     token: u64,
-    /// Fewer than a majority have returned it: it took a second round trip.
+    /// Fewer than a majority have returned the token, so it took a second round trip.
     took_second: bool,
 }
 
@@ -83,14 +84,15 @@ impl Fencing {
         (self.token, self.took_second) = (0, false);
     }
 
-    /// Returns `true` if `node` is known to have counted to just this number, while it had the key. One that has raised
-    /// its counter has counted to two.
+    /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
+    /// counter that was raised has had two numbers.
     fn confirms(&self, node: NodeId, number: u64) -> bool {
         let raised = number == self.raised_to && self.raised.contains(node);
         self.numbers[node.index()] == number || raised
     }
 
-    /// Makes `number` the token if a majority of nodes confirms it, of those that are `open` yet. Returns these nodes.
+    /// Makes `number` the token if a majority confirms it, counting only nodes in `open`. Returns the nodes that
+    /// confirm it.
     fn decide(&mut self, number: u64, open: NodeSet, quorum: usize) -> Option<NodeSet> {
         let same = open.filter(|node| self.confirms(node, number));
         if same.len() < quorum {
@@ -103,7 +105,7 @@ impl Fencing {
 }
 
 impl Acquire {
-    /// Sends `node` the script that takes the lock. Returns `false` if it cannot, and that counts.
+    /// Sends `node` the script that takes the lock. Returns `false` if it cannot and this counts as a vote.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_fenced(
@@ -128,7 +130,7 @@ impl Acquire {
         true
     }
 
-    /// `node` has granted the lock, and returned this number.
+    /// `node` has granted the lock and returned `number`.
     #[cold]
     #[inline(never)]
     pub(super) fn counted(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
@@ -168,15 +170,15 @@ impl Acquire {
         }
     }
 
-    /// These nodes confirm the token: their votes count.
+    /// Counts the votes of these nodes, which confirm the token.
     fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
         }
     }
 
-    /// A node was left out with this `outcome`. If that is for lack of a floor, and too few nodes have one, the others
-    /// that have none are not going to be repaired either.
+    /// A node was left out with this `outcome`. If it lacks a counter floor and too few nodes have one, the other nodes
+    /// without a floor will not be repaired either, and the report says so.
     #[cold]
     #[inline(never)]
     pub(super) fn left_out(outcome: NodeOutcome, cx: &mut Context<'_>) {
@@ -189,8 +191,8 @@ impl Acquire {
         }
     }
 
-    /// `node` has granted the lock, but there is no majority for its number: it is asked to raise its counter if that is
-    /// smaller than another's, and does not count if it is larger.
+    /// `node` has granted the lock, but its number has no majority. If the number is smaller than another node's, asks
+    /// `node` to raise its counter. If it is larger, `node` does not count.
     fn raise(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.
@@ -203,7 +205,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to raise its counter, if it has the key. It has the time of another answer for it.
+    /// Asks `node` to raise its counter if it still has the key, and gives it the time of another answer.
     fn ask_to_raise(&self, node: NodeId, raised_to: u64, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;
@@ -217,9 +219,9 @@ impl Acquire {
     }
 }
 
-// ----- what is made of answers --------------------------------------------------------------
+// ----- answers ----------------------------------------------------------------------------
 
-/// `node` has answered the script that takes the lock of the claim of `key`.
+/// Handles the answer of `node` to the script that takes the lock of the claim of `key`.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn set_answered(
@@ -244,7 +246,7 @@ pub(in crate::engine) fn set_answered(
             withheld(now, node, key, missing, parts)
         }
         Reply::Error(error) if wants_the_text(error) => {
-            parts.nodes[node].forgot_fenced_set(); // Others may have been told so before.
+            parts.nodes[node].forgot_fenced_set(); // Earlier requests may have learnt this before.
             let said = Answer::Forgotten(NodeOutcome::Refused(error));
             not_taken(now, node, key, said, parts)
         }
@@ -257,7 +259,7 @@ pub(in crate::engine) fn set_answered(
     }
 }
 
-/// The script has said this on `node`, and this number.
+/// Handles the result and the number that the script has returned on `node`.
 fn script_said(
     now: Instant,
     node: NodeId,
@@ -286,7 +288,7 @@ fn script_said(
         }
         (..=-2, _) => match forbidden_to_fence(said) {
             Some(missing) => {
-                parts.nodes[node].forgot_fenced_set(); // It asks the next time too.
+                parts.nodes[node].forgot_fenced_set(); // The next script has to check the permissions too.
                 withheld(now, node, key, missing, parts)
             }
             None => super::set_answered(now, node, key, Reply::Other, parts),
@@ -311,7 +313,7 @@ fn withheld(
     not_taken(now, node, key, said, parts)
 }
 
-/// The lock was not taken on `node`, and nobody else has it: the operation is told this.
+/// The lock was not taken on `node`, and no other client holds it there. The operation gets `said`.
 fn not_taken(
     now: Instant,
     node: NodeId,
@@ -333,18 +335,18 @@ fn either(first: bool, one: Answer, other: Answer) -> Answer {
     }
 }
 
-/// A node has answered whether it has raised the counters of the claim of `key` to its token.
+/// Handles the answer of a node that was asked to raise the counters of the claim of `key`.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn raise_answered(key: ClaimKey, reply: Reply, parts: &Parts) -> Answered {
     let said = Said::of(reply).ok_or(Trouble::Link(LinkFault::Protocol))?;
     let said = match said {
         Said::Done => Answer::Raised,
-        Said::Missing => Answer::Vote((Vote::Abstain, NodeOutcome::Missing)), // Nobody has it there.
+        Said::Missing => Answer::Vote((Vote::Abstain, NodeOutcome::Missing)), // The node has no token at all.
         Said::Foreign | Said::Refused(_) => Answer::Vote(said.vote()),
     };
     let claim = parts.claims.get(key);
-    // It is about its present attempt alone.
+    // The answer is about the present attempt of the operation.
     let operation = claim.and_then(|claim| claim.attempted_by());
     Ok(operation.map(|operation| (operation, said)))
 }

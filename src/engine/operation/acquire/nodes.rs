@@ -1,4 +1,4 @@
-//! What is known of the nodes before an attempt asks them, and when it has failed.
+//! The nodes as an attempt finds them before it asks, and after it has failed.
 
 use crate::engine::operation::Context;
 use crate::engine::operation::patience::Patience;
@@ -8,7 +8,7 @@ use crate::keys::NodeId;
 use crate::node::Access;
 use crate::quorum::Vote;
 
-/// Records which nodes cannot be asked, and until when the others may answer.
+/// Records which nodes cannot be asked, and how long the others may take to answer.
 pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
     let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
     for node in cx.parts.nodes.ids() {
@@ -19,7 +19,7 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
-            // As the first time, for as long as a lock is of use.
+            // They get the time of a first connection, as long as that leaves the lock useful.
             Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
                 let settings = &cx.parts.settings;
                 let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
@@ -35,8 +35,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
     }
 }
 
-/// Returns why too few nodes answered: too many are down, or too many are so far away that their
-/// answers cannot arrive within half of the ttl.
+/// Returns why too few nodes answered: too many are down, or too many are so far away that their answers cannot arrive
+/// within half of the ttl.
 pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {
@@ -50,7 +50,7 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Says in the report of an attempt which nodes are another cluster's. Returns `true` if any is.
+/// Names the nodes of other groups in the report. Returns `true` if there are any.
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
     for node in cx.parts.nodes.ids() {

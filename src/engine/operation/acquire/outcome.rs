@@ -1,4 +1,4 @@
-//! The outcome of an acquisition: the lock, or what is known of who holds it.
+//! The outcome of an acquisition: the lock, or what is known of its holder.
 
 use core::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::quorum::{Keeping, Lock, Majority};
 use crate::time::Instant;
 
 impl Acquire {
-    /// Returns what each node said, and what is known of the holder: this engine, or another of which the
-    /// nodes have said who it is, and for how long they keep the lock. All who wait for it know the same.
+    /// Reports what each node said, and what is known of the holder: this engine, or another client with its owner text
+    /// and the time that the nodes keep its lock. All operations that wait for the resource share this knowledge.
     pub(super) fn report_held(&self, cx: &mut Context<'_>) -> Report {
         let (report, place) = self.name_held(cx.report(), cx);
         let (Some(place), parts) = (place, &mut *cx.parts) else {
@@ -32,7 +32,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. Its claim stays and is watched.
+    /// Hands the lock out. Its claim stays, and its timer is armed.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,
@@ -72,8 +72,7 @@ impl Acquire {
         Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
-    /// `lock`, which was granted in this round, is extended by this engine from now on, until so long after
-    /// the round began.
+    /// Lets the engine extend `lock`, which this operation has taken. The limit counts from the send of the attempt.
     #[cold]
     pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
         let (Some(lock), Some(key)) = (lock, self.claim) else {

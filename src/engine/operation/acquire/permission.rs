@@ -1,8 +1,8 @@
-//! What a user may not do, found out with the first `SET` on a connection.
+//! Finds out with the first `SET` on a connection which permissions the user lacks.
 //!
 //! # Guarantees
 //!
-//! * The first `SET` on a connection is done only if its release is permitted. A refusal names the missing
+//! * The first `SET` on a connection takes a key only if the user may release it. A refusal names the missing
 //!   permission, and leaves no key.
 
 use crate::engine::answer::{Answer, Answered};
@@ -21,8 +21,8 @@ use crate::time::Instant;
 
 use super::set_answered;
 
-/// `node` has answered the first `SET` of a connection, as `claim` learns. Returns what is left for the
-/// operation, as [`set_answered`] does.
+/// Handles the answer of `node` to the first `SET` of a connection. Returns what is left for the operation, as
+/// [`set_answered`] does.
 pub(in crate::engine) fn first_set_answered(
     now: Instant,
     node: NodeId,
@@ -35,7 +35,7 @@ pub(in crate::engine) fn first_set_answered(
         if let Reply::Ok | Reply::Integer(1..) = reply {
             parts.nodes[node].permitted_for_several();
         }
-        return set_answered(now, node, claim, reply, parts); // Its script asks each time.
+        return set_answered(now, node, claim, reply, parts); // The script for several resources checks this each time.
     }
     if reply == Reply::Forbidden(Forbidden::Command) {
         return Ok(scripts_refused(now, node, (claim, asked_with), parts));
@@ -57,8 +57,8 @@ pub(in crate::engine) fn first_set_answered(
     set_answered(now, node, claim, plain, parts)
 }
 
-/// The `SET` was not done: `node` runs no scripts. It is asked in which ways locks could be released without
-/// them. Where its guard needs scripts it cannot be used.
+/// The `SET` was not done: `node` runs no scripts. Asks the node in which ways it can release locks without them. If
+/// the restart guard needs scripts, the node cannot be used.
 fn scripts_refused(
     now: Instant,
     node: NodeId,
@@ -69,7 +69,7 @@ fn scripts_refused(
     if let Err(missing) = there.scripts_refused(Dialect::Text.verb()) {
         return withheld(now, node, key, missing, parts);
     }
-    let claim = parts.claims.get_mut(key)?; // It may be over.
+    let claim = parts.claims.get_mut(key)?; // The claim may be over.
     claim.denied(node);
     if let Some(entry) = asked_with.must() {
         there.try_ways(now, key, &entry);
@@ -79,8 +79,8 @@ fn scripts_refused(
     None
 }
 
-/// The `SET` was not done: locks cannot be released on `node` by a script. Its native command is tried,
-/// if it has one; not for a lock on several resources, of which it would release one.
+/// The `SET` was not done: the user may not release locks on `node` by a script. Tries the native command of the node,
+/// if it has one. The command is not tried for a lock on several resources, because it would release only one.
 pub(super) fn withheld(
     now: Instant,
     node: NodeId,
@@ -94,10 +94,10 @@ pub(super) fn withheld(
     if !several || native.is_none() {
         there.forbidden(missing);
     }
-    let claim = parts.claims.get_mut(key)?; // It may be over.
+    let claim = parts.claims.get_mut(key)?; // The claim may be over.
     claim.denied(node);
     let instead = missing != Unusable::KeyPermission && missing != Unusable::NeedsScripts;
-    // What is tried releases the token: not where the node may have it.
+    // The trial releases the token, so it is not made if the node may have it.
     let is_absent = !claim.may_hold().contains(node);
     let native = native.filter(|_| instead && !several && is_absent);
     if let Some(way) = native {
@@ -110,8 +110,8 @@ pub(super) fn withheld(
     operation.map(|operation| (operation, refused))
 }
 
-/// `node` has answered the native release of a token that no key has, for the attempt of `claim`. What
-/// it says of the key does not matter: a user who gets such an answer may run it.
+/// Handles the answer of `node` to a trial of its native release, for the attempt of `claim`. The trial names a token
+/// that no key has. Any answer about the key shows that the user may run the command.
 pub(in crate::engine) fn native_answered(
     node: NodeId,
     claim: ClaimKey,
@@ -132,14 +132,14 @@ pub(in crate::engine) fn native_answered(
         }
         Said::Refused(error) => Answer::Withheld(NodeOutcome::Refused(error)),
     };
-    // Another way may have been permitted before: its `SET` was sent then.
+    // Another way may have been permitted before, and its `SET` was sent then.
     let attempt = parts.claims.get(claim);
     let attempt = attempt.filter(|claim| !claim.may_hold().contains(node));
     let operation = attempt.and_then(Claim::attempted_by);
     Ok(operation.map(|operation| (operation, answer)))
 }
 
-/// `node` has answered a script that does nothing, for the attempt of `claim`, which may be over.
+/// Handles the answer of `node` to a script that does nothing, for the attempt of `claim`, which may be over.
 #[cold]
 pub(in crate::engine) fn script_answered(
     now: Instant,
@@ -161,9 +161,9 @@ pub(in crate::engine) fn script_answered(
     Ok(operation.map(|operation| (operation, answer)))
 }
 
-/// `node` has answered a release of a token that no key has, in a `way` without scripts, for the attempt of
-/// `claim`, which may be over. Its `SET` is sent when the first way is permitted, and withheld when the last
-/// is not.
+/// Handles the answer of `node` to the trial of a release in a `way` without scripts, for the attempt of `claim`, which
+/// may be over. The trial names a token that no key has. The `SET` is sent when the first way is permitted, and
+/// withheld when the last way is refused.
 pub(in crate::engine) fn way_answered(
     now: Instant,
     node: NodeId,
@@ -188,7 +188,7 @@ pub(in crate::engine) fn way_answered(
         Said::Done | Said::Missing | Said::Foreign => {
             there.way_permitted(way);
             let Some(entry) = tried.flatten() else {
-                return Ok(None); // The answer about another way has settled what becomes of its `SET`.
+                return Ok(None); // An answer about another way has already decided about the `SET`.
             };
             if operation.is_none() {
                 granted_without(now, node, claim, &entry, parts);
@@ -209,15 +209,16 @@ pub(in crate::engine) fn way_answered(
                 there.forbidden(missing);
                 Answer::Withheld(NodeOutcome::Unusable(missing))
             }
-            // One of the others was refused for now.
+            // One of the other ways was refused for now.
             (Refused::UseAnother, _) => Answer::Withheld(NodeOutcome::Refused(error)),
         },
     };
     Ok(operation.map(|operation| (operation, answer)))
 }
 
-/// `node` has shown how locks are released when the attempt of the claim of `key` was over. Where that lock is
-/// held it gets a copy, unless an extension has found it lacking: then it gets one after the next, as any other.
+/// `node` has shown how it releases locks, after the attempt of the claim of `key` was over. If that lock is held, the
+/// node gets a copy. If an extension has already found the node lacking, the node gets its copy after the next one, as
+/// usual.
 #[cold]
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, entry: &Entry, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {

@@ -1,11 +1,11 @@
-//! Taking a lock on several resources: what is different from one.
+//! Taking a lock on several resources: the differences from taking one.
 //!
-//! A node takes all keys or none, so that its vote is one for all of them. There is a place for each
-//! resource; while the lock is held, it is held at each.
+//! A node takes all keys or none, so its vote is for all of them. Each resource has a place; a held lock is held at
+//! every one of them.
 //!
 //! # Not here
 //!
-//! Whose turn it is, and what an acquisition of several does between two attempts: [`super::turns`].
+//! The turns of an acquisition of several resources, and its waits between attempts: [`super::turns`].
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -23,15 +23,14 @@ use crate::node::{Reply, forbidden_to_lock};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// What is kept of an acquisition of several resources besides.
+/// The additional state of an acquisition of several resources.
 #[derive(Debug)]
 pub(super) struct Several {
-    /// Of the resources, in their order.
+    /// The places of the resources, in their order.
     pub(super) places: Box<[PlaceKey]>,
-    /// For each place how it stands in the queue there, or has stood.
+    /// For each place, its record in the queue there, if it stands or has stood in it.
     pub(super) waiters: Vec<Option<WaiterKey>>,
-    /// Which resource each node has said is another's in the present attempt: its place among them,
-    /// counted from 1. Zero: none.
+    /// For each node, the resource that it called taken in this attempt, counted from 1. Zero: none.
     held: Box<[u8]>,
 }
 
@@ -44,12 +43,12 @@ impl Several {
         }
     }
 
-    /// All nodes that say that any is another's mean this one, counted from 0.
+    /// Changes every answer that a resource is taken to name this resource, counted from 0.
     pub(super) fn all_name(&mut self, number: usize) {
         self.held.fill(number as u8 + 1);
     }
 
-    /// Returns the nodes that have named another than this one, counted from 0.
+    /// Returns the nodes that have named a resource other than this one, counted from 0.
     pub(super) fn named_others(&self, number: usize) -> NodeSet {
         NodeSet::first(self.held.len()).filter(|node| {
             let named = usize::from(self.held[node.index()]);
@@ -57,8 +56,7 @@ impl Several {
         })
     }
 
-    /// Returns the place among the resources that the most nodes have named, counted from 0; of several the
-    /// first.
+    /// Returns the resource that most nodes have named, counted from 0. In a tie, the first one.
     pub(super) fn most_named(&self) -> Option<usize> {
         let count = |number: u8| self.held.iter().filter(|held| **held == number).count();
         let numbers = self.held.iter().copied().filter(|number| *number != 0);
@@ -77,7 +75,8 @@ impl Acquire {
             })
     }
 
-    /// All resources with a fresh token, and with room for a fencing token if one is wanted: another attempt begins.
+    /// Begins another attempt: returns an entry for all resources with a fresh token, and with room for a fencing token
+    /// if one is wanted.
     #[cold]
     #[inline(never)]
     pub(super) fn fresh_entry_of_several(&mut self, now: Instant, parts: &mut Parts) -> Entry {
@@ -99,7 +98,7 @@ impl Acquire {
         )
     }
 
-    /// `node` says that this one of the resources is another's, counted from 0.
+    /// `node` says that resource `which`, counted from 0, is taken.
     #[cold]
     #[inline(never)]
     pub(super) fn named(&mut self, node: NodeId, which: u8, cx: &mut Context<'_>) {
@@ -111,8 +110,8 @@ impl Acquire {
         self.answered(node, &Answer::Nil, cx);
     }
 
-    /// Returns the place of the resource that keeps the lock from being taken, as far as it is known; and
-    /// names it in `report`.
+    /// Returns the place of the resource that keeps the lock from being taken, if it is known, and names the resource
+    /// in `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
         let Some(several) = &self.several else {
@@ -133,9 +132,8 @@ impl Acquire {
     }
 }
 
-/// `node` has answered the script that takes several keys for the claim of `key`: `said` is 1 if it has them,
-/// or else one more than the number of the key that is another's, counted from 1; less than zero, a
-/// permission is missing.
+/// `node` has answered the script that takes several keys for the claim of `key`. `said` is 1 if it has taken them. If
+/// it is larger, key `said - 1`, counted from 1, is another client's. If it is negative, a permission is missing.
 #[cold]
 #[inline(never)]
 pub(super) fn several_answered(

@@ -1,13 +1,13 @@
 //! The turns of an acquisition of several resources: it waits until it is the contender of all of them.
 //!
-//! Between two attempts it waits at one of its places: at the resource that most nodes have named as held. There it
-//! does all that a contender of one resource does: it looks, hears of changes, and decides when to ask again
-//! ([`waiting`](super::waiting)). It stays the contender of its other resources meanwhile.
+//! Between two attempts it waits at one of its places: the resource that most nodes have named as held. There it does
+//! everything that a contender of one resource does: it looks, learns of changes, and decides when to ask again
+//! ([`waiting`](super::waiting)). Meanwhile it stays the contender of its other resources.
 //!
 //! # Guarantees
 //!
-//! * It asks no node while this engine holds one of its resources, or another operation of this engine asks for
-//!   one; but if it makes one attempt only, it asks beside those.
+//! * It asks no node while this engine holds one of its resources, or another operation of this engine contends for
+//!   one. An acquisition that makes only one attempt asks beside those operations.
 
 use super::Acquire;
 use crate::engine::operation::Context;
@@ -18,12 +18,12 @@ use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::time::Instant;
 
 impl Acquire {
-    /// Returns `true` if it is to take a lock on several resources.
+    /// Returns `true` if it wants a lock on several resources.
     pub(in crate::engine) const fn wants_several(&self) -> bool {
         self.several.is_some()
     }
 
-    /// The same as [`begin`](crate::engine::operation::Operate::begin) for one resource.
+    /// [`begin`](crate::engine::operation::Operate::begin) for several resources.
     #[cold]
     #[inline(never)]
     pub(super) fn begin_several(&mut self, cx: &mut Context<'_>) {
@@ -48,7 +48,7 @@ impl Acquire {
             cx.parts.leave_to_others(cx.now, self.place);
             self.go_on(cx);
         } else if self.refuse_for_other_cluster(cx) {
-            // It would have been asked for in vain.
+            // It is refused, and asks no node.
         } else if once {
             self.give_up_waiting(cx);
         } else {
@@ -62,7 +62,7 @@ impl Acquire {
         self.places().iter().all(leads)
     }
 
-    /// Returns `true` if it is to leave one of the resources to others first, and waits at that.
+    /// Returns `true` if it should leave one of the resources to others first, and makes it wait there.
     fn leaves_any(&mut self, cx: &mut Context<'_>) -> bool {
         let mut places = self.places().iter();
         let place = places.find(|place| cx.parts.queues.leaves_first(cx.now, **place));
@@ -71,14 +71,14 @@ impl Acquire {
         place.is_some()
     }
 
-    /// From now on it waits at `place` only.
+    /// Makes it wait at `place` only.
     fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// Returns the first of the resources on which a lock of this engine is valid, counted from 0.
+    /// Returns the first resource, counted from 0, on which a lock of this engine is valid.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);
@@ -88,8 +88,8 @@ impl Acquire {
         self.places().iter().position(is_held)
     }
 
-    /// Before it gives up: it waits at the resource that is held here, or for which a contender before it waits,
-    /// if there is one. The answers to its latest attempt are out of date then.
+    /// Called before it gives up. Makes it wait at a resource that this engine holds, or at one where an earlier
+    /// contender waits, if there is one. The answers to its own latest attempt are then out of date.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_where_it_is_held(&mut self, cx: &mut Context<'_>) {
@@ -105,8 +105,7 @@ impl Acquire {
         }
     }
 
-    /// Waits after an attempt that was refused, whose random delay ends at `delay`: at the resource that
-    /// is another's.
+    /// Waits after a refused attempt, at the resource that is taken. The random delay ends at `delay`.
     #[cold]
     #[inline(never)]
     pub(super) fn rest_several(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
@@ -118,7 +117,7 @@ impl Acquire {
         self.rest_until(delay, after, others.unwrap_or_default(), cx);
     }
 
-    /// It is its turn at all places: it waits where it did, or where a contender before it has waited.
+    /// It is its turn at all places. It waits where it did before, or where an earlier contender has waited.
     #[cold]
     #[inline(never)]
     pub(super) fn lead_several(&mut self, cx: &mut Context<'_>) {
@@ -127,7 +126,7 @@ impl Acquire {
         self.wait_at(*known.unwrap_or(&self.place), cx);
     }
 
-    /// Ends `operation`, which it is.
+    /// Ends this acquisition, which is `operation`.
     #[cold]
     #[inline(never)]
     pub(super) fn leave_several(&self, operation: OperationKey, parts: &mut Parts) {

@@ -1,9 +1,9 @@
-//! The waiting half of [`Acquire`]: its turn, its rests, and what it does between two attempts.
+//! The waiting half of [`Acquire`]: its turn, its rests, and its actions between two attempts.
 //!
 //! # Not here
 //!
-//! When a contender that was refused asks again: the [policy](crate::engine::queues::Wait) decides that. The queue of those who wait for
-//! their turn is that of the [queues](crate::engine::queues).
+//! When a refused contender asks again: the [policy](crate::engine::queues::Wait). The queue in which operations wait
+//! for their turn: the [queues](crate::engine::queues).
 
 use core::time::Duration;
 
@@ -17,22 +17,22 @@ use crate::error::NodeOutcome;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// Less than this and two round trips before the caller's deadline no other attempt is begun, and
-/// none that has less than half of it: cut short, it would say less than the one before it.
+/// Another attempt is planned only if this and two round trips are left before the caller's deadline. It begins while
+/// at least half of that is left: cut short, it would say less than the one before it.
 const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
-    // ----- its turn -------------------------------------------------------------------------
+    // ----- its turn ---------------------------------------------------------------------------
 
-    /// Returns `true` if a lock of this engine on the resource is valid: nobody asks for it then. The
-    /// end of one that is over may not have been told yet.
+    /// Returns `true` if a lock of this engine on the resource is valid, so that no operation asks for it. The end of a
+    /// lock that is over may not have been reported yet.
     pub(super) fn is_held_here(&self, cx: &Context<'_>) -> bool {
         let claim = cx.parts.queues.holder(self.place);
         let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
         claim.is_some_and(|claim| cx.now < claim.valid_until())
     }
 
-    /// Stands behind all that wait for the same. Nothing of it is kept but its [`Waiter`].
+    /// Joins the end of the queue for the resource. Only its [`Waiter`] record is kept.
     #[cold]
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
         cx.round.state = State::Queued {
@@ -59,8 +59,8 @@ impl Acquire {
         }
     }
 
-    /// Waits until the lock that this engine holds is given back, or the contender before it has
-    /// ended; or until its tries would have been used up.
+    /// Waits until the lock that this engine holds is released, the contender before it has ended, or its tries would
+    /// have been used up.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx);
         cx.round.rest(State::Queued { until }, cx.parts);
@@ -72,7 +72,8 @@ impl Acquire {
         settings.tries_end(cx.round.started, self.tries_allowed)
     }
 
-    /// Returns the same while it rests: where too few nodes have answered, each attempt counts.
+    /// Like [`tries_end`](Self::tries_end), for a rest. After too few answers there is no such end, because each
+    /// attempt counts.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
@@ -80,15 +81,15 @@ impl Acquire {
         }
     }
 
-    /// Returns `true` if it can leave the lock to others for a while, and ask then.
+    /// Returns `true` if there is time to leave the lock to others for a while and then ask.
     pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
         let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
     }
 
-    /// Ends without an attempt: the nodes have said what they said to the latest attempt for the same
-    /// resource, and those that have granted the lock that is held here would say so.
+    /// Ends without an attempt. The report has what the nodes said to the latest attempt for this resource. If this
+    /// engine holds the lock, the nodes that have granted it count as held.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         if self.wants_several() {
             self.wait_where_it_is_held(cx);
@@ -111,10 +112,10 @@ impl Acquire {
         self.decide(Verdict::Refused(why), cx);
     }
 
-    // ----- between attempts -----------------------------------------------------------------
+    // ----- between attempts -------------------------------------------------------------------
 
-    /// Waits after an attempt that was refused, whose random delay ends at `delay`. The nodes `elsewhere` have
-    /// refused it because of another resource than the one at which it waits.
+    /// Waits after a refused attempt. The random delay ends at `delay`. The nodes in `elsewhere` have refused it
+    /// because of another resource than the one at which it waits.
     pub(super) fn rest_until(
         &mut self,
         delay: Instant,
@@ -135,8 +136,8 @@ impl Acquire {
         self.wait(cx);
     }
 
-    /// Asks the nodes whether the lock is free, and to tell when it may be: those that were not asked
-    /// since they last told anything.
+    /// Asks nodes whether the lock is free, and asks them to report the next change. It skips nodes that it has asked
+    /// since they last reported anything.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;
@@ -164,7 +165,7 @@ impl Acquire {
         cx.parts.claims.sent(who);
     }
 
-    /// Waits until the next attempt, or look, is due.
+    /// Waits until the next attempt or look is due.
     fn wait(&mut self, cx: &mut Context<'_>) {
         let next = self.next(cx).unwrap_or(Next::Look(Instant::MAX));
         if let Some(at) = next.reminder(cx.now) {
@@ -174,7 +175,7 @@ impl Acquire {
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
-    /// Returns what it does next while it rests.
+    /// Returns the next step of a resting acquisition.
     fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
         let now = cx.now;
         let (waiting, _) = cx.parts.queues.waiting(self.place)?;
@@ -182,9 +183,9 @@ impl Acquire {
         Some(waiting.next(now, cx.round.started, from))
     }
 
-    /// Makes an attempt if it is time for that, or goes on waiting. One that has asked before ends where no
-    /// attempt could succeed until an operator has repaired something; what other calls have met may be
-    /// repaired by now.
+    /// Makes an attempt if it is time for that, or continues to wait. An acquisition that has asked before ends here if
+    /// only an operator can make a majority possible again. One that has not asked goes on, because a fault that other
+    /// calls met may be repaired by now.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if cx.round.tries != 0 && is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
             let why = why_at_last(Refusal::Held, cx);
@@ -211,11 +212,10 @@ impl Acquire {
         }
     }
 
-    /// Returns when the next attempt may begin: after a random delay, and while there are tries and
-    /// time.
+    /// Returns when the next attempt may begin: after a random delay, and while tries and time are left.
     ///
-    /// A delay that would end too late for another attempt is drawn again from what is left, so that
-    /// a waiter still looks shortly before it gives up.
+    /// If the delay would end too late for another attempt, another is drawn from the time that is left, so that a
+    /// waiter still looks shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {
@@ -239,8 +239,8 @@ impl Acquire {
     }
 }
 
-/// Returns why a call that has waited gets no lock. Where too few nodes can be asked now, it is that, and
-/// the report says which are away: what nodes have said before is over.
+/// Returns why a call that has waited gets no lock. If too few nodes can be asked now, that is the reason, and the
+/// report says which are away. What the nodes said before no longer matters then.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);

@@ -1,4 +1,4 @@
-//! What a node has answered to a question about a lock that is held, and what its claim learns from that.
+//! The answers of nodes to questions about held locks, and how claims learn from them.
 
 use crate::engine::claims::copy;
 use crate::engine::news::News;
@@ -9,8 +9,8 @@ use crate::node::{Question, Reply, Said, Trouble, wants_the_text};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
-/// `node` has answered `question`. The claim learns from that, whether or not the question is still
-/// open. Returns what the answer says of the token.
+/// Handles the answer of `node` to `question`. The claim learns from it even if the question is over. Returns what the
+/// answer says of the token.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: NodeId,
@@ -24,7 +24,7 @@ pub(in crate::engine) fn learn(
         parts.nodes.writing_to(node).forgot_scripts(now);
     }
     let Some((key, claim)) = parts.claims.keyed(claim) else {
-        return Ok(said); // It is over, or was never in this engine's care.
+        return Ok(said); // The claim is over, or the lock never had one here.
     };
     let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
     let (vote, _) = said.vote();
@@ -37,7 +37,7 @@ pub(in crate::engine) fn learn(
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, copy::Event::Has, gone_by, counts);
         }
-        // A key that is missing or another's was not extended.
+        // A key that is missing or another client's was not extended.
         Vote::No => {
             let is_new = claim.missed_on(node);
             let (busy, is_adopted) = (claim.busy(), claim.is_adopted());
@@ -60,7 +60,7 @@ pub(in crate::engine) fn learn(
     Ok(said)
 }
 
-/// Returns `true` if the node has forgotten the script of the question: it gets the text.
+/// Returns `true` if the node has forgotten the script of the question, so that it needs the text.
 pub(super) fn lacks_script(question: Question, said: Said) -> bool {
     matches!(said, Said::Refused(error)
         if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))

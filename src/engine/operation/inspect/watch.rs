@@ -1,20 +1,18 @@
-//! Watching a resource: an [inspection](super) whose outcome is told when it is something else
-//! than the caller knows.
-//!
-//! Each look asks every node what it has, and to tell of the next change of the key. If the caller knows
-//! all that, the operation rests. Another look follows what a node tells, a write of this engine, the end
-//! of a key, of a connection or of a quarantine, and the return of a node. Where a node does not tell of
-//! changes, or is connected and did not say what it has, it looks from time to time.
+//! Watching a resource: an [inspection](super) that ends when the nodes have something that the caller does not know.
+//! Each look asks every node what it has, and asks it to report the next change of the key. If the caller knows all
+//! that, the operation rests. It looks again when a node reports a change or comes back, when this engine writes to the
+//! key, and when a key, a connection or a quarantine ends. If a node sends no notifications, or is connected but has
+//! not said what it has, it looks from time to time.
 //!
 //! # Guarantees
 //!
-//! * Nothing is sent while nothing changes, where all nodes tell of changes.
-//! * What is told is what the nodes had after the last change that was heard of before the look.
+//! * If all nodes send notifications, nothing is sent while nothing changes.
+//! * An outcome shows what the nodes had after the last change that was reported before the look.
 //! * An answer to an earlier look is no answer to the present one.
 //!
 //! # Not here
 //!
-//! What is asked, and what the answers mean.
+//! The question, and the meaning of the answers: see the inspection.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -36,27 +34,27 @@ use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 
-/// How long after a change it looks: one change reaches the nodes one by one, and several are merged. It
-/// is longer than the rounding of what is left of a key.
+/// The delay of a look after a change. One change reaches the nodes one by one, so several reports are merged. It is
+/// longer than the rounding of a key's time to live.
 const SETTLE: Duration = Duration::from_millis(10);
 
-/// How often a look is put off at most, because a node has much to answer.
+/// How often a look may be put off because a node has much to answer.
 const PUT_OFF_MAX: u32 = 10;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Watch {
-    /// What the caller knows.
+    /// The state that the caller knows.
     known: Option<Box<[InspectedNode]>>,
-    /// The operation that is registered, once it has begun.
+    /// The registered operation, once it has begun.
     key: Option<OperationKey>,
     /// Something may have changed since the nodes were asked.
     stirred: bool,
-    /// How often the next look was put off.
+    /// The number of times that the next look was put off.
     put_off: u32,
     /// The nodes that have not answered the latest question.
     asked: NodeSet,
-    /// How many earlier questions each node has not answered.
+    /// The number of earlier questions that each node has not answered.
     late: Box<[u32]>,
 }
 
@@ -76,12 +74,12 @@ impl Watch {
         self.asked.insert(node);
     }
 
-    /// Returns `true` if the next answer of `node` is to an earlier question.
+    /// Returns `true` if the next answer of `node` belongs to an earlier question.
     pub(super) fn is_late(&self, node: NodeId) -> bool {
         self.late[node.index()] != 0
     }
 
-    /// `node` has given `answer`. Returns `true` if it is to an earlier question.
+    /// `node` has given `answer`. Returns `true` if it belongs to an earlier question.
     pub(super) fn answered(&mut self, node: NodeId, answer: Answer) -> bool {
         let is_late = self.is_late(node);
         if matches!(answer, Answer::Question(..)) {
@@ -93,7 +91,7 @@ impl Watch {
         is_late
     }
 
-    /// The latest question was not sent to `node`.
+    /// The latest question did not reach `node`, or is answered.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.asked.remove(node);
     }
@@ -108,8 +106,8 @@ impl Watch {
 }
 
 impl Inspect {
-    /// The nodes are about to be asked: from now on changes are told. Returns `false` if it asks later: a
-    /// node has much to answer. One change may make thousands of watches look, and locks come first.
+    /// Called before the nodes are asked, to register the watch. Returns `false` if it will ask later because a node
+    /// has much to answer. One change may make thousands of watches look, and locks come first.
     pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
             return true;
@@ -134,14 +132,14 @@ impl Inspect {
         true
     }
 
-    /// Nothing of it is left behind.
+    /// Removes the registration.
     pub(super) fn end_to_watch(&self, parts: &mut Parts) {
         if let Some(key) = self.watch.as_ref().and_then(|watch| watch.key) {
             parts.queues.unwatch(self.resource(), key);
         }
     }
 
-    /// Returns `true` if the caller is to be told what was seen. If not, the operation rests.
+    /// Returns `true` if the nodes have something that the caller does not know. Otherwise the operation rests.
     pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &self.watch else {
             return true;
@@ -154,7 +152,7 @@ impl Inspect {
         false
     }
 
-    /// Returns when it looks again, if nothing is heard before that.
+    /// Returns when it looks again if no change is reported before.
     fn next_look(&self, watch: &Watch, cx: &mut Context<'_>) -> Instant {
         let now = cx.now;
         let stirred = watch.stirred.then_some(SETTLE);
@@ -174,16 +172,16 @@ impl Inspect {
         kept.chain(next).min().unwrap_or(Instant::MAX)
     }
 
-    /// Returns `true` if `node`, which answers, has not said what it has: it had no room, or took too long,
-    /// or has refused. It may not have registered the key, so nothing is heard of the end of that. Not if
-    /// the user may not ask: that lasts.
+    /// Returns `true` if `node` answers but has not said what it has: it had no room, took too long, or has refused. It
+    /// may not have registered the key, so it may not report the end of the key. Returns `false` if the user may not
+    /// ask, because that lasts.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
         !self.has_seen(node) && !lasts && there.is_ready() && !there.pulse.is_suspect()
     }
 
-    /// Something may have changed.
+    /// Looks again soon: something may have changed.
     pub(super) fn look_soon(&mut self, cx: &mut Context<'_>) {
         if let Some(watch) = &mut self.watch {
             watch.stirred = true;
@@ -194,7 +192,7 @@ impl Inspect {
         }
     }
 
-    /// It has rested, `until` then.
+    /// Looks again if its rest, which ends at `until`, is over.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);
@@ -205,7 +203,7 @@ impl Inspect {
         self.begin(cx);
     }
 
-    /// The connection to `node` is lost, and with it what it was to tell.
+    /// `node` has disconnected, so its registrations are gone.
     pub(super) fn lost_sight_of(&mut self, node: NodeId, cx: &mut Context<'_>) {
         if let Some(watch) = &mut self.watch {
             watch.forget(node);

@@ -1,5 +1,5 @@
-//! The policy in a world of its own: many programs with one caller each want the same lock again and again, on
-//! three nodes that answer and tell at random times around half of a round trip.
+//! The policy in a world of its own: many programs with one caller each want the same lock again and again. Three nodes
+//! answer and send notifications at random times around half of a round trip.
 
 use std::collections::BTreeMap;
 use std::vec;
@@ -39,7 +39,7 @@ struct Program {
     attempt: u32,
     votes: Vec<bool>,
     rests: bool,
-    /// When the latest message arrives, to each node and from it: none overtakes another.
+    /// When the latest message to each node arrives, and the latest from it: no message overtakes another.
     latest: [[Instant; NODES]; 2],
 }
 
@@ -47,7 +47,7 @@ struct World {
     now: Instant,
     events: BTreeMap<(Instant, u64), Event>,
     programs: Vec<Program>,
-    /// Who has the lock on each node, and who is told when that changes.
+    /// For each node: the holder of the lock, and the programs that it notifies of a change.
     nodes: Vec<(Option<usize>, Vec<usize>)>,
     random: StdRng,
     sent: u64,
@@ -181,7 +181,7 @@ impl World {
         if yes == 2 {
             program.rests = true; // A third answer changes nothing.
             self.locks += 1;
-            // A program that has met no others keeps the lock for so long at first.
+            // A program that has met no others keeps the lock for this long at first.
             if Instant::ZERO.saturating_add(LATELY) < program.started {
                 self.longest = self.longest.max(now.saturating_since(program.started));
             }
@@ -272,7 +272,7 @@ impl World {
     }
 }
 
-/// The bounds of the design.
+/// Checks the bounds of the design.
 #[test]
 fn no_program_waits_for_long_or_asks_for_much() {
     for (programs, fair, messages) in [(4, 12, 12), (16, 12, 35)] {
@@ -332,7 +332,7 @@ fn a_row_is_short_where_others_were_met() {
     }
 }
 
-/// A lock that is long waited for is released long after the one before it.
+/// After a long wait for a lock, it is released long after the one before it.
 #[test]
 fn others_are_remembered_where_no_lock_was_released_of_late() {
     let met = Instant::from_millis(5_000);

@@ -1,4 +1,4 @@
-//! Stories of floors: when they are looked at, what an answer about one is worth, and what an operator gives.
+//! Stories of floors: when the engine looks at them, what an answer about one means, and what an operator gives.
 
 use super::*;
 use crate::config::RestartGuard;
@@ -49,7 +49,7 @@ fn a_repair_that_was_sent_twice_is_over() {
     assert_eq!(outcomes(&report)[0], IN_REPAIR);
 }
 
-/// Clocks were ahead when these floors were written, and are right now: the time says nothing.
+/// Clocks were ahead when these floors were written, and are right now, so the time is too low.
 #[test]
 fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
     const HIGH: u64 = PROPOSED + 3_600_000_000;
@@ -65,7 +65,7 @@ fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
     let time = SINCE_1970.as_micros() as u64 + world.now.as_nanos() / 1_000;
     let proposed = time + 1_000_000;
     assert_eq!(world.take(1), [format!("FLOOR run1 {HIGH} {proposed}")]);
-    // Nothing is proposed from it: the counters are lower.
+    // No proposal comes from it, because the counters are lower.
     world.say(1, ":1|");
     world.acquire(&fenced());
     assert_eq!(world.take(2), [format!("by digest TAKE k {time}")]);
@@ -73,7 +73,7 @@ fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
 
 // ----- floors that an operator gives --------------------------------------------------------
 
-/// Returns which nodes have got no floor, and why, if that was said.
+/// Returns which nodes have got no floor, and why, if that was reported.
 fn told(world: &mut World) -> Option<Vec<(NodeId, NodeOutcome)>> {
     match world.events.pop() {
         Some(Event::FloorsGiven { without, .. }) => Some(without),
@@ -88,7 +88,7 @@ fn lacking(world: &World) -> Vec<bool> {
     statuses.map(|status| status.lacks_floor).collect()
 }
 
-/// Each line: what the node says, and why it has got no floor.
+/// Each line: the answer of the node, and why it has got no floor.
 #[test]
 fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
     for (said, why) in [
@@ -162,7 +162,7 @@ fn a_node_that_is_not_connected_is_given_no_floor() {
     assert_eq!(world.engine.trust(world.now, id(1), "run1"), away);
     world.drain();
     assert_eq!(told(&mut world), None);
-    // All that are connected are told of at once, those without a floor by name.
+    // All connected servers are named at once; those without a floor are listed.
     assert_eq!(world.engine.trust_all(world.now), ["run0", "run2"]);
     world.drain();
     world.say(2, ":1|");
@@ -173,7 +173,7 @@ fn a_node_that_is_not_connected_is_given_no_floor() {
     world.is_clean();
 }
 
-/// Who uses no tokens gives none, and waits for nothing.
+/// A handle that uses no tokens gives none, and waits for nothing.
 #[test]
 fn without_a_token_no_floor_is_waited_for() {
     let mut world = timed();
@@ -183,7 +183,7 @@ fn without_a_token_no_floor_is_waited_for() {
     assert_eq!(told(&mut world), None);
 }
 
-/// With markers an operator may trust it before its handshake is done.
+/// With markers, an operator may trust the node before its handshake is done.
 #[test]
 fn a_node_that_is_trusted_in_its_handshake_gets_its_floor_behind_it() {
     let strict = named(3).max_ttl(Duration::from_secs(20));

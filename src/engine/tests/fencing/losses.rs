@@ -1,6 +1,6 @@
-//! Histories of losses, drawn at random: nodes that forget all, or come back as another server, or are away, answers
-//! that come late. Each lock is asked for by a client that has seen nothing and has no clock, so tokens are what the
-//! nodes say: one that rests on a floor that is too low is seen. One client stays, and repairs.
+//! Random histories of losses: nodes forget everything, come back as another server, or are away, and answers come
+//! late. Each lock is asked for by a client that has seen nothing and has no clock, so its token comes from the nodes
+//! alone, and a floor that is too low shows. One client stays, and repairs.
 
 use super::super::net::Net;
 use super::*;
@@ -26,11 +26,11 @@ struct History {
     net: Net,
     builder: Builder,
     random: StdRng,
-    /// What each client has asked for, and the largest token when it did.
+    /// The open operation of each client, and the largest token when it began.
     open: [Option<(RoundId, u64)>; CLIENTS],
-    /// Whose floor each node had when it was restarted.
+    /// The floor that each node had when it was restarted.
     before: Vec<String>,
-    /// What each node had a while ago, as its disk has it.
+    /// The data that each node had a while ago, as on its disk.
     on_disk: Vec<[Option<String>; KEYS.len()]>,
     tokens: BTreeSet<u64>,
     name: String,
@@ -118,7 +118,7 @@ impl History {
         }
     }
 
-    /// One more node is not sound, if it can be repaired.
+    /// One more node becomes unsound, if it can still be repaired.
     fn lose(&mut self) {
         let node = self.below(self.nodes());
         let others = (0..self.nodes()).filter(|other| *other != node && self.is_sound(*other));
@@ -188,7 +188,7 @@ impl History {
         self.open[client] = round.map(|round| (round, before));
     }
 
-    /// Each lock has a token that no other has had, and a larger one than all that were there when it was asked for.
+    /// Each lock has a token that no other has had, larger than all tokens that existed when it was asked for.
     fn listen(&mut self) {
         for client in 1..CLIENTS {
             while let Some(event) = self.net.event(client) {
@@ -214,7 +214,7 @@ impl History {
 
 #[test]
 fn tokens_are_in_order_whatever_is_lost() {
-    // So many histories for each number of nodes and each guard, and so long ones.
+    // The number of histories for each number of nodes and each guard, and their length.
     let (histories, steps) = (effort(1, 2), effort(160, 400));
     let mut tokens = 0;
     for seed in 0..histories {

@@ -14,14 +14,14 @@ const QUARANTINE: Duration = Duration::from_millis(10_102);
 
 const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
 
-/// What becomes of the nodes that are lost.
+/// The fate of the nodes that are lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Becomes {
     /// All of them are repaired.
     Repaired,
-    /// They wait for those that are down, and are repaired then.
+    /// They wait for nodes that are down, and are repaired then.
     Waits,
-    /// Only an operator helps.
+    /// Only an operator can help.
     Lost,
 }
 use Becomes::{Lost, Repaired, Waits};
@@ -33,7 +33,7 @@ struct Story {
 }
 
 impl Story {
-    /// Nodes with floors, a client that sees all that happens, and one whose clock is ahead.
+    /// Nodes with floors, a client that sees everything, and a client whose clock is ahead.
     fn new(nodes: usize, guard: RestartGuard) -> Self {
         let names = (0..nodes).map(|node| format!("node{node}:6379"));
         let builder = Config::builder()
@@ -56,7 +56,7 @@ impl Story {
         story
     }
 
-    /// Only `reachable` nodes are, from now on.
+    /// Only these nodes are reachable from now on.
     fn only(&mut self, reachable: &[usize]) {
         for node in 0..self.nodes {
             self.net.unreachable(node, !reachable.contains(&node));
@@ -64,7 +64,7 @@ impl Story {
         self.net.pass(3 * SECOND); // All have tried again to connect.
     }
 
-    /// A token that just these nodes have confirmed, and no other has heard of: it is larger than the time.
+    /// Makes a token that only these nodes have confirmed, and that no other node knows. It is larger than the time.
     fn hidden_token(&mut self, nodes: &[usize]) -> u64 {
         self.only(nodes);
         let token = take_token(&mut self.net, 1);
@@ -72,7 +72,7 @@ impl Story {
         token
     }
 
-    /// A client that has seen nothing and has no clock: its tokens are what the nodes say.
+    /// A client that has seen nothing and has no clock, so that its tokens come from the nodes alone.
     fn stranger(&mut self) -> usize {
         self.net.client(self.builder.clone())
     }
@@ -106,7 +106,7 @@ impl Story {
     }
 }
 
-/// Each line: how many nodes, which of them lose their data together, which of the others are down then.
+/// Each line: the number of nodes, the nodes that lose their data together, and the others that are down then.
 #[test]
 fn what_becomes_of_nodes_that_lose_their_data() {
     for (nodes, lost, down, becomes) in [
@@ -151,7 +151,7 @@ fn becomes_of(
     let quorum = story.nodes / 2 + 1;
     let others =
         |nodes: &[usize]| Vec::from_iter(all.iter().copied().filter(|node| !nodes.contains(node)));
-    // The lost ones, and of the others those that are down first: the rest has never heard of it.
+    // The lost nodes, and of the others first those that are down. The remaining nodes have never seen the token.
     let mut majority = [lost, down, &others(&[lost, down].concat())].concat();
     majority.truncate(quorum);
     let token = story.hidden_token(&majority);
@@ -185,7 +185,7 @@ fn becomes_of(
         }
     }
     assert!(story.are_sound(lost, token));
-    // The lost ones, and as few as possible of those that know the token.
+    // The lost nodes, and as few as possible of the nodes that know the token.
     let mut rest = [lost, &others(&majority), &others(lost)].concat();
     rest.truncate(quorum.max(lost.len()));
     story.only(&rest);
@@ -196,7 +196,7 @@ fn becomes_of(
     story.net.is_clean();
 }
 
-/// Its process is new: nobody has seen the loss. With its data or without the node is another server.
+/// Its process is new, so no client has seen the loss. With its data, or without the node's, it is another server.
 #[test]
 fn a_process_that_has_not_seen_the_loss_is_refused_by_the_node() {
     for (guard, memory) in [
@@ -252,7 +252,7 @@ fn a_restart_in_between_begins_the_wait_again() {
     }
 }
 
-/// A repair that is due comes late, to a node that has lost its data again since.
+/// A repair that is due comes late, to a node that has lost its data again.
 #[test]
 fn a_repair_of_an_earlier_loss_comes_to_nothing() {
     let mut story = Story::new(3, RestartGuard::Off);

@@ -1,5 +1,5 @@
-//! Stories of a node that has granted the lock while the token is not known: it waits for the others, and is
-//! reported as what it is.
+//! Stories of a node that has granted the lock while the token is not known: it waits for the others, and the report
+//! says that it granted the lock.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn a_node_that_has_not_raised_its_counter_is_silent() {
     assert_eq!(outcomes(&report), [TIMED_OUT, GRANTED, TIMED_OUT]);
 }
 
-/// Each node has a time of its own: that of one whose first handshake is under way is longer.
+/// Each node has its own time; the time of a node in its first handshake is longer.
 #[test]
 fn a_node_that_has_granted_waits_for_the_others_beyond_its_own_time() {
     let mut world = World::new(3);

@@ -1,4 +1,4 @@
-//! The same over nodes that run the scripts: what comes out of them for several clients.
+//! Stories of fencing tokens over nodes that run the scripts, with several clients.
 
 use super::super::net::Net;
 use super::*;
@@ -12,7 +12,7 @@ fn observed() -> Builder {
     named(3).watch_clocks(false).max_ttl(TTL)
 }
 
-/// Another client, whose clock is so much ahead of the nodes'.
+/// Makes another client, whose clock is `ahead` of the nodes' clocks.
 pub(super) fn client(net: &mut Net, builder: Builder, ahead: Duration) -> usize {
     let client = net.client(builder);
     let now = net.now;
@@ -21,7 +21,7 @@ pub(super) fn client(net: &mut Net, builder: Builder, ahead: Duration) -> usize 
     client
 }
 
-/// So many clients of three nodes that have floors.
+/// Makes this number of clients of three nodes that have floors.
 fn net(clients: usize) -> Net {
     let mut net = Net::new(3);
     for _ in 0..clients {
@@ -178,7 +178,7 @@ fn a_counter_that_is_no_number_reads_as_the_floor() {
     }
 }
 
-/// Whoever begins again says so, by deleting what the nodes have.
+/// To begin again, delete the nodes' keys.
 #[test]
 fn behind_the_largest_token_there_is_none() {
     const USED_UP: NodeOutcome = NodeOutcome::Unusable(Unusable::NoMoreTokens);
@@ -240,7 +240,7 @@ fn a_floor_that_somebody_else_has_written_is_repaired() {
     }
 }
 
-/// It has come back from a disk: what it does not know was in the floor that the operator gave.
+/// It has come back from a disk. The floor that the operator gave covers what it does not know.
 #[test]
 fn an_old_counter_reads_as_the_floor_that_was_given_since() {
     let mut net = net(1);

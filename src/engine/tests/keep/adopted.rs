@@ -1,4 +1,4 @@
-//! Stories of locks that are kept though they were not taken to be: from another engine, or from now on.
+//! Stories of locks that are kept although they were not taken with that option: from another engine, or from now on.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_lock_that_was_adopted_can_be_kept_from_now_on() {
     assert_eq!(heir.engine.parts.claims.kept_from_elsewhere(), 0);
 }
 
-/// The third has granted it, and that was not heard by who handed it over: a release is under way there.
+/// The third node has granted it, but the previous owner did not get the answer, and is releasing it there.
 #[test]
 fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
     let (mut world, lock) = World::won(3, 2);
@@ -58,7 +58,7 @@ fn a_kept_lock_that_was_adopted_is_extended_by_those_alone_that_it_stands_on() {
     assert_eq!(lock.valid_until(), before);
 }
 
-/// Also where it was not detached first.
+/// The same if it was not detached first.
 #[test]
 fn what_its_engine_learns_of_a_kept_lock_that_another_has_adopted_does_not_change_it() {
     let (mut world, lock) = World::keeping(3, kept());
@@ -89,7 +89,7 @@ fn a_lock_that_is_kept_again_has_no_more_extensions_than_before() {
     assert_eq!(world.take_all().concat(), NOTHING);
 }
 
-/// It comes from another clock: how long it lives is not known before it was confirmed.
+/// It comes from another clock, so its validity is not known before it is confirmed.
 #[test]
 fn a_lock_without_a_known_end_is_kept_when_it_was_confirmed() {
     let (mut world, lock) = World::held(3);
@@ -154,7 +154,7 @@ fn a_lock_that_is_kept_from_now_on_shows_the_earlier_end_that_was_found_before()
     assert!(lock.is_valid_at(world.now));
 }
 
-/// One is the holder's own, of the time before it was kept.
+/// One of the operations is the holder's own, from the time before the lock was kept.
 #[test]
 fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again() {
     let (mut world, lock) = World::keeping(3, kept());
@@ -168,7 +168,7 @@ fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again(
     world.take_all();
     world.all_say(0..3, ":1|");
     assert!(world.unlocked().is_ok());
-    // Its end is not told: it is lost at its next extension, while one waits for it.
+    // Its end is not reported. It is lost at its next extension, while a caller waits for it.
     world.acquire_of(b"k", &LockOptions::new(TTL));
     world.sleep_until_sent(0);
     world.take_all();
@@ -189,7 +189,7 @@ fn the_names_of_locks_that_are_kept_are_found_whoever_wants_them_and_goes_again(
     world.release(lock);
 }
 
-/// It was extended before it was kept, and its holder applies that when it is lost.
+/// It was extended before it was kept, and its holder applies that outcome when the lock is lost.
 #[test]
 fn an_outcome_of_the_time_before_it_was_kept_does_not_revive_a_lock_that_is_lost() {
     for reply in [":1|", ":9001|"] {

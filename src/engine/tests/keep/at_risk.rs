@@ -1,8 +1,8 @@
-//! Stories of holders that are told that their locks are at risk.
+//! Stories of holders that learn that their locks are at risk.
 
 use super::*;
 
-/// Sleeps until something is reported that is no failed extension. Returns it.
+/// Sleeps until an event other than a failed extension. Returns it.
 fn sleep_until_told(world: &mut World) -> Event {
     loop {
         let is_told = |event: &Event| !matches!(event, Event::Kept { result: Err(_), .. });
@@ -13,7 +13,7 @@ fn sleep_until_told(world: &mut World) -> Event {
     }
 }
 
-/// No node answers: that takes nothing from the signal, which comes before the end, once.
+/// No node answers. The signal still comes before the end, once.
 #[test]
 fn a_holder_is_told_by_a_timer_that_its_lock_is_at_risk() {
     let plain = LockOptions::new(TTL);
@@ -61,7 +61,7 @@ fn an_alert_may_be_months_before_the_end() {
     assert!(100 * day <= left && left <= 100 * day + 2 * MS, "{left:?}");
 }
 
-/// Nothing is told while extensions succeed, and nothing after the lock was given up.
+/// No alert comes while extensions succeed, or after the lock was given up.
 #[test]
 fn extensions_put_an_alert_off_and_a_release_ends_it() {
     for given_up in 0..3 {

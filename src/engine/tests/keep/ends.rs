@@ -62,7 +62,7 @@ fn a_callers_extension_counts() {
     assert!(VALIDITY / 2 <= after && after <= VALIDITY / 2 + MS);
 }
 
-/// As long as both are open the claim knows it, and no longer.
+/// The claim stays busy while both are open, and no longer.
 #[test]
 fn a_claim_rests_again_after_two_questions_about_it_were_open_together() {
     let (mut world, mut lock) = World::keeping(3, kept());
@@ -115,8 +115,8 @@ fn nothing_is_extended_after_a_release() {
     assert_eq!(world.take(0), ["EVALSHA release"]);
 }
 
-/// An extension was under way when it was written down. Whoever reads the bytes may release the lock before a
-/// copy that is sent now arrives.
+/// An extension was under way when the lock was written down. The process that reads the bytes may release the lock
+/// before a copy that is sent now arrives.
 #[cfg(feature = "std")]
 #[test]
 fn a_lock_that_was_written_down_gets_no_copy() {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A caller has one under way, and has asked something else since: the only extension that is left is its own.
+/// A caller has an extension under way, and has asked something else since. The engine begins no second one.
 #[test]
 fn an_extension_of_a_caller_lets_no_second_one_begin() {
     let builder = named(1).node_timeout(4 * SECOND);
@@ -20,7 +20,7 @@ fn an_extension_of_a_caller_lets_no_second_one_begin() {
     assert_eq!(lock.extensions_left(), 0);
 }
 
-/// Nor does one that was not confirmed, or was cancelled, keep the next from beginning.
+/// An extension that was not confirmed, or was cancelled, does not keep the next one from beginning.
 #[test]
 fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning() {
     for cancelled in [false, true] {
@@ -44,7 +44,7 @@ fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning()
     }
 }
 
-/// A caller applies an outcome when it likes. What the engine has found since stands.
+/// A caller may apply an outcome late. An end that the engine has found since stands.
 #[test]
 fn a_confirmation_that_is_applied_late_does_not_shorten_a_kept_lock() {
     let (mut world, mut lock) = World::keeping(1, kept());
@@ -78,8 +78,8 @@ fn a_kept_lock_that_is_found_to_end_now_shows_that() {
     assert_eq!(lock.valid_until(), found);
 }
 
-/// The program stands still from the answer to a caller's extension until that has ended: the lock is over, and its
-/// keys were given what the caller has asked for all the same. Its release is owed for as long.
+/// The program is stopped between the answer to a caller's extension and the end of the lock. The lock is over, but its
+/// keys were extended nevertheless. Its release is owed for as long.
 #[test]
 fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
     let builder = named(1).node_timeout(4 * SECOND);
@@ -99,8 +99,8 @@ fn a_kept_lock_that_has_ended_shows_for_how_long_it_was_extended_last() {
     assert_eq!(lock.ttl(), 3 * TTL);
 }
 
-/// A lock that has left its engine is extended and confirmed as any other: its end is its own. What another engine
-/// finds counts too, which has not adopted it.
+/// A lock that has left its engine is extended and confirmed as any other, with an end of its own. An end that another
+/// engine finds counts too, even if that engine has not adopted the lock.
 #[test]
 fn a_kept_lock_shows_what_an_engine_finds_that_does_not_keep_it() {
     for has_left in [true, false] {
@@ -158,7 +158,7 @@ fn two_extensions_at_once_are_not_more_than_were_allowed() {
     world.expired(&lock);
 }
 
-/// A caller does not hear of a confirmation, and the lock ends earlier all the same: it is extended earlier.
+/// A caller does not learn of a confirmation, but the lock ends earlier nevertheless, and is extended earlier.
 #[test]
 fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it_is() {
     for cancelled in [false, true] {
@@ -182,7 +182,7 @@ fn a_confirmation_that_is_cancelled_leaves_no_kept_lock_valid_for_longer_than_it
     }
 }
 
-/// A caller has extended the lock for longer while its engine did: what the engine reports is its end.
+/// A caller has extended the lock for longer while its engine did. The engine reports the end that stands.
 #[test]
 fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
     let (mut world, mut lock) = World::keeping(1, kept());

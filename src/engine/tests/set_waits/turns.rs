@@ -1,12 +1,12 @@
-//! Stories of turns, and of reports meanwhile: no caller waits where nothing is held, and a report names the
-//! resource that is held now.
+//! Stories of turns, and of reports meanwhile: no caller waits if nothing is held, and a report names the resource that
+//! is held now.
 
 use super::*;
 use crate::effort::effort;
 use crate::engine::tests::net::Client;
 
 impl Programs {
-    /// Where anything is wanted, and nothing is held, somebody has a lock within the time for which one is left
+    /// If a caller wants something and nothing is held, some caller has a lock within the time for which a lock is left
     /// to other programs.
     fn serves_somebody(&mut self) {
         let held = |one: &Program| !one.locks.is_empty();
@@ -42,7 +42,7 @@ fn a_set_that_waits_for_a_lock_of_this_handle_names_that_on_each_node() {
     world.serve_all();
 }
 
-/// No timer has to help: somebody has a lock as soon as nothing is held.
+/// No timer has to help: some caller has a lock as soon as nothing is held.
 #[test]
 fn nobody_waits_where_nothing_is_held() {
     for programs in 1..=3 {
@@ -81,7 +81,7 @@ fn a_set_that_never_finds_its_names_free_asks_once_for_each_change() {
     world.serve_all();
 }
 
-/// Nothing is asked for that name.
+/// No node is asked for that name.
 #[test]
 fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     let mut world = Programs::new(2);
@@ -105,7 +105,7 @@ fn a_single_whose_time_is_up_at_a_name_that_is_left_free_names_no_holder() {
     world.serve_all();
 }
 
-/// As if its handle was closed: nothing is asked in vain, and nothing is left.
+/// As if the handle was closed: no node is asked in vain, and nothing is left.
 #[test]
 fn sets_that_end_together_ask_for_nothing() {
     let mut world = Programs::new(2);

@@ -1,5 +1,5 @@
-//! Random worlds: nodes that restart, with and without memory, that are flushed, and that are away
-//! for a while; clients that take, extend and give back locks. No two hold one at the same time.
+//! Random worlds: nodes restart with and without memory, are flushed, and are away for a while. Clients take, extend
+//! and release locks. No two clients hold one at the same time.
 
 use super::*;
 use crate::effort::effort;
@@ -21,7 +21,7 @@ impl World {
         let mut random = StdRng::seed_from_u64(seed);
         let mut net = Net::new(3);
         for client in 0..CLIENTS {
-            // The longer one comes first: who comes with a longer one makes all wait.
+            // The longer ttl comes first, because a client that comes later with a longer one makes all wait.
             let halves = match client {
                 0 => 2,
                 _ => random.random_range(1..=2),

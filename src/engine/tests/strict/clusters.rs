@@ -1,8 +1,8 @@
-//! Stories of markers of another cluster, and of a change of members.
+//! Stories of markers of another group, and of a change of members.
 
 use super::*;
 
-/// A handle that waits for its next try has as little to wait for as one that asks.
+/// A handle that waits for its next try has as little to wait for as one that is asking.
 #[test]
 fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
     let mut net = trusted(2);
@@ -45,7 +45,7 @@ fn trusted_pair() -> Net {
     net
 }
 
-/// It is not that too few answered: no later try would do.
+/// The reason is not that too few answered: no later try would succeed.
 #[test]
 fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
     let mut net = trusted_pair();
@@ -122,7 +122,7 @@ fn one_node_of_another_cluster_is_enough_and_held_locks_are_extended() {
     let mut net = trusted(1);
     let mut lock = net.try_lock(0, TTL).expect("three vote");
     net.mark_as_anothers(2);
-    // Whoever asks first is told, and so is whoever waits.
+    // The handle that asks first learns of it, and so does one that waits.
     net.acquire(0, b"other", TTL);
     net.pump();
     let (_, result) = net.acquired(0);
@@ -132,7 +132,7 @@ fn one_node_of_another_cluster_is_enough_and_held_locks_are_extended() {
         other => panic!("{other:?}"),
     })[0] else {
         net.extend(0, &mut lock, TTL).expect("the first two");
-        // The word stands when the node cannot be reached.
+        // The refusal stands when the node cannot be reached.
         net.unreachable(2, true);
         net.pass(Duration::from_secs(1));
         other(net.lock(0, TTL));
@@ -169,7 +169,7 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
         let marker = net.marker(node);
         assert!(marker.ends_with(" 20000 5 3 0 default"), "{marker}");
     }
-    // The old ones had locks of twice the ttl.
+    // The old members had locks of twice the ttl.
     let barred = begin.saturating_add(40_402 * MS);
     let told = net.kept_until(new, 0).expect("behind its barrier");
     assert!(barred <= told && told <= barred.saturating_add(2 * GRAIN));

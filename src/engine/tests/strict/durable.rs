@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// It is refused by no other name than that of what is missing.
+/// The refusal names only what is missing.
 #[test]
 fn a_server_that_does_not_tell_its_run_id_cannot_serve() {
     let strict = named(1);

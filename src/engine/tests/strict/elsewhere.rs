@@ -72,7 +72,7 @@ fn an_extension_counts_when_the_barriers_are_ended() {
     net.release(0, lock);
 }
 
-/// Only an operator can give floors, and no wait ends that. What is refused for that says nothing of the barriers.
+/// Only an operator can give floors, and no wait ends that. The refusal says nothing of the barriers.
 #[test]
 fn a_call_for_a_token_behind_barriers_fails_for_lack_of_floors() {
     let mut net = Net::new(3);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// It came first to a node that had been flushed, and wrote a marker that was too short. When it
-/// learns of the longer ttl, that node does not count on.
+/// The client came first to a node that had been flushed, and wrote a marker that was too short. When it learns of the
+/// longer ttl, it stops counting that node.
 #[test]
 fn a_client_that_learns_of_a_longer_ttl_raises_the_markers_of_its_nodes() {
     let mut net = trusted(1);
@@ -21,8 +21,8 @@ fn a_client_that_learns_of_a_longer_ttl_raises_the_markers_of_its_nodes() {
     refusal(net.try_lock(short, Duration::from_secs(5)));
 }
 
-/// What no guard sees, and its documentation says: the longer ttl was told to a majority, one of that
-/// has forgotten it, and who knows only of a shorter one does not reach the others.
+/// No guard sees this, and its documentation says so. The longer ttl was written to a majority, one node of which has
+/// forgotten it. A client that knows only a shorter ttl does not reach the others.
 #[test]
 fn a_longer_ttl_that_was_not_told_to_all_is_not_heard_of_by_all() {
     let mut net = Net::new(3);
@@ -76,7 +76,7 @@ fn a_server_that_forgot_the_script_is_asked_by_its_text_in_the_same_round() {
     net.is_clean();
 }
 
-/// It would come behind the release, and nobody would release it.
+/// It would come behind the release, and would never be released.
 #[test]
 fn a_set_that_met_no_script_is_not_sent_again_when_its_round_is_over() {
     let mut net = trusted(1);
@@ -89,8 +89,8 @@ fn a_set_that_met_no_script_is_not_sent_again_when_its_round_is_over() {
     net.is_clean();
 }
 
-/// Commands that were written before it had joined again are answered as of the old marker; that
-/// does not make it join once more.
+/// Commands that were written before it had joined again are answered under the old marker. That does not make it join
+/// once more.
 #[test]
 fn an_answer_under_an_old_marker_says_nothing_of_the_new_one() {
     let mut net = trusted(1);

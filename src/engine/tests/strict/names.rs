@@ -1,9 +1,9 @@
-//! Stories of one server that stands in the configuration under two names, carries a marker and loses
-//! nothing in a restart: what was heard of it under one name counts under the other too.
+//! Stories of one server that has two names in the configuration, carries a marker and loses nothing in a restart. An
+//! answer under one name counts under the other too.
 
 use super::*;
 
-/// Two names, and a node that is another server. What they say of themselves is said by hand.
+/// Two names, and a node that is another server. The test writes what they say of themselves.
 fn world() -> World {
     let strict = named(3).max_ttl(LONGEST);
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
@@ -34,7 +34,7 @@ fn twins() -> World {
     world
 }
 
-/// The server refuses a `SET` under the name of node 0, as one does that follows another.
+/// The server refuses a `SET` under the name of node 0, as a replica does.
 fn refuse(world: &mut World) {
     world.try_once();
     world.take(0);
@@ -46,7 +46,7 @@ fn greet_again(world: &mut World, node: usize, run_id: &str) {
     greet(world, node, run_id);
 }
 
-/// The run_id is another by then, and no barrier tells of what was heard before.
+/// By then the run_id is another, and no barrier shows the earlier alarm.
 #[test]
 fn an_alarm_outlives_a_restart_under_the_other_name() {
     for greeted_again in [false, true] {
@@ -76,7 +76,7 @@ fn an_alarm_is_not_over_with_a_greeting_of_another_process() {
     assert_eq!(world.quarantined_until(0), Some(until));
 }
 
-/// That the two are one is known only when the first name greets again.
+/// The two are known to be one only when the first name greets again.
 #[test]
 fn an_alarm_reaches_a_name_that_was_met_after_the_restart() {
     let mut world = world();

@@ -1,4 +1,4 @@
-//! Stories of nodes that refuse scripts, which are asked without them from then on.
+//! Stories of nodes that refuse scripts, and get none from then on.
 
 use super::super::permissions::{FIRST, lacks, unasked};
 use super::*;
@@ -14,7 +14,7 @@ const REFUSALS: [&str; 6] = [
     "-EVAL is disabled|",
 ];
 
-/// The node knows none of these: which way it has is told by the transaction, with which they were asked.
+/// The node knows none of these. The transaction that they were asked with shows its way.
 fn only_by_transaction() -> String {
     only_watches(NO_NUMBER)
 }
@@ -150,7 +150,7 @@ fn several_are_taken_and_released_where_scripts_are_refused() {
     );
 }
 
-/// What is owed is asked by a script again, which may be permitted by then.
+/// The debt is tried by a script again, which may be permitted by then.
 #[test]
 fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() {
     let mut world = World::ready(1);
@@ -173,7 +173,7 @@ fn a_release_of_several_that_is_refused_in_both_ways_is_asked_by_script_again() 
     assert_eq!((world.claims(), world.owed()), (0, 0));
 }
 
-/// What was shown of ways without scripts says nothing of the native command that goes with them.
+/// The trial of ways without scripts says nothing of the native command that goes with scripts.
 #[test]
 fn a_node_that_is_asked_by_scripts_again_is_asked_for_permission_again() {
     let mut world = World::new(1);
@@ -264,7 +264,7 @@ fn a_node_that_has_loaded_the_scripts_again_is_asked_by_them() {
     }
 }
 
-/// The guard reads a marker by scripts. Nobody waits for what only an operator can repair.
+/// The guard reads a marker by scripts. No caller waits for a fault that only an operator can repair.
 #[test]
 fn a_strict_guard_says_at_once_that_it_needs_scripts() {
     for refusal in REFUSALS {
@@ -286,7 +286,7 @@ fn a_strict_guard_says_at_once_that_it_needs_scripts() {
     }
 }
 
-/// What may pass keeps no node from scripts, and is shown.
+/// A fault that may pass does not turn scripts off, and is shown.
 #[test]
 fn an_error_that_says_nothing_known_is_shown_in_its_words() {
     for (words, is_advised) in [("upstream failure", false), ("no luck with EVAL", true)] {

@@ -33,7 +33,7 @@ fn an_extension_raises_what_ends_earlier_and_shortens_nothing() {
     }
 }
 
-/// Both have waited until no transaction was open. What the second has read has to be what the first has left.
+/// Both have waited until no transaction was open. The second must read what the first has left.
 #[test]
 fn an_extension_that_waits_beside_a_longer_one_shortens_nothing() {
     let (mut world, lock) = held();
@@ -64,7 +64,7 @@ fn an_extension_that_was_aborted_is_asked_again_while_it_is_wanted() {
     say_token(&mut world, WATCHED, &token, ":3000|");
     world.say(0, "+OK|+QUEUED|*1|:1|");
     world.extended(&mut lock);
-    // One that nobody waits for any more is not.
+    // A question is not asked if no operation waits for it any more.
     world.take(0);
     let round = world.extend(&lock);
     assert_eq!(world.take(0), EXTENDING);

@@ -4,7 +4,7 @@ use super::super::permissions::unasked;
 use super::*;
 use crate::quorum::Drift;
 
-/// Three nodes that are tried with one lock, for which two were asked. The last has not shown its way.
+/// Three nodes that are tried with one lock; two have been asked for it. The last one has not shown its way.
 fn asked_of_two() -> World {
     let mut world = bare(3);
     world.try_once();
@@ -16,7 +16,7 @@ fn asked_of_two() -> World {
     world
 }
 
-/// The same, and these two have granted it.
+/// Like [`asked_of_two`], and these two have granted it.
 fn granted_by_two() -> (World, Lock) {
     let mut world = asked_of_two();
     world.all_say(0..2, "+OK|");
@@ -39,7 +39,7 @@ fn a_node_that_shows_its_way_when_the_lock_is_held_gets_a_copy() {
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
 
-/// Also where its answer comes in the turn in which the majority has granted.
+/// The same if its answer comes in the turn in which the majority has granted.
 #[test]
 fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
     let mut world = asked_of_two();
@@ -64,7 +64,7 @@ fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
     assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
 }
 
-/// It refuses the script by which the others have granted the lock, when that was handed to its owner.
+/// It refuses the script by which the others have granted the lock, after the lock was returned to its owner.
 #[test]
 fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
     let mut world = unasked(3);
@@ -81,7 +81,7 @@ fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
     assert_eq!(world.take(2), RELEASING);
 }
 
-/// Two locks were asked for in that way before it said so.
+/// Two locks were asked for by scripts before it said so.
 #[test]
 fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both() {
     let mut world = unasked(3);
@@ -101,7 +101,7 @@ fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both()
     drop((first, second));
 }
 
-/// A copy would wait for what is to leave before it, and last longer than those of the others.
+/// A copy would wait for the commands before it, and last longer than the other copies.
 #[test]
 fn a_node_that_shows_its_way_and_reads_nothing_gets_no_copy() {
     let (mut world, lock) = granted_by_two();
@@ -142,7 +142,7 @@ fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
     }
 }
 
-/// Two of three extend the lock, and the last says first that it lacks it. Returns what that was sent then.
+/// Two of three extend the lock, and the last one says first that it lacks it. Returns the commands to the last one.
 fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
     let token = lock.token().as_bytes().to_vec();
     world.extend(lock);
@@ -156,7 +156,7 @@ fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
     world.take(2)
 }
 
-/// A copy may have been denied or lost there: it gets another when a majority without it has confirmed the lock.
+/// A copy may have been denied or lost there. It gets another when a majority without it has confirmed the lock.
 #[test]
 fn a_node_that_an_extension_has_found_lacking_gets_no_copy_before_the_next() {
     let (mut world, mut lock) = granted_by_two();

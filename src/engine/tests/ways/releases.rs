@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Locks of these names on one node, all of which are released then. Returns their tokens, too.
+/// Takes locks of these names on one node, and releases all of them. Returns their tokens, too.
 fn released<const N: usize>(names: [&[u8; 1]; N]) -> (World, [Vec<u8>; N]) {
     let mut world = watching(1);
     let locks = names.map(|name| {
@@ -20,7 +20,7 @@ fn released<const N: usize>(names: [&[u8; 1]; N]) -> (World, [Vec<u8>; N]) {
     (world, tokens)
 }
 
-/// The same of three, of which the first is done.
+/// Three such releases, the first of which is done.
 fn two_released_behind_one() -> (World, [Vec<u8>; 3]) {
     let (mut world, tokens) = released([b"a", b"b", b"c"]);
     say_token(&mut world, WATCHED, &tokens[0], "");
@@ -40,7 +40,7 @@ fn a_release_deletes_what_has_not_changed_since_it_was_read() {
     }
     assert_eq!(world.take(0), RELEASING);
     assert!(world.events.is_empty());
-    // It is another's by now.
+    // The key is another client's by now.
     say_token(&mut world, WATCHED, b"another", "");
     assert_eq!(world.take(0), NOTHING);
     assert!(world.unlocked().is_err());
@@ -53,7 +53,7 @@ fn a_key_that_is_missing_is_written_to_before_its_release_is_settled() {
     world.say(0, &format!("{WATCHED}$-1|"));
     assert_eq!(world.take(0)[4..], DELETING);
     assert_eq!(world.claims(), 1);
-    // A `SET` that was postponed has been run.
+    // A postponed `SET` has run.
     world.say(0, "+OK|+QUEUED|$-1|");
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &token, "");
@@ -152,7 +152,7 @@ fn a_watch_that_is_refused_is_asked_for_each_key_alone() {
     assert_eq!((world.claims(), world.owed()), (1, 1));
 }
 
-/// What is owed for it is tried again for as long as the other holds the lock, and hides that from nobody.
+/// Its debt is tried again for as long as the other client holds the lock, and hides that lock from no caller.
 #[test]
 fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     let mut world = watching(1);
@@ -182,7 +182,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     }
 }
 
-/// Its release waits for that of another lock. A `SET` that has met its key is sent again when that release is
+/// Its release waits for the release of another lock. A `SET` that has met its key is sent again when that release is
 /// written.
 #[test]
 fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transaction() {
@@ -201,7 +201,7 @@ fn a_lock_that_is_wanted_behind_a_release_that_waits_is_taken_behind_its_transac
     drop(world.lock());
 }
 
-/// A connection that ends with its handshake, because another name of the server votes, pays what is owed before.
+/// A connection ends with its handshake because another name of the server votes. Debts are paid before that.
 #[test]
 fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_given_up() {
     let mut world = World::with(named(3).without_scripts(true));

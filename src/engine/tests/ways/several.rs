@@ -5,7 +5,7 @@ mod at_once;
 use super::*;
 use crate::engine::tests::sets::named_held;
 
-/// What is asked again: not whether `MSETEX` is known.
+/// The commands of a later question, which does not ask for `MSETEX`.
 const AGAIN: [&str; 9] = [
     "MULTI",
     "EXEC",
@@ -23,22 +23,22 @@ const DELETING: [&str; 4] = ["MULTI", "PEXPIRE a -1", "PEXPIRE b -1", "EXEC"];
 const TAKEN: &str = "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|";
 const DELETED: &str = "+OK|+QUEUED|+QUEUED|*2|:1|:1|";
 
-/// What is asked first.
+/// The commands of the first question.
 fn reading() -> Vec<&'static str> {
     [&AGAIN[..], &["MSETEX a b ?"]].concat()
 }
 
-/// What a node says that has neither key, to a user who may write both.
+/// The answer of a node that has neither key, to a user who may write both.
 fn free_again() -> String {
     format!("{WATCHED}$-1|:-2|{NO_NUMBER}$-1|:-2|{NO_NUMBER}")
 }
 
-/// The same from one that has no `MSETEX`.
+/// Like [`free_again`], from a node that has no `MSETEX`.
 fn free() -> String {
     free_again() + UNKNOWN
 }
 
-/// One node without scripts that was asked for both, and has taken them.
+/// One node without scripts that was asked for both names and has taken them.
 fn taken() -> (World, Lock) {
     let mut world = bare(1);
     world.try_all();
@@ -50,7 +50,7 @@ fn taken() -> (World, Lock) {
     (world, lock)
 }
 
-/// Both keys have the token of `lock`, of which so much is left where that was asked.
+/// Both keys have the token of `lock`, with `left` of them if the node was asked for that.
 fn say_both(world: &mut World, token: &[u8], left: &str) {
     say_token(world, WATCHED, token, left);
     say_token(world, "", token, left);
@@ -102,7 +102,7 @@ fn all_are_taken_extended_and_released_by_two_round_trips_each() {
     released(&mut world, lock);
 }
 
-/// A user without scripts is asked nothing before the transaction, which asks each time what it may do.
+/// A user without scripts is asked nothing before the transaction, which finds out each time what the user may do.
 #[test]
 fn nothing_is_taken_while_one_is_anothers() {
     for (a, b, held) in [
@@ -247,7 +247,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released_behind_it() {
     }
 }
 
-/// No server does that which executes what it has queued.
+/// A server that executes its queue never does this.
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
     for (first, second) in [
@@ -276,7 +276,7 @@ fn what_was_taken_in_part_is_owed_its_release_whatever_it_was_refused_by() {
     }
 }
 
-/// It shares a transaction when it is taken once more, and all of that is refused: each is asked for alone.
+/// It shares a transaction with another when it is taken once more. All of that is refused, so each is asked for alone.
 #[test]
 fn what_was_taken_in_part_is_owed_its_release_also_when_it_is_asked_for_alone() {
     for cancelled in [false, true] {

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Model {
-    /// As `await_outcome`, from the top of its loop or behind a run of the wire.
+    /// Like `await_outcome`, from the top of its loop or after a run of the wire.
     pub(super) fn await_outcome(&mut self, op: usize, moves: Option<u8>) {
         let has_poll = match moves {
             None => self.roles.take_poll(op, self.waiting()),
@@ -105,7 +105,7 @@ impl Model {
         self.leave(op, at);
     }
 
-    /// As `cancel` of `serve`: also if the outcome is there.
+    /// Like `cancel` of `serve`, even if the outcome is there.
     fn drop_future(&mut self, op: usize) {
         self.open &= !bit(op);
         self.outcomes &= !bit(op);
@@ -116,7 +116,7 @@ impl Model {
         self.see_written(op, self.asked, None);
     }
 
-    /// Others may have asked since: this returns when what it has `asked` for is written.
+    /// Other callers may have asked since. This returns when the requests up to `asked` are written.
     fn see_written(&mut self, op: usize, asked: u32, moves: Option<u8>) {
         let at = match self.move_bytes(moves, false) {
             Some(at) => at,

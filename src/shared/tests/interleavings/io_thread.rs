@@ -75,7 +75,7 @@ impl Model {
         }
     }
 
-    /// Moves bytes, and then wakes callers. Behind wakers it moves bytes once more.
+    /// Moves bytes, and then wakes callers. After wakers it moves bytes once more.
     fn serve(&mut self, moves: Option<u8>) {
         let me = self.ops.len();
         if let Some(at) = self.move_bytes(moves, true) {

@@ -1,4 +1,4 @@
-//! The steps of every process, and what must hold when none can take another.
+//! The steps of every process, and the invariants when none can take another.
 
 use super::*;
 
@@ -79,7 +79,7 @@ impl Model {
 
     pub(super) fn fingerprint(&self) -> u64 {
         let mut seen = self.clone();
-        // Only differences count.
+        // Only the differences count.
         let asked = core::mem::take(&mut seen.asked);
         (seen.copied, seen.written) = (asked - seen.copied, asked - seen.written);
         for process in &mut seen.processes {

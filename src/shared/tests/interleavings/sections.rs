@@ -1,5 +1,4 @@
-//! What a section under the mutex does: what stands in `state` and `serve`, over models of the engine, the wire and
-//! the poll.
+//! The work of a section under the mutex, as in `state` and `serve`, over models of the engine, the wire and the poll.
 
 use super::*;
 
@@ -102,8 +101,8 @@ impl Model {
         self.wire.is_unread = false;
     }
 
-    /// Goes on with moving bytes; `Some` is where to go on outside of the mutex. The thread that `serves`
-    /// returns to wake callers, or to look into the poll, with work left.
+    /// Continues to move bytes; `Some` is the place to continue at outside of the mutex. A thread that `serves` returns
+    /// to wake callers, or to look into the poll, with work left.
     pub(super) fn move_bytes(&mut self, moves: Option<u8>, serves: bool) -> Option<At> {
         let has_read = self.wire.inbox != 0;
         let moves = match moves {
@@ -142,7 +141,7 @@ impl Model {
         }
     }
 
-    /// The end of a section of `process`, which goes on at `at`.
+    /// Ends a section of `process`, which continues at `at`.
     pub(super) fn leave(&mut self, process: usize, at: At) {
         let open = self.open;
         let stands = |op: usize| open & bit(op) != 0;
@@ -167,7 +166,7 @@ impl Model {
         self.processes[process].todo = todo;
     }
 
-    /// Returns what the module doc of `roles` promises for the end of a section, and is not so.
+    /// Returns a promise of the module doc of `roles` for the end of a section that does not hold.
     fn unheard(&self) -> Option<&'static str> {
         let (roles, due) = (&self.roles, self.due());
         let (is_free, rests) = (
@@ -182,7 +181,7 @@ impl Model {
             IoThread::Watching(until) if is_free => Some(until),
             _ => asleep.map(|(_, until)| until),
         };
-        let has_work = roles.work && roles.wire.is_some(); // Not by `roles`, which is what is tested.
+        let has_work = roles.work && roles.wire.is_some(); // Computed here, because `roles` is under test.
         let has_outcome =
             |(owner, _)| matches!(owner, Owner::Caller(op) if self.open & bit(op) == 0);
         let cases = [

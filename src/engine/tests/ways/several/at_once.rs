@@ -1,4 +1,4 @@
-//! Stories of nodes that have `MSETEX`: all keys are taken by one command, and none is read before.
+//! Stories of nodes that have `MSETEX`: one command takes all keys, and none is read before.
 
 use super::*;
 use crate::engine::RoundId;
@@ -20,7 +20,7 @@ fn executed(said: &str) -> String {
     format!("{QUEUED}{NO_NUMBER}{NO_NUMBER}{said}")
 }
 
-/// One node of which it was found that it has `MSETEX`, when a lock was taken and released.
+/// One node that was found to have `MSETEX` when a lock was taken and released.
 fn known() -> World {
     let mut world = bare(1);
     world.try_all();
@@ -77,7 +77,7 @@ fn nothing_is_taken_and_nothing_owed_where_one_is_anothers() {
     }
 }
 
-/// As a copy does that meets a part of the lock: the missing key alone is set.
+/// A copy that meets a part of the lock does the same: only the missing key is set.
 #[test]
 fn what_meets_its_own_keys_is_read_and_the_missing_ones_are_set() {
     let mut world = known();
@@ -112,7 +112,7 @@ fn a_node_that_refuses_it_later_is_read_first_from_then_on() {
     }
 }
 
-/// An answer that only a server gives which executes what it has queued. Whether it has set anything is not known.
+/// Only a server that executes its queue gives this answer. Whether it has set anything is not known.
 #[test]
 fn a_node_that_fails_at_it_is_read_first_and_owed_the_release() {
     for is_free in [true, false] {
@@ -156,7 +156,7 @@ fn no_key_is_taken_that_the_user_could_not_release() {
     asked(&mut world);
 }
 
-/// `MULTI` was permitted a moment ago. What stood behind it may have been run at once.
+/// `MULTI` was permitted a moment ago. The commands behind it may have run at once.
 #[test]
 fn a_transaction_that_is_refused_when_it_is_begun_leaves_a_debt() {
     let mut world = known();
@@ -209,7 +209,7 @@ fn what_is_being_taken_for_an_attempt_that_is_over_is_released() {
     }
 }
 
-/// What waits while others are read is not taken if nobody wants it any more.
+/// A command that waits while others are read is not run if no operation wants it any more.
 #[test]
 fn what_waits_beside_what_is_read_is_given_up_untaken() {
     let mut world = known();
@@ -242,7 +242,7 @@ fn taken_at_once(world: &mut World) -> Lock {
     world.lock()
 }
 
-/// An `EXEC` that was aborted for the sake of others says nothing about it.
+/// An `EXEC` that was aborted because of others says nothing about it.
 #[test]
 fn an_aborted_transaction_is_done_again_in_the_same_way() {
     let mut world = known();
