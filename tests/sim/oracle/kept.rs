@@ -382,7 +382,11 @@ impl World {
         let limit = self.limit_since(client, id, calls.asked);
         let what = if limit < until.saturating_add(LEAST_DRIFT) {
             Some("an extension lasts longer than the limit")
-        } else if until < hold.known && !hold.asked && !self.ends_now(client, id, until) {
+        } else if until < hold.known
+            && hold.lock.valid_until() < hold.known // Else another has extended it since.
+            && !hold.asked
+            && !self.ends_now(client, id, until)
+        {
             Some("an extension by its engine has shortened a lock")
         } else if hold.lock.valid_until() < until && !hold.asked && self.shown(client) < until {
             Some("a kept lock does not show its end")
