@@ -60,6 +60,12 @@ impl Node {
             self.pulse.answered(now, sent.at);
             if let Value::Error(line) = value {
                 self.words = self.credentials.words_of(sent.request, line);
+                if let Request::Set { .. } | Request::Release { .. } | Request::Question { .. } =
+                    sent.request
+                {
+                    let reply = Reply::of(value);
+                    return Ok(Some(self.refused(now, sent, reply)));
+                }
             }
             let step = match sent.request {
                 Request::Handshake(step) => step,
@@ -126,11 +132,6 @@ impl Node {
                             Reply::with_text(value)
                         }
                     };
-                    let reply = if let Reply::Error(_) = reply {
-                        self.reworded(request, reply, false)
-                    } else {
-                        reply
-                    };
                     return Ok(Some(self.answered(now, &sent, reply)));
                 }
             };
@@ -150,6 +151,13 @@ impl Node {
         self.learn(now, reply);
         let stale = !self.in_flight.is_of_this_era(sent);
         self.guard.judge(now, sent.request, reply, stale)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refused(&mut self, now: Instant, sent: Sent, reply: Reply) -> Heard {
+        let reply = self.reworded(sent.request, reply, false);
+        self.answered(now, &sent, reply)
     }
 
     /// Asks a server again to load our scripts if it could not before and now answers one.
