@@ -127,13 +127,10 @@ impl Inspect {
         !matches!(self.seen[node.index()], Seen::Unknown)
     }
 
-    /// Returns the shortest time that is left of a key with an expiry.
+    /// Returns the shortest time that is left of a key. A key without an expiry has no end.
     pub(super) fn first_left(&self) -> Option<Duration> {
         let tokens = self.seen.iter().filter(|seen| seen.token().is_some());
-        tokens
-            .map(Seen::left)
-            .filter(|left| *left != Duration::MAX)
-            .min()
+        tokens.map(Seen::left).min()
     }
 
     /// Returns the nodes of `among` that have `token`.

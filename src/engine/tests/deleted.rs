@@ -124,6 +124,12 @@ fn every_key_that_one_push_names_counts() {
     let (mut world, _locks) = watching(&[keeping()]);
     world.say(1, ">2|$10|invalidate|*2|$5|other|$2|k0|");
     is_looked_at(&mut world);
+
+    let (mut world, locks) = watching(&[keeping(), keeping()]);
+    world.say(1, ">2|$10|invalidate|*2|$2|k0|$2|k1|");
+    world.all_say(0..2, "+OK|*2|:0|:0|");
+    let is_over = |event: &&Event| matches!(event, Event::Expired { .. });
+    assert_eq!(world.events.iter().filter(is_over).count(), locks.len());
 }
 
 /// It is reported again, and after each extension.
@@ -237,6 +243,17 @@ fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
     world.say(1, PUSH);
     is_looked_at(&mut world);
     drop(locks);
+}
+
+/// Where no extension is due any more, looks alone would find a loss.
+#[test]
+fn looks_become_no_rarer_than_half_of_what_is_left() {
+    let (mut world, locks) = watching(&[LockOptions::new(LONG).keep_for(LONG)]);
+    let looks: Vec<usize> = (0..5)
+        .map(|_| looks_in_ten_seconds(&mut world, ":1"))
+        .collect();
+    assert!(looks[3] != 0 && looks[4] != 0, "{looks:?}");
+    assert!(locks[0].is_valid_at(world.now));
 }
 
 /// The new connection reports nothing yet.

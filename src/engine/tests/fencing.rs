@@ -295,7 +295,22 @@ fn what_a_user_may_not_do_is_named_and_nothing_is_owed() {
         world.all_say(2..3, ":0|");
         world.is_clean();
         assert_eq!(world.state(0), NodeState::Ready);
+        // It is asked the next time too whether the user may do all of it.
+        world.take_all();
+        world.acquire(&fenced());
+        assert_eq!(world.take(0), [format!("TAKE k {PROPOSED}")]);
     }
+}
+
+/// Both have refused it for lack of a floor.
+#[test]
+fn the_floors_are_looked_at_once_for_nodes_that_are_found_without_one_together() {
+    let mut world = asked();
+    world.say_undrained(0, "*3|:-1|:0|:0|");
+    world.say_undrained(1, "*3|:-1|:0|:0|");
+    world.drain();
+    let sent = world.take(0);
+    assert_eq!(sent.len(), 1, "{sent:?}");
 }
 
 /// Both were sent by the digest before the first of them was answered.

@@ -339,3 +339,36 @@ fn watches_take_no_room_from_those_who_want_a_lock() {
     });
     assert_eq!(told.count(), WATCHES_MAX);
 }
+
+/// Its answers are slow, and locks come first, but not for ever.
+#[test]
+fn a_watch_looks_though_a_node_has_much_to_answer_all_the_time() {
+    let mut world = World::ready(3);
+    for number in 0..600 {
+        let name = format!("k{number}");
+        world.acquire_of(name.as_bytes(), &LockOptions::new(TTL).tries(1));
+        world.all_say(1..3, "+OK|");
+    }
+    world.events.clear();
+    world.take_all();
+    world.watch(None);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.sleep(10 * 5 * SETTLE + 20 * MS);
+    (1..3).for_each(|node| assert_eq!(world.take(node), FIRST));
+}
+
+/// That lasts.
+#[test]
+fn a_node_that_forbids_to_look_is_not_asked_from_time_to_time() {
+    let (mut world, _, _) = World::watched_free();
+    let says = |world: &mut World| {
+        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+        world.say(2, "+OK|-NOPERM No permissions to access a key|");
+    };
+    world.say(0, PUSH);
+    world.settles();
+    says(&mut world);
+    world.watch_on(says);
+    world.sleep(SECOND);
+    assert_eq!(world.take_all().concat(), NOTHING);
+}

@@ -213,3 +213,16 @@ fn an_outcome_of_the_time_before_it_was_kept_does_not_revive_a_lock_that_is_lost
         assert!(!lock.is_valid_at(world.now), "{lock:?}");
     }
 }
+
+/// It gets no copies: who handed it over may still release one there.
+#[test]
+fn a_node_that_was_away_is_asked_for_no_lock_that_was_adopted() {
+    let (mut world, lock) = World::held(3);
+    let lock = world.detach(lock);
+    let (mut heir, mut lock) = World::inherits(world.now, lock);
+    heir.begins_to_keep(&mut lock, Duration::MAX)
+        .expect("valid");
+    heir.lose(2);
+    heir.greet_as(2, "another", 3600);
+    assert_eq!(heir.take_all().concat(), NOTHING);
+}

@@ -104,3 +104,23 @@ fn alerts_make_no_tries() {
         "{paused:?}"
     );
 }
+
+/// Its holder asks too late. What is remembered of it is for the nodes that it is still to be released on.
+#[test]
+fn an_alert_for_a_lock_that_is_over_changes_nothing() {
+    let mut world = World::ready(3);
+    world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
+    world.take_all();
+    world.all_say(0..2, "+OK|");
+    let lock = world.lock();
+    world.say(2, "_|");
+    world.take_all();
+    let told = sleep_until_told(&mut world);
+    assert_matches!(told, Event::Expired { lock: told } if told == lock.id());
+    world.engine.alert_below(&lock, TTL / 4);
+    world.sleep(SECOND);
+    assert!(world.events.is_empty());
+    world.give_back(lock);
+    let released = ["EVALSHA release".to_string()];
+    assert_eq!(world.take_all(), [&released[..], &released, &[]]);
+}

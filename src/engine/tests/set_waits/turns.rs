@@ -144,3 +144,41 @@ fn a_set_with_few_tries_ends_in_their_time_if_nothing_changes() {
         world.serve_all();
     }
 }
+
+/// It knows what the one before it has seen, and hears of the next change.
+#[test]
+fn a_set_whose_turn_comes_where_another_has_waited_asks_nothing_before_a_change() {
+    let mut world = Programs::new(2);
+    let held = world.wants(1, "b");
+    let before = world.wants_as(0, "b", &LockOptions::new(TTL).wait(100 * MS));
+    world.pass(MS);
+    let set = world.wants(0, "ab");
+    world.pass(100 * MS);
+    world.refusal(0, before);
+    assert_eq!(world.attempts(0), 0);
+    world.gives_back(1, held);
+    assert!(world.has(0, set));
+    assert_eq!(world.attempts(0), 1);
+    world.serve_all();
+}
+
+/// One of its names is held by another, for which a contender before it waits.
+#[test]
+fn a_set_whose_time_is_up_names_the_lock_of_this_handle_rather_than_that_of_another() {
+    let mut world = Programs::new(2);
+    let foreign = world.wants(1, "a");
+    let before = world.wants(0, "a");
+    let own = world.wants(0, "b");
+    let set = world.wants_as(0, "ab", &LockOptions::new(TTL).wait(100 * MS));
+    world.pass(102 * MS);
+    let report = world.refusal(0, set);
+    assert!(report.is_held_here());
+    assert_eq!(report.held_resource(), Some(&b"b"[..]));
+    for node in report.nodes() {
+        assert_eq!(node.resource.as_deref(), Some(&b"b"[..]));
+    }
+    world.gives_back(1, foreign);
+    world.gives_back(0, own);
+    assert!(world.has(0, before));
+    world.serve_all();
+}

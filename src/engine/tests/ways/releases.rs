@@ -239,3 +239,14 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     let twin = NodeState::Unusable(Unusable::SameServer(0));
     assert_eq!(world.state(1), twin);
 }
+
+/// Where others write all the time, less is tried at once.
+#[test]
+fn releases_that_were_aborted_together_are_done_again_by_fewer() {
+    let (mut world, tokens) = two_released_behind_one();
+    say_token(&mut world, WATCHED, &tokens[1], "");
+    say_token(&mut world, "", &tokens[2], "");
+    world.say(0, "+OK|+QUEUED|+QUEUED|$-1|");
+    let again = ["MULTI", "EXEC", "WATCH b", "GET b"];
+    assert_eq!(world.take(0)[4..], again);
+}
