@@ -5,7 +5,7 @@
 //! The meaning of each kind of answer: the files of the operations, and of the releases.
 
 use crate::keys::{NodeId, OperationKey, PlaceKey};
-use crate::node::{Dialect, Reply, Request};
+use crate::node::{Reply, Request};
 use crate::time::Instant;
 
 use super::answer::{Answer, Answered};
@@ -33,12 +33,9 @@ pub(super) fn learn(
             acquire::fencing::set_answered(now, node, claim, reply, parts)
         }
         Request::Raise { claim } => acquire::fencing::raise_answered(claim, reply, parts),
-        Request::Probe {
-            claim,
-            way: Dialect::Text,
-            ..
-        } => permission::script_answered(now, node, claim, reply, parts),
-        Request::Probe { claim, .. } => permission::native_answered(node, claim, reply, parts),
+        Request::Probe { claim, way, .. } => {
+            permission::probe_answered(now, node, claim, (way, reply), parts)
+        }
         Request::Release {
             claim,
             dialect,
@@ -70,10 +67,7 @@ pub(super) fn learn(
         }
         Request::Count { operation } => Ok(Some((operation, counters::counted(reply)))),
         Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
-        Request::Look { place, .. } => {
-            named(node, place, parts);
-            Ok(None)
-        }
+        Request::Look { place, .. } => named(node, place, parts),
         Request::Handshake(_)
         | Request::Batch { .. }
         | Request::Transaction
@@ -86,11 +80,12 @@ pub(super) fn learn(
 /// `node` has named the token in the key of `place`.
 #[cold]
 #[inline(never)]
-fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
+fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) -> Answered {
     let token = parts.nodes[node].take_token();
     if let Some((waiting, _)) = parts.queues.waiting(place) {
         waiting.belief.named(node, token);
     }
+    Ok(None)
 }
 
 /// Returns the operation that waits for the answer to `request`, if it still does.

@@ -110,14 +110,26 @@ pub(super) fn withheld(
     operation.map(|operation| (operation, refused))
 }
 
-/// Handles the answer of `node` to a trial of its native release, for the attempt of `claim`. The trial names a token
-/// that no key has. Any answer about the key shows that the user may run the command.
-pub(in crate::engine) fn native_answered(
+/// Handles the answer of `node` to a probe of one `way` to release, for the attempt of `claim`, which may be over.
+#[cold]
+pub(in crate::engine) fn probe_answered(
+    now: Instant,
     node: NodeId,
     claim: ClaimKey,
-    reply: Reply,
+    (way, reply): (Dialect, Reply),
     parts: &mut Parts,
 ) -> Answered {
+    match way {
+        Dialect::Text => script_answered(now, node, claim, reply, parts),
+        Dialect::Sha1 | Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq | Dialect::Watch => {
+            native_answered(node, claim, reply, parts)
+        }
+    }
+}
+
+/// Handles the answer of `node` to a trial of its native release, for the attempt of `claim`. The trial names a token
+/// that no key has. Any answer about the key shows that the user may run the command.
+fn native_answered(node: NodeId, claim: ClaimKey, reply: Reply, parts: &mut Parts) -> Answered {
     let there = &mut parts.nodes[node];
     let answer = match Said::of(reply).ok_or(Trouble::Link(LinkFault::Protocol))? {
         Said::Done | Said::Missing | Said::Foreign => {
@@ -140,8 +152,7 @@ pub(in crate::engine) fn native_answered(
 }
 
 /// Handles the answer of `node` to a script that does nothing, for the attempt of `claim`, which may be over.
-#[cold]
-pub(in crate::engine) fn script_answered(
+fn script_answered(
     now: Instant,
     node: NodeId,
     claim: ClaimKey,
