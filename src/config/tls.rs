@@ -139,7 +139,7 @@ impl Pem {
 }
 
 impl NodeTls {
-    /// Returns these settings, with those of `options` where a setting is missing.
+    /// Returns these settings. A setting that is missing is taken from `options`.
     pub(crate) fn or(&self, options: &TlsOptions) -> Self {
         let (own, other) = (self.clone(), options.0.clone());
         Self {

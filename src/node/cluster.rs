@@ -35,8 +35,8 @@ impl Node {
         self.guard.counts_but_for_steps(now, self.is_ready())
     }
 
-    /// Returns the time before which the node is not asked questions that check the marker, because the answers would
-    /// not count. `None` if it may be asked at `now`.
+    /// Returns until when the node is not asked questions that check the marker, because it would refuse to let them
+    /// count. `None` if it may be asked at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         self.guard.unasked_until(now, self.is_ready())
     }

@@ -157,8 +157,8 @@ impl Guard {
         self.until(now).max(barrier)
     }
 
-    /// Returns the time before which the node is not asked questions that check the marker, because the answers would
-    /// not count. `None` if it may be asked at `now`.
+    /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
+    /// count. `None` if it may be asked at `now`.
     pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let membership = self.membership();
         let barrier = membership.and_then(|there| there.unasked_until(now, ready));

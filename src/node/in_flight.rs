@@ -18,7 +18,7 @@ pub(crate) enum Heard {
     Answer(Request, Reply),
     /// The server accepts us: debts are sent first, then [`Node::survey`](super::Node::survey).
     Admitted,
-    /// An answer that does not count to a lock command.
+    /// An answer to a lock command, which does not count as a vote.
     Uncounted {
         request: Request,
         /// The answer that the plain command would have got.
@@ -285,7 +285,7 @@ impl InFlight {
         self.unsent.until = 0;
     }
 
-    /// Returns how many commands were looked at for withdrawals.
+    /// Returns how many commands withdrawals have looked at.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.unsent.steps
@@ -416,7 +416,7 @@ mod tests {
             let len = in_flight.len();
             in_flight.sweep(|_, _| swept += 1);
             assert_eq!((len, swept, in_flight.reserved()), (0, ALL, 0));
-            // The index looks at each once, and so do the sweeps; each sweep halves the rest.
+            // Building the index looks at each command once. Each sweep looks at all that are left, and halves them.
             assert!(
                 in_flight.steps() < 6 * ALL as usize,
                 "{}",

@@ -223,8 +223,8 @@ impl Membership {
         }
     }
 
-    /// Returns the time before which the node is not asked questions that check the marker; `None` if it may be asked
-    /// at `now`. Behind a barrier the node is asked again a second after its last answer.
+    /// Returns when the node may be asked questions that check the marker again; `None` if it may be asked at `now`.
+    /// Behind a barrier the node is asked again a second after its last answer.
     pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let until = self.until(now, ready)?;
         let again = self.answered.saturating_add(BELIEVED);

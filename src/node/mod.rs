@@ -618,7 +618,7 @@ impl Node {
         self.outbox.unblock();
     }
 
-    /// Returns how many commands were looked at to withdraw some.
+    /// Returns how many commands withdrawals have looked at.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.in_flight.steps()

@@ -27,9 +27,9 @@ pub(crate) struct Pulse {
     sampled_at: Instant,
     /// Answers to commands sent before this time may have waited unread.
     measured_from: Instant,
-    /// The round trips of all answers that did not wait unread.
+    /// The round trips of all answers, except those that may have waited unread.
     pub(crate) latency: Histogram,
-    /// Since when answers have been open without a byte received.
+    /// When the present silence began: answers have been due since then, and no byte has come.
     silent_since: Option<Instant>,
     /// The silence has lasted too long.
     suspect: bool,

@@ -163,7 +163,8 @@ impl Forbidden {
 }
 
 /// Returns `true` if the error `line` says in its own words that no scripts are run at all, as proxies and servers that
-/// resemble Redis do. An error that may pass does not mention scripts, or does not deny them in this way.
+/// resemble Redis do. An error that may pass either does not mention scripts, or has none of these words for
+/// "unsupported".
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();

@@ -133,9 +133,9 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "f44fbb47329f6240174dcf2a6d84c503009bf73e",
 };
 
-/// Returns three values. First, how many milliseconds the key lives on, plus one, or `0` if it is not there. Second,
-/// whether that counts, if the keys of a marker and a barrier are given (see the [module](self)). Third, the token; of
-/// a text longer than any token, only the longest token's length and one byte more.
+/// Returns three values. The first is how many milliseconds the key lives on, plus one, or `0` if it is not there. The
+/// second is whether that counts, if the keys of a marker and a barrier are given (see the [module](self)). The third
+/// is the token. A value that is longer than any token is cut one byte behind the length of the longest token.
 ///
 /// It is one script, so that time and token belong together. It is always sent by its text, because it is too rare to
 /// be loaded in the handshake.

@@ -97,7 +97,7 @@ impl Node {
         self.put(now, request, question);
     }
 
-    /// Returns `true` if the node has so many commands to answer that looks which can wait are put off.
+    /// Returns `true` if the node has many commands to answer, so that looks which can wait are postponed.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_ready() && BUSY <= self.in_flight.len()
     }

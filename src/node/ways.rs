@@ -233,7 +233,7 @@ impl Node {
         }
     }
 
-    /// Returns name and token of the lock of `claim` if the ways are tried with it. Removes it.
+    /// Returns the entry that `try_ways` has kept for `claim`, and removes it.
     #[cold]
     pub(crate) fn take_tried(&mut self, claim: ClaimKey) -> Option<Entry> {
         let tried = &mut self.ways.tried_with;

@@ -123,7 +123,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
 }
 
 /// While a process has one subscriber, `tracing` asks only the first thread that reaches a span whether the span is
-/// wanted. That may be a thread of another test, which has no subscriber. With several subscribers, it asks all of them.
+/// wanted. That may be a thread of another test, which has no subscriber. With several subscribers, it asks all.
 fn keep_two_subscribers() {
     static KEPT: OnceLock<[Dispatch; 2]> = OnceLock::new();
     KEPT.get_or_init(|| [(); 2].map(|()| Dispatch::new(Registry::default())));

@@ -30,7 +30,7 @@
 //!
 //! # Not here
 //!
-//! The callers of the work, and the meaning of its answers, which are the same as those of scripts.
+//! The callers of the work. The meaning of its answers: they are the ones that scripts would give.
 
 mod job;
 mod replies;
