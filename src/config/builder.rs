@@ -257,11 +257,12 @@ impl Builder {
     /// Servers end keys by their wall clock, and a step forward ends locks early. So each node is asked for its `TIME`
     /// in front of a question about a lock, in the same write, at most once a second. Its clock may run faster or
     /// slower than the clock of this machine by a fifth of the [`drift`](Self::drift) factor. Its steps may add up to
-    /// 10 ms and the other four fifths of that factor, for the shortest ttl that was asked of this handle: 16 ms at a
-    /// ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more (and by more than the answers took),
-    /// it was stepped. The node then gives no new lock for as long as a restarted node ([`RestartGuard`]; not with
-    /// [`RestartGuard::Off`]), and the step is counted in [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps).
-    /// Locks that the node already had are still extended and confirmed there.
+    /// the other four fifths of that factor, for the shortest ttl that was asked of this handle, and always to 10 ms:
+    /// 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more (and by more than the
+    /// answers took), it was stepped. The node then gives no new lock for as long as a restarted node
+    /// ([`RestartGuard`]; not with [`RestartGuard::Off`]), and the step is counted in
+    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). Locks that the node already had are still extended
+    /// and confirmed there.
     ///
     /// A node whose user may not run `TIME` is not watched. A step after the latest question is seen with the next
     /// question; the latest may be a second old, or older after a pause of this process.

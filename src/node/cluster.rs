@@ -35,7 +35,7 @@ impl Node {
         self.guard.counts_but_for_steps(now, self.is_ready())
     }
 
-    /// Returns until when the node is not asked questions that check the marker, because it would refuse to let them
+    /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
     /// count. `None` if it may be asked at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         self.guard.unasked_until(now, self.is_ready())

@@ -163,8 +163,7 @@ impl Forbidden {
 }
 
 /// Returns `true` if the error `line` says in its own words that no scripts are run at all, as proxies and servers that
-/// resemble Redis do. An error that may pass either does not mention scripts, or has none of these words for
-/// "unsupported".
+/// resemble Redis do. Errors that may pass lack these words.
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
