@@ -2,16 +2,15 @@
 //!
 //! # Guarantees
 //!
-//! * **No other thread**, but a short-lived one to look up a host name. No hand-over, no lock, no
-//!   allocation in steady use.
+//! * **No other thread**, except a short-lived one that looks up a host name. No hand-over, no lock, no allocation in
+//!   steady use.
 //! * **Cost**: each operation is one write and one read per node, and the wait for the answers.
-//! * **No expired lock is returned.** A call reads the clock last of all, and compares the end of the
-//!   validity with it.
+//! * **No expired lock is returned.** The last thing a call does is to compare the end of the validity with the clock.
 //!
 //! # Not here
 //!
-//! Guards: a lock that is dropped is not released, because a value cannot reach its handle. The
-//! algorithm is `engine`, the sockets are `driver`.
+//! Guards: a lock that is dropped is not released, because a value cannot reach its handle. The algorithm is in
+//! `engine`, the sockets are in `driver`.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -59,17 +58,17 @@ use call::Call;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Between two calls nothing happens: late answers, reconnections, owed releases and the extensions of
-/// locks that are [kept](LockOptions::keep) wait for the next call, or for [`poll`](Self::poll). A call that asks for a lock which this handle holds waits
-/// for itself, until its time is up.
+/// Nothing happens between two calls: late answers, reconnections, debts and the extensions of
+/// [kept](LockOptions::keep) locks wait for the next call, or for [`poll`](Self::poll). A call for a lock that this
+/// handle itself holds waits until its time is up.
 ///
-/// Dropping it writes what is owed to the nodes, waits at most [`Builder::shutdown_timeout`] for the
-/// answers, and closes the connections. In a forked child it closes descriptors and nothing else.
+/// Dropping the handle writes the releases that nodes are still owed, waits at most [`Builder::shutdown_timeout`] for
+/// the answers, and closes the connections. In a forked child it only closes descriptors.
 #[derive(Debug)]
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// Losses, and locks at risk, that became known during a call about something else.
+    /// Lost locks, and locks at risk, that were found during a call about something else.
     reports: VecDeque<Event>,
     /// When the sockets were last read.
     read_at: Instant,
@@ -96,8 +95,8 @@ impl LocalRedlock {
         Builder::default().nodes(urls).build_local()
     }
 
-    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as the
-    /// handle's [`Retry`](crate::Retry) says.
+    /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as long as the handle's
+    /// [`Retry`](crate::Retry) says.
     ///
     /// # Errors
     ///
@@ -123,10 +122,10 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and
-    /// [`LockError::TooSlow`] with what each node said in the last attempt, which was released.
-    /// [`LockError::OtherCluster`] without another try, if a node belongs to another cluster.
-    /// [`LockError::Saturated`], [`LockError::Forked`], [`LockError::Closed`].
+    /// [`LockError::Invalid`] before any I/O. [`LockError::Held`], [`LockError::NoQuorum`] and [`LockError::TooSlow`]
+    /// with the answer of each node in the last attempt, which was released. [`LockError::OtherCluster`] without
+    /// another try, if a node belongs to another cluster. [`LockError::Saturated`], [`LockError::Forked`],
+    /// [`LockError::Closed`].
     pub fn lock_with(
         &mut self,
         resource: impl AsRef<[u8]>,
@@ -135,11 +134,11 @@ impl LocalRedlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
-    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is
-    /// held, waits for it: at most 5 s, or as the handle's [`Retry`](crate::Retry) says.
+    /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is held, waits
+    /// for it: at most 5 s, or as long as the handle's [`Retry`](crate::Retry) says.
     ///
-    /// No two callers can block each other for ever, in whatever order each of them names its resources.
-    /// See [`lock_all_with`](Self::lock_all_with).
+    /// No two callers can block each other for ever, whatever the order in which each names its resources. See
+    /// [`lock_all_with`](Self::lock_all_with).
     ///
     /// # Errors
     ///
@@ -165,15 +164,15 @@ impl LocalRedlock {
         self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Takes one lock on all of `resources`, as `options` say: 1 to 64 names that differ.
+    /// Takes one lock on all of `resources`, as `options` say. There must be 1 to 64 different names.
     ///
-    /// It has one token and one end for all of them: it is extended, kept, lost and released as a
-    /// whole, and [`resources`](Lock::resources) returns their names. A lock on one of them alone keeps it
-    /// out and is kept out by it, also one of another library.
+    /// The lock has one token and one end for all of them: it is extended, kept, lost and released as a whole, and
+    /// [`resources`](Lock::resources) returns their names. It excludes every other lock on one of the resources,
+    /// including locks of other libraries.
     ///
-    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user
-    /// `GET`, `SET` and `DEL` on every name. An acquisition costs one command for each node, as for one
-    /// name, with a script of some 700 bytes.
+    /// A node counts only while it has all of the names. The nodes have to allow `EVAL`, and the user needs `GET`,
+    /// `SET` and `DEL` on every name. Taking the lock costs one command per node, as for one name, with a script of
+    /// some 700 bytes.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -190,8 +189,8 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// As [`lock_with`](Self::lock_with); in [`LockError::Held`] the report says which of the resources is
-    /// held ([`Report::held_resource`]). [`LockError::Invalid`] also for no, too many or equal names.
+    /// As [`lock_with`](Self::lock_with). For [`LockError::Held`], the report says which of the resources is held
+    /// ([`Report::held_resource`]). [`LockError::Invalid`] also if there are no names, too many, or equal ones.
     pub fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -240,10 +239,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: it is over, and is not valid any more.
-    /// All others leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`],
-    /// [`ExtendError::Invalid`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
-    /// [`ExtendError::Closed`].
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is over and no longer valid. All other errors
+    /// leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Limit`], [`ExtendError::Invalid`],
+    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().extend(lock, ttl);
         operation.run(|operation| {
@@ -253,10 +251,9 @@ impl LocalRedlock {
         })
     }
 
-    /// Extends `lock` by itself from now on, in the calls of this handle, as [`LockOptions::keep`]
-    /// does from the grant on: by its [ttl](Lock::ttl) at half of its validity. For a lock that was
-    /// taken without it, or [adopted](Self::adopt). Sends nothing now; if the lock is kept already
-    /// it is kept without a limit from now on.
+    /// Keeps `lock` from now on: the calls of this handle extend it by its [ttl](Lock::ttl) at half of its validity, as
+    /// [`LockOptions::keep`] does from the grant on. Use it for a lock that was taken without that option, or
+    /// [adopted](Self::adopt). It sends nothing now. A lock that is already kept is kept without a limit from now on.
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -276,34 +273,34 @@ impl LocalRedlock {
         self.keep_for(lock, Duration::MAX)
     }
 
-    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    /// Does [`keep`](Self::keep), but at most until `most` from now.
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or is not one of this handle;
+    /// [`ExtendError::Expired`] if the lock is not valid, was reported as lost, or does not belong to this handle;
     /// [`ExtendError::Limit`], [`ExtendError::Invalid`] (its ttl is longer than this handle allows),
     /// [`ExtendError::Forked`], [`ExtendError::Closed`]. The lock is as it was.
     pub fn keep_for(&mut self, lock: &mut Lock, most: Duration) -> Result<(), ExtendError> {
         self.driver.keep_for(lock, most)
     }
 
-    /// Asks a majority of the nodes how long `lock` still lives, and sets its end to that: later or
-    /// earlier than before. Changes nothing on the nodes. See
-    /// [`LockGuard::confirm`](crate::LockGuard::confirm), also for the errors.
+    /// Asks a majority of the nodes how long `lock` still lives, and sets its end to that, which may be later or
+    /// earlier than before. Changes nothing on the nodes. See [`LockGuard::confirm`](crate::LockGuard::confirm), also
+    /// for the errors.
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Lost`] and [`ConfirmError::Expired`]: it is over, and is not valid any more.
-    /// All others leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`],
-    /// [`ConfirmError::Forked`], [`ConfirmError::Closed`].
+    /// After [`ConfirmError::Lost`] and [`ConfirmError::Expired`] the lock is over and no longer valid. All other
+    /// errors leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`],
+    /// [`ConfirmError::Closed`].
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ConfirmError> {
         let operation = self.driver.tracer().confirm(lock);
         operation.run(|operation| self.prolong(operation, lock, Engine::confirm))
     }
 
-    /// Asks every node who holds `resource`, and changes nothing. See
-    /// [`Redlock::inspect`](crate::Redlock::inspect), also for the cost and the errors. To be told of
-    /// changes use [`Redlock::watch`](crate::Redlock::watch) or [`Driver::watch`](crate::Driver::watch).
+    /// Asks every node who holds `resource`, and changes nothing. See [`Redlock::inspect`](crate::Redlock::inspect),
+    /// also for the cost and the errors. To follow changes, use [`Redlock::watch`](crate::Redlock::watch) or
+    /// [`Driver::watch`](crate::Driver::watch).
     ///
     /// ```no_run
     /// use shearline::LocalRedlock;
@@ -316,9 +313,8 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`InspectError::NoQuorum`] names what each node said. [`InspectError::Invalid`],
-    /// [`InspectError::Saturated`], [`InspectError::Forked`], [`InspectError::Closed`]: nothing was
-    /// sent.
+    /// [`InspectError::NoQuorum`] names the answer of each node. After [`InspectError::Invalid`],
+    /// [`InspectError::Saturated`], [`InspectError::Forked`] and [`InspectError::Closed`], nothing was sent.
     pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().inspect(resource);
@@ -331,7 +327,7 @@ impl LocalRedlock {
         )
     }
 
-    /// Ends the lock on `resource` of a holder that is gone or hangs. See
+    /// Ends the lock on `resource` of a holder that has stopped or hangs. See
     /// [`Redlock::break_lock`](crate::Redlock::break_lock).
     ///
     /// # Errors
@@ -366,19 +362,18 @@ impl LocalRedlock {
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
     ///
-    /// It waits for a node timeout at most: the one of [`Builder::node_timeout`](crate::Builder), or
-    /// else 5 to 50 ms by the ttl, or four round trips of a distant node.
+    /// It waits for a node timeout at most: the one set by [`Builder::node_timeout`](crate::Builder), or else 5 to 50
+    /// ms by the ttl, or four round trips of a distant node.
     ///
-    /// The releases are sent in any case. Those without an answer stay owed, and are sent again in
-    /// later calls.
+    /// The releases are sent in any case. A release without an answer stays a debt, and is sent again in later calls.
     ///
     /// # Errors
     ///
-    /// [`UnlockError::NotHeld`]: what the lock protected may have overlapped with another holder.
-    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, as may be on a busy machine; if the
-    /// lock was valid at the call, nobody else has had it and there is nothing to do
-    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and
-    /// [`UnlockError::Closed`]: nothing was sent, and the keys end with their ttl.
+    /// [`UnlockError::NotHeld`]: the protected work may have overlapped with another holder's.
+    /// [`UnlockError::Unconfirmed`]: too few nodes answered in that time, which can happen on a busy machine. If the
+    /// lock was valid at the call, no other client has held it, and there is nothing to do
+    /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and [`UnlockError::Closed`]: nothing
+    /// was sent, and the keys end with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
         let operation = self.driver.tracer().release(&lock);
         operation.run(|_| {
@@ -390,12 +385,11 @@ impl LocalRedlock {
         })
     }
 
-    /// Detaches `lock` from this handle, for another one or another process ([`Lock::to_bytes`]). This
-    /// handle does not report its loss any more.
+    /// Detaches `lock` from this handle, for another one or another process ([`Lock::to_bytes`]). This handle no longer
+    /// reports its loss.
     ///
-    /// The lock stands on the nodes that have answered. Behind each of its `SET`s that is still
-    /// unanswered a release is sent at once, because a release on another connection would have no
-    /// order against it.
+    /// The lock stands on the nodes that have answered. Each `SET` that is still unanswered is followed at once by a
+    /// release, because a release on another connection would have no order against it.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         let Ok(mut call) = self.begin() else {
             return lock;
@@ -406,22 +400,21 @@ impl LocalRedlock {
         lock
     }
 
-    /// Adopts a lock of another handle or process: this handle reports its loss from now on. Its
-    /// validity does not change; nothing is sent. For a lock from another clock see
-    /// [`Redlock::adopt`](crate::Redlock::adopt).
+    /// Adopts a lock of another handle or process: this handle reports its loss from now on. The validity does not
+    /// change, and nothing is sent. For a lock from another clock, see [`Redlock::adopt`](crate::Redlock::adopt).
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         self.driver.adopt(lock)
     }
 
-    /// Returns how every node stands now, in the order of the configuration. It is meant for
-    /// operators, not for decisions. Costs an allocation and no I/O.
+    /// Returns the state of every node, in the order of the configuration. It is meant for operators, not for
+    /// decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
     }
 
     /// Counts the counters of fencing tokens on each node. See
-    /// [`Redlock::count_counters`](crate::Redlock::count_counters). Empty if the system cannot wait.
+    /// [`Redlock::count_counters`](crate::Redlock::count_counters). Returns nothing if the system cannot wait.
     #[must_use]
     pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
         match self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))) {
@@ -430,16 +423,15 @@ impl LocalRedlock {
         }
     }
 
-    /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds
-    /// and allocations, and no I/O.
+    /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds and
+    /// allocations, and no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.driver.stats()
     }
 
-    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair.
-    /// See [`Redlock::check`](crate::Redlock::check). Takes a turn without waiting, so that repairs
-    /// show.
+    /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair. See
+    /// [`Redlock::check`](crate::Redlock::check). Takes a turn without waiting first, so that repairs show.
     ///
     /// # Errors
     ///
@@ -447,19 +439,19 @@ impl LocalRedlock {
     /// [`CheckError::Closed`].
     pub fn check(&mut self) -> Result<(), CheckError> {
         let mut call = self.begin()?;
-        // That waiting failed shows in what is known of the nodes.
+        // If the wait fails, the state of the nodes shows it.
         let _ = call.turn(Some(Duration::ZERO));
         call.driver.engine.check(clock::now())
     }
 
-    /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
-    /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
-    /// voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
+    /// Asserts that no lock is alive that this server may have forgotten, so its votes count from now on. The server
+    /// has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count before.
+    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors.
     ///
     /// # Errors
     ///
-    /// [`TrustError::NoFloor`]: the node is trusted, but may have no floor for fencing tokens. Any other
-    /// [`TrustError`]: nothing was changed.
+    /// [`TrustError::NoFloor`]: the node is trusted, but may have no counter floor for fencing tokens. After any other
+    /// [`TrustError`], nothing was changed.
     pub fn trust_node(
         &mut self,
         address: impl AsRef<str>,
@@ -475,8 +467,8 @@ impl LocalRedlock {
         }
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their
-    /// run_ids. See [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
+    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. See
+    /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         let Ok(mut call) = self.begin() else {
             return Vec::new();
@@ -489,8 +481,8 @@ impl LocalRedlock {
         }
     }
 
-    /// Writes the marker of this cluster to every node, whatever marker is there. See
-    /// [`Redlock::reinit`](crate::Redlock::reinit). It takes a connect timeout at most.
+    /// Writes the marker of this cluster to every node, whatever marker it has. See
+    /// [`Redlock::reinit`](crate::Redlock::reinit). Takes at most a connect timeout.
     ///
     /// # Errors
     ///
@@ -505,10 +497,10 @@ impl LocalRedlock {
         })
     }
 
-    /// Asks for one [`Event::AtRisk`], which [`poll`](Self::poll) returns when less than `left` is left of the
-    /// validity of `lock`: at once if that is so now, and otherwise up to two milliseconds early rather than late. An
-    /// extension puts it off. Of several requests the one with the most `left` counts, until it was reported.
-    /// Nothing is reported about a lock that was released, handed over or reported as lost.
+    /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`; [`poll`](Self::poll)
+    /// returns it. It comes at once if so little is left now, and otherwise up to two milliseconds early rather than
+    /// late. An extension postpones it. Of several requests, the one with the most `left` counts until it was reported.
+    /// There is no report about a lock that was released, handed over or reported as lost.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -532,14 +524,13 @@ impl LocalRedlock {
         self.driver.alert_below(lock, left);
     }
 
-    /// Lets late answers, reconnections and owed releases make progress, extends locks that are
-    /// [kept](LockOptions::keep), and reports a lock that was lost ([`Event::Expired`]), or that is at risk
-    /// ([`Event::AtRisk`]) if that was [asked for](Self::alert_below).
+    /// Makes progress with late answers, reconnections and debts, and extends [kept](LockOptions::keep) locks. Reports
+    /// a lock that was lost ([`Event::Expired`]), or that is at risk ([`Event::AtRisk`]) if that was [asked
+    /// for](Self::alert_below).
     ///
-    /// Returns with the first report, or without one when `limit` has passed: at once for
-    /// [`Duration::ZERO`], never for `None`. Reports that became known during other calls come
-    /// first (a lock that was at risk then may have been extended since: look at its validity). The latest
-    /// 1024 of them are kept.
+    /// Returns the first report, or none when `limit` has passed: at once for [`Duration::ZERO`], never for `None`.
+    /// Reports from other calls come first. A lock that was at risk then may have been extended since, so look at its
+    /// validity. The latest 1024 of these reports are kept.
     ///
     /// # Errors
     ///
@@ -564,9 +555,8 @@ impl LocalRedlock {
         }
     }
 
-    /// Returns how long a host may wait on the descriptor ([`AsFd`]) before it calls
-    /// [`poll`](Self::poll); `None` if only a node can make progress. See
-    /// [`Driver::until_deadline`].
+    /// Returns how long a program may wait on the descriptor ([`AsFd`]) before it calls [`poll`](Self::poll); `None` if
+    /// only a node can make progress. See [`Driver::until_deadline`].
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
         match self.reports.is_empty() && !self.driver.has_events() {
@@ -591,7 +581,7 @@ impl LocalRedlock {
         }
     }
 
-    /// Begins an operation, and waits for its outcome; or for the report of why the system cannot wait.
+    /// Begins an operation and waits for its outcome. If the system cannot wait, returns a report with the reason.
     fn ask<E: From<Refusal>>(
         &mut self,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
@@ -615,14 +605,14 @@ impl LocalRedlock {
     }
 }
 
-/// Readable when [`LocalRedlock::poll`] would find something to do, deadlines aside.
+/// Readable when [`LocalRedlock::poll`] would find something to do. Deadlines do not make it readable.
 impl AsFd for LocalRedlock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.driver.as_fd()
     }
 }
 
-/// The same descriptor as [`AsFd`] gives.
+/// Returns the same descriptor as [`AsFd`].
 impl AsRawFd for LocalRedlock {
     fn as_raw_fd(&self) -> RawFd {
         self.driver.as_raw_fd()
@@ -630,15 +620,14 @@ impl AsRawFd for LocalRedlock {
 }
 
 impl Builder {
-    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready and the others have
-    /// answered or 50 ms more have passed, after the connect timeout at the latest, also with
-    /// nodes down.
+    /// Builds a [`LocalRedlock`]. Returns when a majority of the nodes is ready and the others have answered or 50 ms
+    /// more have passed. Returns at the latest after the connect timeout, even if nodes are down.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
-    /// [`BuildError::Tls`] for a certificate or key that cannot be used;
-    /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
+    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O; [`BuildError::Tls`] for a
+    /// certificate or key that cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random
+    /// bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;
         let mut driver = Driver::new(&config)?;
@@ -661,10 +650,10 @@ mod tests {
     use crate::quorum::LockId;
 
     const LONG: Duration = Duration::from_secs(120);
-    /// More than this process stands still for.
+    /// Longer than any pause of this process.
     const SHORT: Duration = Duration::from_secs(1);
 
-    /// Three nodes, and a handle of them.
+    /// Three nodes and a handle for them.
     fn local() -> ([EmbeddedNode; 3], LocalRedlock) {
         let nodes = [(); 3].map(|()| EmbeddedNode::spawn().unwrap());
         let builder = Builder::default().nodes(nodes.each_ref().map(EmbeddedNode::url));
@@ -716,7 +705,8 @@ mod tests {
         local.unlock(other).unwrap();
     }
 
-    /// Calls that wait for an outcome, or for none, meet it: a host does not sleep then.
+    /// A loss may be found while a call waits for an outcome, or without one. In both cases a program must not sleep
+    /// then.
     #[test]
     fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
         for waits in [false, true] {
@@ -739,11 +729,11 @@ mod tests {
             };
             assert_eq!(told, lock.id());
             assert!(local.poll(Some(Duration::ZERO)).unwrap().is_none());
-            drop(local.unlock(lock)); // The nodes may have it still: only its validity is over.
+            drop(local.unlock(lock)); // The nodes may still have it: only its validity is over.
         }
     }
 
-    /// The turn in which it comes fails, for want of memory: the lock is not left on the nodes.
+    /// The turn that brings the outcome fails, for want of memory. The lock is not left on the nodes.
     #[test]
     fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
         let (_nodes, mut local) = local();
@@ -767,7 +757,7 @@ mod tests {
         local.unlock(result.unwrap()).unwrap();
     }
 
-    /// Losses, and locks at risk.
+    /// Lost locks, and locks at risk.
     #[test]
     fn what_calls_meet_by_the_way_does_not_pile_up() {
         let (_nodes, mut local) = local();

@@ -1,5 +1,4 @@
-//! The builder: takes any settings, keeps the first mistake, and returns it when a [`Config`] is
-//! made.
+//! The builder. It takes any settings, keeps the first mistake, and returns it when a [`Config`] is made.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
@@ -21,8 +20,8 @@ use crate::quorum::Drift;
 
 /// Collects the nodes of a handle and its settings.
 ///
-/// No method fails or does any I/O. The first mistake is kept and comes out of [`Self::config`],
-/// and of the methods that build a handle.
+/// No method fails or does any I/O. The first mistake is kept and returned by [`Self::config`], and by the methods that
+/// build a handle.
 ///
 /// ```
 /// use core::time::Duration;
@@ -42,22 +41,22 @@ use crate::quorum::Drift;
 #[must_use = "a builder does nothing until it builds something"]
 pub struct Builder {
     nodes: Vec<NodeConfig>,
-    /// How many were named, those counted in that are not kept because they are too many or bad.
+    /// The number of nodes that were named, including those that are not kept because they are too many or bad.
     named: usize,
     settings: Settings,
     error: Option<ConfigError>,
 }
 
 impl Builder {
-    /// Adds the node at `url`. [`NodeConfig`] says what it may look like.
+    /// Adds the node at `url`. [`NodeConfig`] documents the form.
     ///
-    /// Each node is a master of its own, with one vote: no replicas of one another, none twice.
+    /// Each node is an independent master with one vote: no node replicates another, and none is named twice.
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
         self.add(url.as_ref());
         self
     }
 
-    /// Adds the nodes at `urls`, as [`Self::node`] does each.
+    /// Adds the nodes at `urls`, each as [`Self::node`] does.
     pub fn nodes(mut self, urls: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         for url in urls {
             self.add(url.as_ref());
@@ -65,9 +64,9 @@ impl Builder {
         self
     }
 
-    /// Waits this long for a node's vote, at least 1 ms. By default it is derived from the ttl and
-    /// from how far away the node is: 5 to 50 ms, on slow networks four round trips, and 1 s at
-    /// most. A node that stalls does not raise it.
+    /// Waits this long for a node's vote, at least 1 ms. By default the time is derived from the ttl and from the
+    /// distance of the node: 5 to 50 ms, on slow networks four round trips, and 1 s at most. A node that stalls does
+    /// not raise it.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.check(
             NODE_TIMEOUT_MIN <= timeout,
@@ -87,30 +86,29 @@ impl Builder {
         self
     }
 
-    /// Gives a connection up when an answer has been owed on it for this long, at least 100 ms and
-    /// the node timeout. Default: 30 s.
+    /// Gives a connection up when an answer on it has been due for this long, at least 100 ms and the node timeout.
+    /// Default: 30 s.
     ///
-    /// Long is right: a node that is merely slow keeps the order of what was sent to it only while
-    /// its connection is kept, and its silence costs no lock anything.
+    /// A long time is right. The commands to a slow node keep their order only while its connection is kept, and its
+    /// silence costs no lock anything.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, SettingFault::DeadAfter(silence));
         self.settings.dead_after = silence;
         self
     }
 
-    /// Lets dropping the last handle wait this long, at most, for the answers to the releases that
-    /// are still owed. Default: 50 ms. Zero does not wait at all.
+    /// Lets dropping the last handle wait this long, at most, for the answers to the last releases. Default: 50 ms.
+    /// Zero does not wait at all.
     ///
-    /// Answers that are missing then are not waited for any longer: a `Redlock` leaves them to its
-    /// I/O thread, which goes on in the background until the last answer has come or the last key
-    /// must have expired.
+    /// After this time, a `Redlock` leaves missing answers to its I/O thread. The thread runs on in the background
+    /// until the last answer has come or the last key must have expired.
     pub fn shutdown_timeout(mut self, most: Duration) -> Self {
         self.settings.shutdown_timeout = most;
         self
     }
 
-    /// Subtracts `factor` times the ttl (0 up to but not including 1) and `fixed` from every validity,
-    /// because clocks do not run alike. Default: 0.01 and 2 ms. All clients should have the same.
+    /// Subtracts `factor` times the ttl (from 0 to less than 1) and `fixed` from every validity, because clocks run at
+    /// different rates. Default: 0.01 and 2 ms. All clients should use the same values.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
         self.check(drift.is_some(), SettingFault::DriftFactor);
@@ -118,8 +116,8 @@ impl Builder {
         self
     }
 
-    /// Tries for a lock as `retry` says, unless its [`LockOptions`](crate::LockOptions) say
-    /// otherwise. Default: for 5 s, any number of attempts.
+    /// Tries to take a lock as `retry` says, unless its [`LockOptions`](crate::LockOptions) say otherwise. Default: for
+    /// 5 s, any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.check(
             retry.tries() != 0 && !retry.delay().is_empty(),
@@ -129,16 +127,15 @@ impl Builder {
         self
     }
 
-    /// Declares the longest ttl that *any* client of these nodes uses, 4 ms to 100 years, and
-    /// refuses longer ones on this handle. The [lock delay](Self::lock_delay) of a client is part of
-    /// its ttls here.
+    /// Declares the longest ttl that *any* client of these nodes uses, 4 ms to 100 years, and refuses longer ones on
+    /// this handle. The [lock delay](Self::lock_delay) of a client counts as part of its ttls here.
     ///
-    /// If it is not set, ttls up to 30 days are accepted. It is also how long a restarted node is
-    /// kept from voting by the [`RestartGuard`], which assumes 60 s and the lock delay of this handle
-    /// if nothing is set, and how long a node has to be up when it is met for the first time: after all
-    /// nodes were started at once, no lock can be had for so long (and up to three seconds more: servers
-    /// tell how long they are up in whole seconds), unless `Redlock::trust_nodes` is called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are refused, and
-    /// it is written on the nodes: all clients use the longest.
+    /// If it is not set, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
+    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. A node also has to be up for
+    /// this time when it is connected for the first time. So after all nodes were started at once, no lock is granted
+    /// for this time and up to three seconds more (servers report their uptime in whole seconds), unless
+    /// `Redlock::trust_nodes` is called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are
+    /// refused, and it is written on the nodes: all clients use the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.check(
             (TTL_MIN..=TTL_HARD_MAX).contains(&ttl),
@@ -148,36 +145,33 @@ impl Builder {
         self
     }
 
-    /// Has the nodes keep every lock of this handle for `delay` longer than its holder may trust it.
-    /// Default: zero. At most 30 days, and less than the longest ttl, of which it is a part:
-    /// [`max_ttl`](Self::max_ttl), or 30 days if that is not set (60 s with [`RestartGuard::Strict`]).
+    /// Makes the nodes keep every lock of this handle for `delay` longer than its holder may trust it. Default: zero.
+    /// At most 30 days. It is part of the longest ttl and has to be less: [`max_ttl`](Self::max_ttl), or 30 days if
+    /// that is not set (60 s with [`RestartGuard::Strict`]).
     ///
-    /// It helps where work does not end at the moment at which its lock does: a process that takes
-    /// time to be stopped, a program that hangs, or was suspended, and goes on for a while before
-    /// it looks at its lock ([`manual::keeping`](crate::manual::keeping)). When the validity of a
-    /// lock has ended (its holder was killed, was cut off, or did not extend it) no other client
-    /// gets the lock before `delay` has passed too. In that time the old holder has to be stopped.
-    /// A release deletes the keys at once, also one that comes late, and also that of a guard that
-    /// is dropped after a loss: where a request may still be under way then, keep the guard until
-    /// it has ended, or leak it ([`core::mem::forget`]).
+    /// It helps if work does not end at the moment when its lock does: a process that takes time to be stopped, or a
+    /// program that hangs or was suspended, and goes on for a while before it looks at its lock
+    /// ([`manual::keeping`](crate::manual::keeping)). When the validity of a lock has ended (its holder was killed, was
+    /// cut off, or did not extend it), no other client gets the lock before `delay` has passed too. In that time the
+    /// old holder has to be stopped. A release deletes the keys at once, even if it is late, and even if it comes from
+    /// a guard that is dropped after a loss. If a request may still be under way then, keep the guard until the request
+    /// has ended, or leak the guard ([`core::mem::forget`]).
     ///
     /// * Validity is the same as without it: `at_risk` and `lost` come at the same times, and
     ///   `extend` and `confirm` subtract it.
     /// * The nodes get the ttl plus `delay / (1 - factor)`, with the factor of [`drift`](Self::drift),
     ///   in whole milliseconds rounded up. That has to be within [`max_ttl`](Self::max_ttl) of this
     ///   handle, and `max_ttl` of all other clients has to allow for it.
-    /// * Other clients need not know of it: they find the lock held for longer. Clients may have
-    ///   different delays.
-    /// * It goes with a lock that is handed over (`into_lock`, `to_bytes`), and its next owner extends
-    ///   with it.
-    /// * If a majority of the nodes says that the lock is lost, what is left of it on the others is not
-    ///   deleted by the handle, as it is without a delay, but stays until its end or your release. It
-    ///   keeps others out if the missing keys were forgotten by nodes whose answers do not count
-    ///   ([`RestartGuard`]); keys that an operator has deleted keep nobody out. A node that stands still
-    ///   meanwhile, and then runs an extension that was sent before, keeps its copy for the ttl and the
-    ///   delay from then: one copy of few, which keeps others out only where more nodes are away.
-    /// * `inspect`, `watch` and the reports of waiters tell how long the keys live, so with the delay: no
-    ///   handle knows the delay of another's lock.
+    /// * Other clients need not know of it: they find the lock held for longer. Clients may have different delays.
+    /// * It goes with a lock that is handed over (`into_lock`, `to_bytes`), and the next holder extends with it.
+    /// * If a majority of the nodes says that the lock is lost, its remaining keys are not deleted by the handle, as
+    ///   they are without a delay. They stay until their end or your release. If nodes in quarantine ([`RestartGuard`])
+    ///   have forgotten the missing keys, the remaining ones keep other clients out; if an operator has deleted the
+    ///   missing keys, they do not. A node that stalls meanwhile, and then runs an extension that was sent before,
+    ///   keeps its copy for the ttl and the delay from then on. That is a single copy, which keeps others out only if
+    ///   more nodes are away.
+    /// * `inspect`, `watch` and the reports of waiters say how long the keys live, so they include the delay: no handle
+    ///   knows the delay of another handle's lock.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -201,13 +195,12 @@ impl Builder {
         self
     }
 
-    /// Sets for how long a node keeps the counter of a resource after its last
-    /// [fencing token](crate::LockOptions::fenced). Default: a day.
+    /// Sets how long a node keeps the counter of a resource after its last [fencing token](crate::LockOptions::fenced).
+    /// Default: a day.
     ///
-    /// This is about the memory of the nodes alone, where locks have very many different names. A counter that has
-    /// ended reads as the floor of its node, which is at least as high, so tokens rise all the same. Clients may have
-    /// different times: the one that takes a lock decides how long its counter lives. From a second
-    /// to 100 years.
+    /// This concerns only the memory of the nodes, if locks have very many different names. A counter that has ended
+    /// reads as the counter floor of its node, which is at least as high, so tokens still rise. Clients may have
+    /// different times: the client that takes a lock decides how long its counter lives. From a second to 100 years.
     ///
     /// ```
     /// use std::time::Duration;
@@ -228,7 +221,7 @@ impl Builder {
         self
     }
 
-    /// Sets how restarted nodes are kept from voting. Default: [`RestartGuard::Observed`].
+    /// Sets what happens to the votes of restarted nodes. Default: [`RestartGuard::Observed`].
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.settings.restart_guard = guard;
         self
@@ -237,10 +230,9 @@ impl Builder {
     /// Sets the name of the cluster that these nodes form: 1 to 64 printable ASCII characters
     /// without spaces. Default: `default`.
     ///
-    /// Of use with [`RestartGuard::Strict`] alone: the name stands in the marker of each node, and
-    /// a client with another name, or another number of nodes, gets
-    /// [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock. So a staging system
-    /// that was given a production node by mistake notices it, and so does production.
+    /// Only used with [`RestartGuard::Strict`]: the name is part of the marker of each node. A client with another
+    /// name, or another number of nodes, gets [`LockError::OtherCluster`](crate::LockError::OtherCluster) and no lock.
+    /// So a staging system that was given a production node by mistake notices it, and so does production.
     ///
     /// ```
     /// use shearline::{Config, RestartGuard};
@@ -262,32 +254,32 @@ impl Builder {
 
     /// Sets whether the wall clocks of the nodes are watched. Default: they are.
     ///
-    /// Servers end keys by their wall clock; one that is stepped forward ends locks early. So each node
-    /// is asked for its `TIME` in front of a question about a lock, in the same write, at most once a
-    /// second. Against the clock of this machine it may run fast or slow by a fifth of the
-    /// [`drift`](Self::drift) factor, and steps of it may add up to the other four fifths, of the shortest ttl
-    /// that this handle was asked for, and to 10 ms: 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If it
-    /// has moved by more (and by more than the answers took), the node was stepped. It gives no new lock for as
-    /// long as one that restarted ([`RestartGuard`]; not with [`RestartGuard::Off`]) and is counted in
-    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). Locks that it had before are extended and
-    /// confirmed there as before.
+    /// Servers end keys by their wall clock, and a step forward ends locks early. So each node is asked for its `TIME`
+    /// in front of a question about a lock, in the same write, at most once a second. Its clock may run faster or
+    /// slower than the clock of this machine by a fifth of the [`drift`](Self::drift) factor. Its steps may add up to
+    /// the other four fifths of that factor, for the shortest ttl that was asked of this handle, and always to 10 ms:
+    /// 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more (and by more than the
+    /// answers took), it was stepped. The node then gives no new lock for as long as a restarted node
+    /// ([`RestartGuard`]; not with [`RestartGuard::Off`]), and the step is counted in
+    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). Locks that the node already had are still extended
+    /// and confirmed there.
     ///
-    /// A node whose user may not ask `TIME` is not watched. A step that happened since the last
-    /// question, a second ago or before a pause of ours, is seen with the next one.
+    /// A node whose user may not run `TIME` is not watched. A step after the latest question is seen with the next
+    /// question; the latest may be a second old, or older after a pause of this process.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
         self
     }
 
-    /// Sets whether scripts are never used. Default: `false`, scripts are used where nodes run them.
+    /// Sets whether scripts are never used. Default: `false`: scripts are used on nodes that run them.
     ///
-    /// A node that refuses to run scripts, because the user may not (`-@scripting`) or the server cannot, is
-    /// found by its answer and asked without them in any case; with this option none is sent. What follows
-    /// holds for both, but for the guard.
+    /// If a node refuses to run scripts, because the user may not (`-@scripting`) or the server cannot, its answer
+    /// shows it, and it is asked without them in any case. With this option no script is sent at all. The rest of this
+    /// text holds for both cases, except for the guard.
     ///
-    /// A lock is taken by `SET`, as always. Each node is asked how it can be released, with the first lock
-    /// that is wanted over a connection (which costs that lock one round trip more), and the first of these
-    /// that it knows and permits is used:
+    /// A lock is taken by `SET`, as always. With the first lock over a connection, each node is asked how the lock can
+    /// be released, which costs that lock one more round trip. The first of these ways that the node knows and permits
+    /// is used:
     ///
     /// | way | servers | round trips |
     /// | --- | --- | --- |
@@ -302,18 +294,17 @@ impl Builder {
     ///
     /// # What differs
     ///
-    /// * What takes two round trips is begun, but not done, by a guard that is dropped or a lock that is
-    ///   released when the program ends next: such a lock may stay until its ttl is over.
+    /// * A way that takes two round trips may not finish if the program ends right after a guard is dropped or a lock
+    ///   is released. Such a lock may stay until its ttl is over.
     /// * A lock on several resources is taken, extended and released in two round trips each.
-    /// * [`RestartGuard::Strict`] needs scripts, so the two together are an
-    ///   [error](ConfigError::Setting). A node that is found to run none is
-    ///   [unusable](crate::Unusable::NeedsScripts) to it.
-    /// * The first lock over new connections may stand on a bare majority for a moment: a node that is slower
-    ///   than that to say how it releases gets its copy when it has said so.
-    /// * A key under the name of a lock whose value is longer than 64 KiB ends the connection when it is read.
-    /// * A single try (`try_lock`) right behind a release of the same resource by this handle may come before a
+    /// * [`RestartGuard::Strict`] needs scripts, so the two together are an [error](ConfigError::Setting). With that
+    ///   guard, a node that turns out to run no scripts is [unusable](crate::Unusable::NeedsScripts).
+    /// * The first lock over new connections may stand on a bare majority for a moment. A slower node gets its copy
+    ///   when it has answered how it releases.
+    /// * If a key with the name of a lock has a value longer than 64 KiB, reading it ends the connection.
+    /// * A single try (`try_lock`) right after this handle has released the same resource may be sent before the
     ///   transaction has released it, and find too few nodes.
-    /// * The error of a lock that is held does not say by whom.
+    /// * The error for a held lock does not name the holder.
     ///
     /// ```
     /// use shearline::Config;
@@ -330,10 +321,10 @@ impl Builder {
         self
     }
 
-    /// Puts a label of at most 64 bytes behind the random bytes of every token, so that a person
-    /// who reads the key can tell who holds the lock. Default: none.
+    /// Puts a label of at most 64 bytes behind the random bytes of every token, so that a person who reads the key can
+    /// see who holds the lock. Default: none.
     ///
-    /// Everyone who may read the keys sees it, and `Debug` shows it.
+    /// Every user who may read the keys sees it, and `Debug` shows it.
     pub fn owner(mut self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref();
         self.check(
@@ -354,17 +345,17 @@ impl Builder {
         self
     }
 
-    /// Asks `provider` for the credentials of each node whose URL has no password, before every
-    /// connection to it: for passwords that are rotated, and for the tokens of cloud services, which last some
-    /// minutes. An open connection stays logged in.
+    /// Asks `provider` for the credentials of each node whose URL has no password, before every connection to it. Use
+    /// it for passwords that are rotated, and for the tokens of cloud services, which last some minutes. An open
+    /// connection stays logged in.
     ///
-    /// * It runs on a thread of its own, where names are looked up too, and may take its time: at most
-    ///   one call for each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait
-    ///   for it. The drivers of this crate ask it; an [`Engine`](crate::engine::Engine) alone does not.
-    /// * If it fails, panics or is late, the node is unreachable, and is tried again after the usual
-    ///   back-off. Reports show the text of its error ([`NodeReport::words`](crate::NodeReport::words)), so that
-    ///   must hold no secret. What it returns is never shown.
-    /// * A user in the URL comes before that of the provider.
+    /// * It runs on a thread of its own, where names are looked up too, and may take its time: at most one call for
+    ///   each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for it. The drivers of
+    ///   this crate ask it; an [`Engine`](crate::engine::Engine) alone does not.
+    /// * If it fails, panics or is late, the node is unreachable, and is tried again after the usual back-off. Reports
+    ///   show the text of its error ([`NodeReport::words`](crate::NodeReport::words)), so the text must not hold a
+    ///   secret. The credentials that it returns are never shown.
+    /// * A user in the URL has precedence over the provider's.
     ///
     /// ```no_run
     /// use shearline::{Credentials, Redlock};
@@ -388,28 +379,27 @@ impl Builder {
         self
     }
 
-    /// Lets a caller that waits for a verdict ask the sockets again and again instead of going to
-    /// sleep: a processor for a few microseconds. Default: off.
+    /// Lets a caller that waits for a verdict poll the sockets again and again instead of going to sleep. This uses a
+    /// processor for a few microseconds. Default: off.
     pub fn spin(mut self, spin: bool) -> Self {
         self.settings.spin = spin;
         self
     }
 
-    /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default:
-    /// the authorities that the system trusts, and no client certificate. What the URL of a node names
-    /// itself comes first.
+    /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default: the authorities that the
+    /// system trusts, and no client certificate. Settings in the URL of a node have precedence.
     ///
-    /// It makes no node use TLS: the URLs do. If none does, [`Self::config`] fails with
-    /// [`ConfigError::Setting`]. Files are read when the handle is built, and one that cannot be
-    /// used is `BuildError::Tls` there.
+    /// This makes no node use TLS; the URLs do. If no node uses it, [`Self::config`] fails with
+    /// [`ConfigError::Setting`]. Files are read when the handle is built; a file that cannot be used is then a
+    /// `BuildError::Tls`.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: super::TlsOptions) -> Self {
         self.settings.tls = options;
         self
     }
 
-    /// Lets the spans and events of `tracing` show the names of resources, and not only a hash of each.
-    /// Default: off, because names may tell who does what. See [`manual::tracing`](crate::manual::tracing).
+    /// Lets the spans and events of `tracing` show the names of resources, and not only a hash of each. Default: off,
+    /// because names may reveal who does what. See [`manual::tracing`](crate::manual::tracing).
     #[cfg(feature = "tracing")]
     pub fn trace_resources(mut self, show: bool) -> Self {
         self.settings.trace_resources = show;
@@ -420,8 +410,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// The first mistake in the order of the calls; then too many nodes or none, and settings
-    /// that do not go together. No error holds a credential.
+    /// The first mistake in the order of the calls; then too many nodes or none; then settings that do not go together.
+    /// No error holds a credential.
     pub fn config(&self) -> Result<Config, ConfigError> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -459,7 +449,7 @@ impl Builder {
         if self.settings.without_scripts && is_strict {
             return Err(SettingFault::StrictWithoutScripts.into());
         }
-        // Validity grows with the ttl: if nothing is left of the longest, then of none.
+        // Validity grows with the ttl: if the longest leaves none, no ttl does.
         let maximum = self.settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
@@ -510,8 +500,7 @@ impl Builder {
     }
 }
 
-/// Returns `true` if servers take it: `CLIENT SETNAME` refuses spaces, line ends and what is not
-/// ASCII.
+/// Returns `true` if servers accept the name: `CLIENT SETNAME` refuses spaces, line ends and anything other than ASCII.
 fn is_word(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -723,7 +712,7 @@ mod tests {
                 too_large(10 * MS),
             ),
             (one().max_ttl(second).lock_delay(second), no_time(second)),
-            // They are 998 ms by a clock that is fast, and the drift of the other 2 ms is more.
+            // By a fast clock they are 998 ms, and the drift of the other 2 ms is more.
             (
                 one().max_ttl(second).lock_delay(988 * MS),
                 no_time(988 * MS),
@@ -845,10 +834,10 @@ mod tests {
         }
     }
 
-    /// Returns everything that can be printed once `url` was given.
+    /// Returns everything that can be printed after `url` was given.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
-        // Named once more, a good URL makes the error of a duplicate.
+        // If a good URL is named twice, it causes the error of a duplicate.
         let twice = builder.clone().node(url);
         let (config, error) = (builder.config(), twice.config());
         let mut shown = format!("{builder:#?} {twice:?} {config:?} {error:?}");
@@ -871,7 +860,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nor by a URL whose password was not escaped, or that is broken otherwise.
+        /// This also holds for a URL whose password was not escaped, or that is broken in another way.
         #[test]
         fn no_password_is_shown_by_a_broken_url(
             scheme in "(redis://|valkey://|unix://|unix:|rediss://|http://|)",

@@ -1,13 +1,13 @@
-//! What a handle is built from: nodes, timeouts, limits. Valid by construction.
+//! The configuration of a handle: nodes, timeouts, limits. Valid by construction.
 //!
-//! A [`Config`] comes from [`Builder::config`] alone, which finds every mistake before any I/O. It
-//! need not be checked again: there are 1 to 31 nodes with different addresses, every timeout is
-//! long enough to be kept, and at least one ttl leaves validity.
+//! A [`Config`] comes only from [`Builder::config`], which finds every mistake before any I/O. It need not be checked
+//! again: there are 1 to 31 nodes with different addresses, every timeout is long enough to be kept, and at least one
+//! ttl leaves validity.
 //!
 //! Credentials come in with the URLs and stay here: no `Debug`, label or error shows them.
 //!
-//! Not here: name look-up and sockets (the driver), and whether two addresses lead to the same
-//! server, which only the servers can tell (the handshake of a node).
+//! Not here: name look-up and sockets (the driver). Whether two addresses lead to the same server, which only the
+//! servers can say (the handshake of a node).
 
 mod builder;
 mod node;
@@ -53,7 +53,7 @@ pub struct Config {
     settings: Settings,
 }
 
-/// Everything but the nodes, as the builder fills it in.
+/// All settings other than the nodes, as the builder sets them.
 #[derive(Clone, Debug)]
 struct Settings {
     node_timeout: Option<Duration>,
@@ -139,14 +139,14 @@ impl Config {
         self.nodes.len() / 2 + 1
     }
 
-    /// Returns what is subtracted from every validity because clocks do not run alike.
+    /// Returns the part of every validity that is subtracted because clocks run at different rates.
     #[must_use]
     pub(crate) fn drift(&self) -> Drift {
         self.settings.drift
     }
 
-    /// Returns how long a node's vote is waited for; `None` if it is derived from the ttl and from
-    /// how fast the node answers.
+    /// Returns how long to wait for a node's vote; `None` if this is derived from the ttl and from how fast the node
+    /// answers.
     pub(crate) fn node_timeout(&self) -> Option<Duration> {
         self.settings.node_timeout
     }
@@ -156,19 +156,18 @@ impl Config {
         self.settings.connect_timeout
     }
 
-    /// Returns the silence, with an answer owed, after which a connection is given up.
+    /// Returns the silence after which a connection with an answer due is given up.
     pub(crate) fn dead_after(&self) -> Duration {
         self.settings.dead_after
     }
 
-    /// Returns how long dropping the last handle waits, at most, for the releases that are owed to
-    /// the nodes.
+    /// Returns how long dropping the last handle waits, at most, for the debts to the nodes.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn shutdown_timeout(&self) -> Duration {
         self.settings.shutdown_timeout
     }
 
-    /// Returns how often, and after which delays, a lock is tried for.
+    /// Returns how often a handle tries to take a lock, and the delays in between.
     pub(crate) fn retry(&self) -> &Retry {
         &self.settings.retry
     }
@@ -186,12 +185,12 @@ impl Config {
         self.settings.ttl_limit()
     }
 
-    /// Returns for how long a node keeps the counter of a resource after its last fencing token.
+    /// Returns how long a node keeps the counter of a resource after its last fencing token.
     pub(crate) fn counter_ttl(&self) -> Duration {
         self.settings.counter_ttl
     }
 
-    /// Returns what the lock delay adds to each ttl.
+    /// Returns the time that the lock delay adds to each ttl.
     pub(crate) fn delay(&self) -> Delay {
         self.settings.delay().unwrap_or_default() // The builder has checked it.
     }
@@ -201,7 +200,7 @@ impl Config {
         self.settings.restart_guard
     }
 
-    /// Returns the name of the cluster that the nodes are, for [`RestartGuard::Strict`].
+    /// Returns the name of the cluster that the nodes form, for [`RestartGuard::Strict`].
     #[must_use]
     pub fn cluster(&self) -> &str {
         &self.settings.cluster
@@ -228,14 +227,13 @@ impl Config {
         self.settings.client_name.as_deref()
     }
 
-    /// Returns what gives credentials for `node` before each connection, if it is asked.
+    /// Returns the provider to ask for credentials for `node` before each connection, if it is needed.
     pub(crate) fn provider(&self, node: &NodeConfig) -> Option<&Provider> {
         let provider = self.settings.credentials.as_ref();
         provider.filter(|_| node.is_without_password())
     }
 
-    /// Returns `true` if a caller that waits for a verdict asks the sockets again and again instead
-    /// of going to sleep.
+    /// Returns `true` if a caller that waits for a verdict polls the sockets again and again instead of going to sleep.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn spin(&self) -> bool {
         self.settings.spin

@@ -1,4 +1,4 @@
-//! One configured node: where it is, and how to log in to it.
+//! One configured node: its address, and how to log in to it.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -23,20 +23,18 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// host[:port]
 /// ```
 ///
-/// `valkey://` means the same as `redis://`; a URL without a scheme does too. Without a port it is
-/// 6379, without a database 0. `host` is a name, an IPv4 address, or an IPv6 address in brackets,
-/// without a zone. User, password and path are percent-decoded and must be UTF-8. The last `@` in
-/// front of the host ends the password, so that it may contain more of them; `/`, `?`, `#`, `%`
-/// and spaces have to be escaped in it.
+/// `valkey://` means the same as `redis://`, and so does a URL without a scheme. The default port is 6379, the default
+/// database 0. `host` is a name, an IPv4 address, or an IPv6 address in brackets, without a zone. User, password and
+/// path are percent-decoded and must be UTF-8. The last `@` in front of the host ends the password, so the password may
+/// contain others; `/`, `?`, `#`, `%` and spaces have to be escaped in it.
 ///
-/// `rediss://`, or `valkeys://`, is TLS, with the feature `tls`; without that feature it is refused.
-/// `ca` is a file with the authorities to trust, `cert`
-/// and `key` are the files of a client certificate, all in PEM form; `name` is the name that the
-/// certificate of the node must be for, if that is not the host. Each may be given once, in any order,
-/// percent-encoded as a path is. What is missing is as `Builder::tls` says.
+/// `rediss://`, or `valkeys://`, uses TLS. It needs the feature `tls`; without that feature it is refused. `ca` is a
+/// file with the authorities to trust, `cert` and `key` are the files of a client certificate, all in PEM form; `name`
+/// is the name that the certificate of the node must be for, if that is not the host. Each may be given once, in any
+/// order, percent-encoded like a path. `Builder::tls` sets what the URL leaves out.
 ///
-/// A name is looked up for each connection, beside all other work: a look-up that takes long delays no
-/// call. Its addresses are tried in order, one of each family at once until one has worked.
+/// A name is looked up for each connection, beside all other work, so a slow look-up delays no call. Its addresses are
+/// tried in order, one of each family at once until one has worked.
 /// [`connect_timeout`](crate::Builder::connect_timeout) bounds all of that together.
 ///
 /// `Debug` shows no credentials.
@@ -57,14 +55,14 @@ pub struct NodeConfig {
     tls: Option<NodeTls>,
 }
 
-/// Without the feature `tls` no node has it.
+/// Without the feature `tls` no node uses TLS.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone)]
 enum NodeTls {}
 
-/// Who to log in to a node as, for `Builder::credentials`.
+/// The credentials for a node, for `Builder::credentials`.
 ///
-/// `Debug` shows nothing of it.
+/// `Debug` shows none of it.
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) user: Option<String>,
@@ -72,8 +70,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The password, or the token of a cloud service. The user is that of the node's URL, or the
-    /// server's default user.
+    /// Takes the password, or the token of a cloud service. The user is the one in the node's URL, or the server's
+    /// default user.
     pub fn new(password: impl Into<String>) -> Self {
         let password = password.into();
         Self {
@@ -82,7 +80,7 @@ impl Credentials {
         }
     }
 
-    /// Logs in as this user, where the URL of the node names none.
+    /// Logs in as this user, if the URL of the node names none.
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
@@ -96,7 +94,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What gives credentials before each connection, see `Builder::credentials`.
+/// The provider of credentials before each connection: see `Builder::credentials`.
 #[derive(Clone)]
 #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "the driver asks it"))]
 pub(crate) struct Provider(pub(super) Arc<Provide>);
@@ -110,7 +108,7 @@ impl Provider {
     ///
     /// # Errors
     ///
-    /// As the provider says. Not more than fits into a handshake is taken.
+    /// The error of the provider, or that its credentials are too long for a handshake.
     #[cfg(feature = "std")]
     pub(crate) fn ask(&self, node: &NodeConfig) -> Result<Credentials, Arc<str>> {
         let given = (self.0)(node).map_err(|error| words(&error.to_string()))?;
@@ -153,18 +151,18 @@ impl NodeConfig {
         self.tls.as_ref()
     }
 
-    /// Returns `true` if it is reached by TLS. Without the feature `tls` no node is.
+    /// Returns `true` if the node is reached by TLS. Without the feature `tls` none is.
     pub(crate) fn uses_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Where the node is.
+    /// Returns the address of the node.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Returns the address as text, the same as its `Display`: `10.0.0.1:6379`, `unix:/run/r.sock`.
-    /// It names the node in reports, and parses to the same address.
+    /// Returns the address as text, in the form of its `Display`: `10.0.0.1:6379`, `unix:/run/r.sock`. It names the
+    /// node in reports, and parses to the same address.
     #[must_use]
     pub fn label(&self) -> &Arc<str> {
         &self.label
@@ -209,8 +207,8 @@ impl fmt::Debug for NodeConfig {
     }
 }
 
-/// Where a node is, in a form in which equal places are mostly equal values: names in lower case,
-/// addresses as numbers, the port always there, paths without empty or `.` parts.
+/// The address of a node. Equal places mostly have equal values: names in lower case, addresses as numbers, always with
+/// the port, paths without empty or `.` parts.
 ///
 /// Different values may still lead to one server. The handshake finds that out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -232,13 +230,13 @@ pub(crate) enum Address {
 /// A host by name or by number.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Host {
-    /// An address. An IPv4 address mapped into IPv6 stands here as IPv4.
+    /// An address. An IPv4 address mapped into IPv6 is kept as IPv4.
     Ip(IpAddr),
     /// A name that has to be looked up, in lower case.
     Name(String),
 }
 
-/// As it can be given to [`NodeConfig`] again: `name:6379`, `[::1]:6379`, `unix:/path`.
+/// In the form that [`NodeConfig`] parses: `name:6379`, `[::1]:6379`, `unix:/path`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -262,7 +260,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Escapes what would mean something else when parsed, and what would spoil a log line.
+/// Escapes letters that would change the meaning when parsed, and letters that would spoil a line of a log.
 fn write_escaped(f: &mut fmt::Formatter<'_>, letter: char) -> fmt::Result {
     let escaped =
         letter.is_control() || letter.is_whitespace() || matches!(letter, '%' | '?' | '#' | '@');

@@ -1,14 +1,14 @@
-//! What a caller can ask of one lock, and how a handle tries again.
+//! The options of one lock, and how a handle tries again.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-/// How long a handle waits for a lock, where the call does not say.
+/// How long a handle waits for a lock, if the call does not say.
 ///
 /// The default is 5 s, and any number of attempts. [`Retry::new`] limits the attempts instead.
 ///
-/// The random delay is what passes between two attempts, or between two looks at the lock, where the
-/// nodes do not tell when it is free: [`manual::waiting`](crate::manual::waiting).
+/// The random delay is the time between two attempts, or between two looks at the lock if the nodes do not notify when
+/// it is free: [`manual::waiting`](crate::manual::waiting).
 ///
 /// ```
 /// use core::time::Duration;
@@ -26,17 +26,16 @@ pub struct Retry {
     pub(super) wait: Option<Duration>,
 }
 
-/// How long a call waits if neither it nor its handle says anything else.
+/// How long a call waits if neither the call nor its handle sets it.
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 
 impl Retry {
-    /// At most `tries` attempts (the first one counts, so 1 is the least), a random `delay` apart.
+    /// Makes at most `tries` attempts (the first one counts, so 1 is the least), with a random `delay` in between.
     ///
-    /// Only attempts that are sent count. A caller that waits for others does not send any, so it
-    /// gives up after `tries` times the longest delay at the latest.
+    /// Only attempts that are sent count. A caller that waits for others sends none, so it gives up after `tries` times
+    /// the longest delay at the latest.
     ///
-    /// No try at all, or a delay that ends before it begins, is refused by
-    /// [`Builder::config`](crate::Builder::config).
+    /// [`Builder::config`](crate::Builder::config) refuses zero tries, and a delay that ends before it begins.
     #[must_use]
     pub const fn new(tries: u32, delay: RangeInclusive<Duration>) -> Self {
         Self {
@@ -54,8 +53,8 @@ impl Retry {
         self
     }
 
-    /// Returns the most attempts, the first one included. They are not limited where there is
-    /// a deadline: the default, which has one, says 32.
+    /// Returns the most attempts, the first one included. With a deadline they are not limited; the default, which has
+    /// a deadline, returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
@@ -74,83 +73,74 @@ impl Default for Retry {
 
 /// How nodes that restarted, and may have forgotten locks, are kept from voting.
 ///
-/// Redlock without persistence is safe only if a restarted node stays out of the votes until the
-/// locks that it may have forgotten have expired. The usual advice to operators is to delay
-/// restarts by hand; this does it in the client. A node in *quarantine* is asked as before, because
-/// its key keeps others out, but its answers do not count:
-/// [`NodeOutcome::Quarantined`](crate::NodeOutcome). When its quarantine is over it votes again;
-/// `Redlock::trust_node` lets an operator end it.
+/// Redlock without persistence is safe only if a restarted node does not vote until the locks that it may have
+/// forgotten have expired. The usual advice to operators is to delay restarts by hand; this guard does it in the
+/// client. A node in *quarantine* is still asked, because its key keeps others out, but its answers do not count:
+/// [`NodeOutcome::Quarantined`](crate::NodeOutcome). After the quarantine it votes again. An operator can end the
+/// quarantine with `Redlock::trust_node`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A restarted node votes at once. Right for nodes that write every lock to disk before they
-    /// answer (`appendfsync always`), and for tests.
+    /// A restarted node votes at once. Right for nodes that write every lock to disk before they answer (`appendfsync
+    /// always`), and for tests.
     Off,
-    /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node whose
-    /// identity has changed or can no longer be read, or that refused a command because it loads or
-    /// follows another server (`LOADING`, `READONLY`, `MASTERDOWN`), is in quarantine from the end
-    /// of that handshake until every lock of [`Builder::max_ttl`](crate::Builder::max_ttl) has
-    /// expired, or of the longest ttl that this handle has asked for if that is longer, plus the
-    /// drift.
+    /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node is put into quarantine if its
+    /// identity has changed or can no longer be read, or if it refused a command because it loads or follows another
+    /// server (`LOADING`, `READONLY`, `MASTERDOWN`). The quarantine begins at the end of that handshake. It lasts until
+    /// every lock with a ttl of [`Builder::max_ttl`](crate::Builder::max_ttl) has expired, or with the longest ttl that
+    /// was asked of this handle if that is longer, plus the drift.
     ///
-    /// Where `max_ttl` was set, a node that is connected for the first time and has not been up for
-    /// as long is in quarantine for the rest.
+    /// If `max_ttl` was set, a node that is connected for the first time and has been up for a shorter time is in
+    /// quarantine for the rest of it.
     ///
     /// A node whose clock was stepped is treated in the same way
     /// ([`Builder::watch_clocks`](crate::Builder::watch_clocks)).
     ///
-    /// Not seen: a restart before the first handshake where `max_ttl` was not set; locks with a
-    /// longer ttl of other clients; deleted keys; a node whose user may not ask `INFO`.
+    /// Not seen: a restart before the first handshake if `max_ttl` was not set; locks of other clients with a longer
+    /// ttl; deleted keys; a node whose user may not run `INFO`.
     #[default]
     Observed,
-    /// Every node carries a marker (`shearline:marker`), and every question about a lock
-    /// checks it where it is executed: on which incarnation of the server it was written, the
-    /// longest ttl of all clients, how many nodes there are, how many of them are a majority, and
-    /// the name of the cluster ([`Builder::cluster`](crate::Builder::cluster)).
+    /// Every node carries a marker (`shearline:marker`), and every question about a lock checks it where it is
+    /// executed. The marker holds the incarnation of the server that it was written on, the longest ttl of all clients,
+    /// the number of nodes, the number of nodes that are a majority, and the name of the cluster
+    /// ([`Builder::cluster`](crate::Builder::cluster)).
     ///
-    /// A marker that is missing or of another incarnation means that there was a restart, a
-    /// promotion or a `FLUSHALL`, or that this is another data set. A client that finds no marker
-    /// writes a new one, with a *barrier* (`shearline:barrier`) that lasts until
-    /// every lock is over that may have been forgotten:
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift. Until
-    /// then no client counts the answers of that node.
+    /// If the marker is missing or belongs to another incarnation, there was a restart, a promotion or a `FLUSHALL`, or
+    /// this is another data set. A client that finds no marker writes a new one, with a *barrier*
+    /// (`shearline:barrier`). The barrier lasts until every lock that may have been forgotten is over: for
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl), 60 s if it is not set, and the drift. Until then no client counts
+    /// the answers of that node.
     ///
-    /// * Longer ttls than `max_ttl` are refused. A client with a shorter one joins and uses the
-    ///   longer; a client with a longer one raises the markers, behind a barrier. It is best if all
-    ///   have the same.
+    /// * Longer ttls than `max_ttl` are refused. A client with a shorter `max_ttl` joins and uses the longer one; a
+    ///   client with a longer one raises the markers, behind a barrier. It is best if all have the same.
     /// * A client with another number of nodes or another name gets
-    ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. A change is made by
+    ///   [`LockError::OtherCluster`](crate::LockError::OtherCluster), and no lock. To change these, use
     ///   `Redlock::reinit`.
-    /// * Nodes that were never used have no marker, and wait too; `Redlock::trust_nodes` skips
-    ///   that.
-    /// * There is no barrier where the server has shown, before and after, that it loses nothing in
-    ///   a restart: `appendonly yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no
-    ///   replicas, never promoted (asked by `CONFIG GET` and `INFO`). That rests on more: the disk
-    ///   honours `fsync`, the data directory is not put back from a copy, these settings are not
-    ///   changed while the server runs, and no replica is promoted *and restarted* before a client
-    ///   asks it.
-    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and clocks that are stepped count as with
-    ///   [`Observed`](Self::Observed).
+    /// * Nodes that were never used have no marker, so they wait too; `Redlock::trust_nodes` skips this wait.
+    /// * There is no barrier if the server has shown, before and after, that it loses nothing in a restart: `appendonly
+    ///   yes`, `appendfsync always`, `no-appendfsync-on-rewrite no`, no replicas, never promoted (asked by `CONFIG GET`
+    ///   and `INFO`). This also relies on the following: the disk honours `fsync`, the data directory is not restored
+    ///   from a copy, these settings are not changed while the server runs, and no replica is promoted *and restarted*
+    ///   before a client asks it.
+    /// * Alarms (`LOADING`, `READONLY`, `MASTERDOWN`) and stepped clocks count as with [`Observed`](Self::Observed).
     ///
-    /// Cost: scripts instead of plain `SET`s, some 200 bytes more for each question, one round trip
-    /// more when a connection is made, and two keys on each node. The user has to be allowed `INFO`
-    /// and both keys; [`manual::permissions`](crate::manual::permissions) has the line.
+    /// Cost: scripts instead of plain `SET`s, some 200 bytes more for each question, one more round trip for a new
+    /// connection, and two keys on each node. The user needs permission for `INFO` and for both keys;
+    /// [`manual::permissions`](crate::manual::permissions) has the line.
     ///
-    /// Not seen: a lock that was deleted or evicted alone, with the marker left where it was;
-    /// clients that use the same keys without this guard; a restart from disk, or a promotion,
-    /// behind a proxy that hides the loss of the connection; a master that followed its own former
-    /// replica, and was master again, between two questions; a barrier that is deleted. Where
-    /// clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer
-    /// knows: a longer one that is not on all nodes yet, or that a majority has forgotten, is
-    /// unknown to a client that reaches only the others. So start the clients with the longest
-    /// first, and let them reach every node before the others start.
+    /// Not seen: a lock that was deleted or evicted alone, while the marker stayed; clients that use the same keys
+    /// without this guard; a restart from disk, or a promotion, behind a proxy that hides the loss of the connection; a
+    /// master that followed its own former replica, and was master again, between two questions; a barrier that is
+    /// deleted. If clients have different `max_ttl`, a barrier is as long as the longest ttl that its writer knows. A
+    /// longer one that is not on all nodes yet, or that a majority has forgotten, is unknown to a client that reaches
+    /// only the others. So start the clients with the longest `max_ttl` first, and let them reach every node before the
+    /// others start.
     Strict,
 }
 
-/// How one lock is asked for: its ttl, and if wanted how long or how often to try.
+/// How one lock is requested: its ttl, and optionally how long or how often to try.
 ///
-/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries) the handle's [`Retry`] holds: 5 s
-/// by default.
+/// With neither [`wait`](Self::wait) nor [`tries`](Self::tries), the handle's [`Retry`] holds: 5 s by default.
 ///
 /// ```
 /// use core::time::Duration;
@@ -168,18 +158,18 @@ pub struct LockOptions {
     ttl: Duration,
     wait: Option<Duration>,
     tries: Option<u32>,
-    /// The largest number: any number.
+    /// The largest number means any number.
     extensions: u32,
-    /// For how many nanoseconds it is kept. Zero: it is not.
+    /// How many nanoseconds the lock is kept. Zero if it is not kept.
     keep: u64,
     fenced: bool,
 }
 
 impl LockOptions {
-    /// A lock of this `ttl`, tried for as the handle's [`Retry`] says.
+    /// Requests a lock with this `ttl`, tried for as long as the handle's [`Retry`] says.
     ///
-    /// The ttl is checked when the lock is asked for: longer than its own drift (some 3 ms), and
-    /// no longer than the handle allows.
+    /// The ttl is checked when the lock is requested: it must be longer than its own drift (some 3 ms), and no longer
+    /// than the handle allows.
     pub const fn new(ttl: Duration) -> Self {
         Self {
             ttl,
@@ -191,59 +181,58 @@ impl LockOptions {
         }
     }
 
-    /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is
-    /// set too: then whichever is reached first ends it. Zero means one try.
+    /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is set too: then the
+    /// call ends at the limit that it reaches first. Zero means one try.
     ///
-    /// A call does not wait for what only an operator can repair ([`Report::needs_operator`](crate::Report::needs_operator)):
-    /// it fails at once. A program that calls again pauses in between.
+    /// A call does not wait if only an operator can repair the fault
+    /// ([`Report::needs_operator`](crate::Report::needs_operator)): it fails at once. A program that calls again should
+    /// pause in between.
     pub const fn wait(mut self, wait: Duration) -> Self {
         self.wait = Some(wait);
         self
     }
 
-    /// Makes at most `tries` attempts, the first one included, and gives up after `tries` times the
-    /// longest delay of the handle's [`Retry`] at the latest: a caller that waits for others sends
-    /// none. When the holder extends its lock, that may use up a try. One try does not wait. Zero
-    /// is refused when the lock is asked for, as [`NoTries`](crate::InvalidRequest::NoTries).
+    /// Makes at most `tries` attempts, the first one included. Gives up after `tries` times the longest delay of the
+    /// handle's [`Retry`] at the latest, because a caller that waits for others sends no attempts. When the holder
+    /// extends its lock, that may use up a try. With one try, the call does not wait. Zero is refused when the lock is
+    /// requested, as [`NoTries`](crate::InvalidRequest::NoTries).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = Some(tries);
         self
     }
 
-    /// Allows at most this many extensions of the lock; after them
-    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is
-    /// no such limit. Unless the lock is kept, one whose outcome the caller drops does not count.
+    /// Allows at most this many extensions of the lock; further ones fail with
+    /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is no such limit.
+    /// Unless the lock is kept, an extension does not count if the caller drops its outcome.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.extensions = most;
         self
     }
 
-    /// Has the lock extended by the handle until it is released or lost: at half of its validity, by
-    /// its ttl each time, and again within what is left if that fails.
+    /// Keeps the lock: the handle extends it until it is released or lost, at half of its validity, by its ttl each
+    /// time. If an extension fails, the handle tries again in the time that is left.
     ///
-    /// * It ends with `unlock` and the drop of the guard, with the loss of the lock, with
-    ///   `LockGuard::into_lock` or `detach`, with `Lock::to_bytes`, with the number of
-    ///   [`extensions`](Self::extensions) and with the handle. Of a plain [`Lock`](crate::Lock) also with
-    ///   its drop, which does not release it. A guard or lock that is leaked is kept.
-    /// * An extension that fails does not end the lock: it is valid until its end, and tried again
-    ///   (at most 15 times; the pauses get shorter). If a majority says that the key is not there,
-    ///   the lock is lost.
-    /// * The nodes tell when another client deletes or replaces its key, and the handle asks all of them at
-    ///   once: the lock is lost two round trips after the change on a majority. That takes
-    ///   `+client|tracking` and `+client|caching`, and is so for 1,000 keys of a handle from 50 ms after the
-    ///   grant on, as servers have a bounded table for it. Without it, and with a number of
-    ///   [`extensions`](Self::extensions), the next extension finds it. Between the change and the loss
-    ///   another client can have the lock.
-    /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`,
-    ///   `Driver` and [`Engine`](crate::engine::Engine) do it in their turns: the program has to call
-    ///   `poll` or `turn`, at least as often as `until_deadline` says.
-    /// * A lock that is held already, or that came from another process, can be kept from then on:
-    ///   `LockGuard::keep`, `LocalRedlock::keep`.
+    /// * Keeping ends with `unlock` and the drop of the guard, with the loss of the lock, with `LockGuard::into_lock`
+    ///   or `detach`, with `Lock::to_bytes`, with the number of [`extensions`](Self::extensions), and with the handle.
+    ///   For a plain [`Lock`](crate::Lock) it also ends when the lock is dropped, which does not release it. A leaked
+    ///   guard or lock is still kept.
+    /// * A failed extension does not end the lock. The lock is valid until its end, and the extension is tried again
+    ///   (at most 15 times, with shorter and shorter pauses). If a majority says that the key is missing, the lock is
+    ///   lost.
+    /// * The nodes notify the handle when another client deletes or replaces the key, and the handle asks all of them
+    ///   at once. The lock is lost two round trips after the change on a majority. This needs `+client|tracking` and
+    ///   `+client|caching`. It works for 1,000 keys of a handle, from 50 ms after the grant on, because servers have a
+    ///   bounded table for it. Without it, and with a number of [`extensions`](Self::extensions), the next extension
+    ///   finds the change. Between the change and the loss another client can have the lock.
+    /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`, `Driver` and
+    ///   [`Engine`](crate::engine::Engine) do it in their turns: the program has to call `poll` or `turn`, at least as
+    ///   often as `until_deadline` says.
+    /// * A lock that is already held, or came from another process, can be kept from then on: `LockGuard::keep`,
+    ///   `LocalRedlock::keep`.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
     ///
-    /// Costs small allocations when the lock is granted, and for each extension one command to each
-    /// node, which begin 50 ms after the grant. Those that are due in one turn go out in one write to each.
-    ///
+    /// Costs small allocations when the lock is granted, and one command to each node for each extension, from 50 ms
+    /// after the grant on. Extensions that are due in one turn go to each node in one write.
     /// ```no_run
     /// # use std::time::Duration;
     /// # use shearline::{LockOptions, Redlock};
@@ -261,9 +250,9 @@ impl LockOptions {
         self
     }
 
-    /// Keeps the lock as [`keep`](Self::keep) does, for at most `most` in all, counted from the
-    /// grant: no extension lasts longer, so the lock ends then, unless you extend it further
-    /// yourself. If that is shorter than its ttl it is not extended at all.
+    /// Keeps the lock as [`keep`](Self::keep) does, but for at most `most` in all, counted from the grant. No extension
+    /// lasts longer, so the lock ends then unless you extend it yourself. If `most` is shorter than the ttl, the lock
+    /// is not extended at all.
     ///
     /// ```
     /// use core::time::Duration;
@@ -278,31 +267,30 @@ impl LockOptions {
         self
     }
 
-    /// Has the lock come with a fencing token: a number that is larger than that of every lock on the same
-    /// resource before it, without any assumption about clocks. See
-    /// [`Lock::fencing_token`](crate::Lock::fencing_token) for what to do with it, and
-    /// [`manual::safety`](crate::manual::safety) for why it is so.
+    /// Adds a fencing token to the lock: a number that is larger than the tokens of all earlier locks on the same
+    /// resource, without any assumption about clocks. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its
+    /// use, and [`manual::safety`](crate::manual::safety) for the proof.
     ///
-    /// * Every node has a floor for its tokens (`shearline:floor`), which an operator gives it once:
-    ///   by `Redlock::trust_nodes` on a handle that was refused a token. A node without one is [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks
-    ///   with a token, and votes on others.
-    /// * A node that restarts, with its data or without, has none again. It is repaired from the others by any handle that
-    ///   is refused a token there and lives for longer than the longest ttl: until then it is
-    ///   [`Unusable::InRepair`](crate::Unusable::InRepair). Where a majority has restarted at once, an operator gives all of
-    ///   them floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) says how,
-    ///   and how to see which nodes have one.
+    /// * Every node has a counter floor for its tokens (`shearline:floor`). An operator creates it once, by
+    ///   `Redlock::trust_nodes` on a handle that was refused a token. A node without a floor is
+    ///   [`Unusable::NoFloor`](crate::Unusable::NoFloor) for locks with a token, and votes on others.
+    /// * A node that restarts, with or without its data, has no floor again. Any handle that is refused a token there,
+    ///   and lives longer than the longest ttl, repairs it from the other nodes; until then it is
+    ///   [`Unusable::InRepair`](crate::Unusable::InRepair). If a majority has restarted at once, an operator has to
+    ///   create the floors again. [`manual::operating`](crate::manual::operating#nodes-that-give-fencing-tokens) says
+    ///   how, and how to see which nodes have a floor.
     /// * A repair waits for the longest ttl, so that every attempt from before the loss is over: for
-    ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s where it is not set. Set it in every client if any asks
-    ///   for a token with a longer ttl: a handle cannot know what others ask for.
-    /// * It excludes plain locks on the same resource, and they exclude it.
-    /// * Every node runs a script, and its user has to be allowed the keys `shearline:*`:
-    ///   [`manual::permissions`](crate::manual::permissions). On a handle
-    ///   [without scripts](crate::Builder::without_scripts) it is
+    ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. Set it in every client if any client
+    ///   asks for a token with a longer ttl, because a handle cannot know the requests of others.
+    /// * A fenced lock excludes plain locks on the same resource, and they exclude it.
+    /// * Every node runs a script, and its user needs permission for the keys `shearline:*`:
+    ///   [`manual::permissions`](crate::manual::permissions). On a handle [without
+    ///   scripts](crate::Builder::without_scripts) the request fails with
     ///   [`InvalidRequest::FencedWithoutScripts`](crate::InvalidRequest::FencedWithoutScripts).
     ///
-    /// Costs a script in place of a `SET`, and a second round trip within the same call, counted against the
-    /// validity, if no majority returns the same number: rarely, also where many ask at once
-    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Without that it allocates nothing more in steady
+    /// Costs a script in place of a `SET`. If no majority returns the same number, which is rare even if many callers
+    /// ask at once, it costs a second round trip within the same call, counted against the validity
+    /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Otherwise it allocates nothing more in steady
     /// locking of one name, or of names of one length.
     ///
     /// ```no_run
@@ -322,20 +310,19 @@ impl LockOptions {
         self
     }
 
-    /// Returns `true` if the lock is to come with a [fencing token](Self::fenced).
+    /// Returns `true` if the request asks for a [fencing token](Self::fenced).
     #[must_use]
     pub const fn is_fenced(&self) -> bool {
         self.fenced
     }
 
-    /// Returns the ttl that is asked for.
+    /// Returns the requested ttl.
     #[must_use]
     pub const fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// Returns how long after the call it gives up on a handle with this `retry`; `None` if only the
-    /// tries end it.
+    /// Returns how long after the call a handle with this `retry` gives up; `None` if only the tries end it.
     pub(crate) const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
         match (self.wait, self.tries) {
             (None, None) => retry.wait,
@@ -343,8 +330,7 @@ impl LockOptions {
         }
     }
 
-    /// Returns how many attempts may be made on a handle with this `retry`; `None` if only the time
-    /// ends them.
+    /// Returns how many attempts a handle with this `retry` may make; `None` if only the time ends them.
     pub(crate) const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
         match (self.tries, self.wait_allowed(retry)) {
             (Some(tries), _) => Some(tries),
@@ -354,12 +340,12 @@ impl LockOptions {
         }
     }
 
-    /// Returns how many extensions the lock may have; the largest number if any number.
+    /// Returns how many extensions the lock may have; the largest number means any number.
     pub(crate) const fn extensions_left(&self) -> u32 {
         self.extensions
     }
 
-    /// Returns for how many nanoseconds the lock is kept at most; zero if it is not kept.
+    /// Returns how many nanoseconds the lock is kept at most; zero if it is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
         self.keep
     }
@@ -368,21 +354,19 @@ impl LockOptions {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 impl LockOptions {
-    /// Returns how long after the call it gives up; `None` if the tries or the handle's [`Retry`]
-    /// end it.
+    /// Returns how long after the call it gives up; `None` if the tries or the handle's [`Retry`] end it.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
         self.wait
     }
 
-    /// Returns how many attempts may be made on a handle with this `retry`.
+    /// Returns how many attempts a handle with this `retry` may make.
     #[must_use]
     pub const fn limit(&self, retry: &Retry) -> Option<u32> {
         self.tries_allowed(retry)
     }
 
-    /// Returns for how long the lock is kept at most: [`Duration::MAX`] without a limit, `None` if it
-    /// is not kept.
+    /// Returns how long the lock is kept at most: [`Duration::MAX`] without a limit, `None` if it is not kept.
     #[must_use]
     pub const fn kept_for(&self) -> Option<Duration> {
         match self.keep {

@@ -1,12 +1,12 @@
-//! What a node's TLS rests on: where its authorities, the client certificate and the name come from.
+//! The sources of a node's TLS settings: its authorities, the client certificate and the name.
 //!
-//! Here they are only named. Files are read when a handle is built, by the driver.
+//! They are only named here. The driver reads the files when a handle is built.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Certificates or a key in PEM form: a file, or its content. Never shown if it is a content.
+/// Certificates or a key in PEM form: a file, or its content. Content is never shown.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) enum Pem {
     File(String),
@@ -20,7 +20,7 @@ pub(crate) struct Identity {
     pub(crate) key: Pem,
 }
 
-/// The TLS settings of one node: those of its URL. `None` stands for what [`TlsOptions`] say.
+/// The TLS settings in the URL of one node. `None` means that [`TlsOptions`] decide.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub(crate) struct NodeTls {
     pub(crate) authorities: Option<Pem>,
@@ -28,12 +28,11 @@ pub(crate) struct NodeTls {
     pub(crate) name: Option<String>,
 }
 
-/// How the nodes with a `rediss://` URL are checked, and what proves to them who this client is.
-/// For [`Builder::tls`](crate::Builder::tls).
+/// How nodes with a `rediss://` URL are checked, and how this client identifies itself to them. For
+/// [`Builder::tls`](crate::Builder::tls).
 ///
-/// What a URL itself names (`rediss://host?ca=..&cert=..&key=..&name=..`) comes first. What is named
-/// nowhere is: the authorities that the system trusts, no client certificate, and the host of the URL
-/// as the name.
+/// Settings in a URL (`rediss://host?ca=..&cert=..&key=..&name=..`) have precedence. The defaults are the authorities
+/// that the system trusts, no client certificate, and the host of the URL as the name.
 ///
 /// All certificates and keys are in PEM form. Files are read when the handle is built, and read again
 /// for each later connection: one that was changed is used from then on. See
@@ -63,8 +62,8 @@ impl TlsOptions {
         Self::default()
     }
 
-    /// Trusts the authorities in this PEM file, and no others. A certificate in it is also trusted as that of a
-    /// node, whoever has issued it.
+    /// Trusts the authorities in this PEM file, and no others. If it holds the certificate of a node itself, that
+    /// certificate is trusted too, whatever its issuer.
     pub fn authorities_file(mut self, path: impl Into<String>) -> Self {
         self.0.authorities = Some(Pem::File(path.into()));
         self
@@ -76,9 +75,8 @@ impl TlsOptions {
         self
     }
 
-    /// Shows the nodes that ask for one the certificate in this PEM file (with those between it and
-    /// its authority behind it), and signs with the key in the other. The key must not be protected
-    /// by a password.
+    /// Uses the certificate in this PEM file for nodes that ask for one, and signs with the key in the other file.
+    /// Intermediate certificates follow in the first file. The key must not be protected by a password.
     pub fn identity_files(
         mut self,
         certificate: impl Into<String>,
@@ -91,7 +89,7 @@ impl TlsOptions {
         self
     }
 
-    /// As [`Self::identity_files`], with the PEM texts themselves.
+    /// Does [`Self::identity_files`] with the PEM texts themselves.
     pub fn identity_pem(
         mut self,
         certificate: impl Into<Vec<u8>>,
@@ -104,8 +102,8 @@ impl TlsOptions {
         self
     }
 
-    /// Wants the certificates of the nodes to be for this name, or this IP address, instead of the host
-    /// of their URL. It is also the name that is sent to them (SNI).
+    /// Requires the certificates of the nodes to be for this name or IP address, instead of the host of their URL. The
+    /// name is also sent to the nodes (SNI).
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.0.name = Some(name.into());
         self
@@ -141,7 +139,7 @@ impl Pem {
 }
 
 impl NodeTls {
-    /// Returns these settings, with those of `options` where a setting is missing.
+    /// Returns these settings. A setting that is missing is taken from `options`.
     pub(crate) fn or(&self, options: &TlsOptions) -> Self {
         let (own, other) = (self.clone(), options.0.clone());
         Self {

@@ -1,8 +1,8 @@
-//! From the text of a node's URL to a [`NodeConfig`].
+//! Parses the text of a node's URL into a [`NodeConfig`].
 //!
-//! Any text is met with a node or with an [`UrlProblem`], which never holds a part of it. The
-//! grammar stands at [`NodeConfig`]. It is narrower than that of general URLs on purpose: what is
-//! not known to mean something is refused, so that a slip in a password cannot end up as a host.
+//! Any text gives a node or an [`UrlProblem`], which never holds a part of the text. [`NodeConfig`] documents the
+//! grammar. It is narrower on purpose than the grammar of general URLs: text without a known meaning is refused, so
+//! that a slip in a password cannot end up as a host.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -58,7 +58,7 @@ fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
             let node = NodeConfig::new(address, credentials, tcp_database(path)?);
             Ok(node.with_tls(tls_query(query)?))
         }
-        // A unix socket is on this machine; a host in front of its path is a slip.
+        // A unix socket is on this machine, so a host in front of its path is a slip.
         Scheme::Unix if !place.is_empty() => Err(UrlFault::Path),
         Scheme::Unix => {
             let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
@@ -70,8 +70,8 @@ fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and what follows its slashes. `unix:/path` has no authority and is whole; it
-/// is how a label looks.
+/// Returns the scheme and the text behind its slashes. `unix:/path`, which has no authority, is returned whole; labels
+/// look like this.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
@@ -92,7 +92,7 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     }
 }
 
-/// Credentials, host and port, and what begins with `/`, `?` or `#`.
+/// Returns the credentials, the host and port, and the rest that begins with `/`, `?` or `#`.
 ///
 /// An `@` in the last part means that a password was not escaped. Taking it for a path or a
 /// database instead would show a piece of that password as part of the address.
@@ -107,8 +107,8 @@ fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     })
 }
 
-/// `user`, `user:password` or `:password`. Nothing at all, as a template with empty variables
-/// gives it, is no login.
+/// Parses `user`, `user:password` or `:password`. If all are empty, as from a template with empty variables, there is
+/// no login.
 fn credentials(userinfo: &str) -> Result<Option<Credentials>, UrlFault> {
     let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
     let user = credential(user)?;
@@ -143,7 +143,7 @@ fn tcp_address(place: &str) -> Result<Address, UrlFault> {
         });
     }
     let (name, port) = match place.split_once(':') {
-        // An IPv6 address without brackets: where it ends and the port begins cannot be told.
+        // In an IPv6 address without brackets, the beginning of the port cannot be found.
         Some((_, port)) if port.contains(':') => return Err(UrlFault::Host),
         Some((name, port)) => (name, Some(port)),
         None => (place, None),
@@ -236,7 +236,7 @@ fn tls_query(query: &str) -> Result<NodeTls, UrlFault> {
     })
 }
 
-/// The path of a file, or a name: some text.
+/// Returns the path of a file, or a name, which must not be empty.
 #[cfg(feature = "tls")]
 fn file(value: &str) -> Result<String, UrlFault> {
     match percent_decoded(value)? {
@@ -256,14 +256,14 @@ fn unix_database(query: &str) -> Result<u32, UrlFault> {
     database(digits)
 }
 
-/// Servers count databases in a signed number of 32 bits.
+/// Returns the number of a database. Servers count them in a signed number of 32 bits.
 fn database(digits: &str) -> Result<u32, UrlFault> {
     number(digits)
         .filter(|number| *number <= i32::MAX.unsigned_abs())
         .ok_or(UrlFault::Database)
 }
 
-/// Digits only: `parse` alone would take a plus sign too.
+/// Takes digits only: `parse` alone would also accept a plus sign.
 fn number(digits: &str) -> Option<u32> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -310,7 +310,7 @@ mod tests {
     use alloc::string::ToString;
     use proptest::prelude::*;
 
-    /// What a node is: label, user, password, database.
+    /// A node: label, user, password, database.
     type Node<'a> = (&'a str, Option<&'a str>, Option<&'a str>, u32);
 
     fn described(node: &NodeConfig) -> Node<'_> {
@@ -321,7 +321,7 @@ mod tests {
     fn good_urls() {
         let none = None;
         for (text, node) in [
-            // Places.
+            // Addresses.
             ("redis://10.0.0.1", ("10.0.0.1:6379", none, none, 0)),
             ("redis://10.0.0.1:7000", ("10.0.0.1:7000", none, none, 0)),
             ("redis://10.0.0.1:7000/", ("10.0.0.1:7000", none, none, 0)),
@@ -422,7 +422,7 @@ mod tests {
         assert!(node.tls() == Some(&expected));
     }
 
-    /// Each row: what is wrong with all of its texts, which a `|` divides.
+    /// Each row: the problem that all of its texts have. A `|` divides the texts.
     #[test]
     fn bad_urls() {
         use UrlFault as P;
@@ -513,7 +513,7 @@ mod tests {
         }
     }
 
-    /// The longest that is taken, and one byte more.
+    /// The longest texts that are accepted, and one byte more.
     #[test]
     fn lengths() {
         let letters = |count| "x".repeat(count);
@@ -551,7 +551,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any text is met with an answer, and the label of a node leads back to its address.
+        /// Any text gives a result, and the label of a node leads back to its address.
         #[test]
         fn labels_parse_to_the_same_address(text in prop_oneof![url_like(), any::<String>()]) {
             if let Ok(node) = parse(&text) {
@@ -565,7 +565,7 @@ mod tests {
             }
         }
 
-        /// Whatever is escaped comes back as it was.
+        /// Escaped parts come back unchanged.
         #[test]
         fn escaped_parts_come_back(user: String, password: String, path: String) {
             let userinfo = format!("{}:{}", escaped(&user), escaped(&password));

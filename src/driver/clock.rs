@@ -1,10 +1,9 @@
 //! The only place that reads a clock.
 //!
-//! On Linux and Android it is `CLOCK_BOOTTIME`, which runs on while the machine is suspended, is
-//! never set back, and costs no system call. Elsewhere it is `CLOCK_MONOTONIC`: on macOS that
-//! runs during sleep by the system's manual, on the BSDs it depends on the release. Only Linux is
-//! tested; where the clock stops during suspend, a lock may look valid after a suspend that it
-//! did not survive.
+//! On Linux and Android this is `CLOCK_BOOTTIME`, which runs on while the machine is suspended, is never set back, and
+//! costs no system call. Elsewhere it is `CLOCK_MONOTONIC`. On macOS that clock runs during sleep, by the system's
+//! manual; on the BSDs it depends on the release. Only Linux is tested. If the clock stops during suspend, a lock may
+//! look valid after a suspend that it did not survive.
 //!
 //! # Not here
 //!
@@ -27,7 +26,7 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
-/// Returns the time by the clock that all locks of this machine are measured with.
+/// Returns the time by the clock that measures all locks of this machine.
 pub(crate) fn now() -> Instant {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -35,7 +34,7 @@ pub(crate) fn now() -> Instant {
     Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Begins to take a lock. One with a fencing token proposes the present time.
+/// Begins to take a lock. A fenced lock proposes the present time.
 #[inline]
 pub(crate) fn acquire(
     engine: &mut Engine,
@@ -48,8 +47,8 @@ pub(crate) fn acquire(
     engine.acquire(now, request)
 }
 
-/// Trusts the server behind `node`: its floor for fencing tokens follows the present time.
-/// Returns also the round that says whether it has got one, if it was to.
+/// Trusts the server behind `node`. Its counter floor for fencing tokens follows the present time. Also returns the
+/// round that says whether the node has got a floor, if it needs one.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
@@ -61,15 +60,15 @@ pub(crate) fn trust(
     engine.trust_for(now, node, run_id)
 }
 
-/// The same for all servers that are connected now.
+/// Trusts all servers that are connected now, in the same way.
 pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
     let now = now();
     set_wall_clock(engine, now);
     engine.trust_all_for(now)
 }
 
-/// Returns why the node that was trusted by `trust_node` has got no floor, if it was to get one, by what became of
-/// those that were to get one.
+/// Returns an error if the node that `trust_node` has trusted needed a counter floor and has not got one. `floors` is
+/// the outcome of the round for the floors.
 pub(crate) fn check_floor(floors: Option<Event>) -> Result<(), TrustError> {
     match without_floors(floors).first() {
         Some((_, outcome)) => Err(TrustError::NoFloor { outcome: *outcome }),
@@ -77,7 +76,7 @@ pub(crate) fn check_floor(floors: Option<Event>) -> Result<(), TrustError> {
     }
 }
 
-/// Returns the run_ids of those that have all that they were to get.
+/// Returns the run_ids of the nodes that have got every counter floor that they needed.
 pub(crate) fn with_floors(trusted: Vec<(NodeId, String)>, floors: Option<Event>) -> Vec<String> {
     let without = without_floors(floors);
     let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
@@ -93,7 +92,7 @@ fn without_floors(floors: Option<Event>) -> Vec<(NodeId, NodeOutcome)> {
     }
 }
 
-/// Tells the engine what time it is by a clock that others have too.
+/// Sets the engine's time by a clock that other machines have too.
 #[cold]
 pub(crate) fn set_wall_clock(engine: &mut Engine, now: Instant) {
     let time = clock_gettime(ClockId::Realtime);
@@ -102,10 +101,10 @@ pub(crate) fn set_wall_clock(engine: &mut Engine, now: Instant) {
     engine.set_wall_clock(now, Duration::new(seconds, nanos));
 }
 
-/// Which clock an [`Instant`] was read from: equal identities mean that instants may be compared.
+/// Identifies the clock that an [`Instant`] was read from. Instants may be compared if the identities are equal.
 ///
-/// It changes with each boot, and between time namespaces, whose clocks are shifted against one
-/// another. If the system does not say which it is, there is none, and nothing may be compared.
+/// The identity changes with each boot, and between time namespaces, whose clocks are shifted against one another. If
+/// the system does not identify the clock, there is no identity, and nothing may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ClockIdentity {
     boot: u128,
@@ -115,7 +114,7 @@ pub(super) struct ClockIdentity {
 impl ClockIdentity {
     pub(super) const BYTES: usize = 24;
 
-    /// Returns the identity of [`now`]'s clock in this process; `None` if the system does not say it.
+    /// Returns the identity of [`now`]'s clock in this process; `None` if the system does not report it.
     ///
     /// It is read each time, because a process can move to another time namespace.
     pub(super) fn current() -> Option<Self> {
@@ -144,7 +143,7 @@ fn parse_uuid(text: &str) -> Option<u128> {
     (digits == 32).then_some(value)
 }
 
-/// Returns the number of the process's time namespace; zero before Linux 5.6, which has none.
+/// Returns the number of the process's time namespace; zero before Linux 5.6, which has no time namespaces.
 fn time_namespace() -> Option<u64> {
     match fs::read_link("/proc/self/ns/time") {
         Ok(link) => {

@@ -1,4 +1,4 @@
-//! Why a handle could not be built, and why a handle refuses calls.
+//! The reasons why a handle could not be built, and why a handle refuses calls.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use crate::error::{
     TrustError, UnlockError,
 };
 
-/// Why a handle could not be built. A node that cannot be reached is not an error: the handle tries
-/// it again for as long as it lives.
+/// Why a handle could not be built. An unreachable node is not an error: the handle tries it again for as long as the
+/// handle lives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -39,9 +39,9 @@ impl From<io::Error> for BuildError {
 /// Why a handle refuses a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refusal {
-    /// This is a forked child of the process that built it.
+    /// This is a forked child of the process that built the handle.
     Forked,
-    /// It was closed, or a thread has panicked with its engine.
+    /// The handle was closed, or a thread has panicked with its engine.
     Closed,
 }
 

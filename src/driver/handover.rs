@@ -1,18 +1,17 @@
-//! A lock as bytes, for another process; and its validity by the clock of this machine.
+//! A lock as bytes, for another process, and its validity by the clock of this machine.
 //!
 //! ```text
 //! "SHLK"  format  clock known  clock identity  valid until  ttl  delay  voters  counts  names, token  fencing token  checksum
 //!  4       1       1            24              8            8    4      4       2 + 2   ..            8              8
 //! ```
 //!
-//! There is one format, 5, for all locks; the drafts before it had four. The delay is what the lock delay adds to
-//! each ttl, in milliseconds. The counts are that of the resources and that of the bytes of the token. Each
-//! resource stands behind its length (2 bytes). A lock without a fencing token has zero in its place.
+//! All locks have one format, 5; earlier drafts had four others. The delay is the time that the lock delay adds to each
+//! ttl, in milliseconds. The counts are the number of resources and the length of the token in bytes. Each resource
+//! stands behind its length (2 bytes). A lock without a fencing token has zero in its place.
 //!
-//! The voters are the nodes that the lock stands on, a bit for each by its place in the
-//! configuration. Numbers are big-endian, times in nanoseconds. The checksum (FNV-1a) finds bytes that
-//! were cut or changed by accident; it does not stop a forger. A program that has the bytes can release
-//! the lock.
+//! The voters are the nodes that have granted the lock: one bit for each, by its place in the configuration. Numbers
+//! are big-endian, times in nanoseconds. The checksum (FNV-1a) detects bytes that were cut or changed by accident; it
+//! does not stop a forger. A program that has the bytes can release the lock.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -30,7 +29,7 @@ const MAGIC: [u8; 4] = *b"SHLK";
 /// The format.
 const FORMAT: u8 = 5;
 
-/// Why bytes are not a lock: they were changed on their way, or another version of this library wrote them.
+/// Why bytes are not a lock: they were changed, or another version of this library wrote them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct FromBytesError(#[from] Fault);
@@ -46,11 +45,10 @@ enum Fault {
 }
 
 impl Lock {
-    /// Returns how much longer the lock is valid, by the clock of this machine; zero if it is not.
+    /// Returns how much longer the lock is valid, by the clock of this machine; zero if it is not valid.
     ///
-    /// The clock also runs while the machine is suspended. For a lock of an
-    /// [`Engine`](crate::engine::Engine) with a clock of its own use
-    /// [`validity_at`](Self::validity_at).
+    /// The clock also runs while the machine is suspended. If the lock belongs to an [`Engine`](crate::engine::Engine)
+    /// with a clock of its own, use [`validity_at`](Self::validity_at).
     #[must_use]
     pub fn validity(&self) -> Duration {
         self.validity_at(clock::now())
@@ -62,17 +60,15 @@ impl Lock {
         self.is_valid_at(clock::now())
     }
 
-    /// Returns the lock as bytes, for another process on this machine or for later: its resource, its
-    /// token, its end with the clock that it was read from, its
-    /// [lock delay](crate::Builder::lock_delay), and the nodes that it stands on. A limit of
-    /// extensions is not part of them.
+    /// Returns the lock as bytes, for another process on this machine or for later. The bytes hold its resource, its
+    /// token, its end and the clock of that end, its [lock delay](crate::Builder::lock_delay), and the nodes that have
+    /// granted it. They do not hold a limit of extensions.
     ///
-    /// Nodes are named by their places: a handle that extends the lock later needs them in the same
-    /// order.
+    /// Nodes are named by their places: a handle that extends the lock later needs them in the same order.
     ///
-    /// Detach the lock from its handle first: a handle that still has it extends it no more if it is
-    /// [kept](crate::LockOptions::keep), and cannot take back an extension of its that is under way. A program that has the bytes can release the lock: keep
-    /// them as secret as the access to the nodes.
+    /// Detach the lock from its handle first. A handle that still has a [kept](crate::LockOptions::keep) lock stops
+    /// extending it, but cannot take back an extension that is under way. A program that has the bytes can release the
+    /// lock: keep them as secret as the access to the nodes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         self.end_keeping();
@@ -81,15 +77,15 @@ impl Lock {
 
     /// Reads a lock from the bytes of [`Self::to_bytes`], here or in another process.
     ///
-    /// Under another clock than it was written under (after a boot, on another machine, in another time
-    /// namespace, or if the system does not identify its clock) its validity is zero. It can be
-    /// released, and is valid again when `confirm` has found how long its keys still live
-    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) of a lock that was adopted,
-    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) of any).
+    /// If the clock is not the one that the bytes were written under, the validity is zero. This is so after a boot, on
+    /// another machine, in another time namespace, or if the system does not identify its clock. The lock can be
+    /// released. It becomes valid again when `confirm` has found how long its keys still live
+    /// ([`LockGuard::confirm`](crate::LockGuard::confirm) for an adopted lock,
+    /// [`LocalRedlock::confirm`](crate::LocalRedlock::confirm) for any).
     ///
     /// # Errors
     ///
-    /// The bytes are no lock, of another format, or damaged.
+    /// The bytes are not a lock, have another format, or are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, FromBytesError> {
         Ok(decode(bytes, ClockIdentity::current())?)
     }
@@ -106,7 +102,7 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     bytes.extend_from_slice(&nanos(lock.ttl()).to_be_bytes());
     bytes.extend_from_slice(&lock.delay().millis().to_be_bytes());
     bytes.extend_from_slice(&lock.voters().to_bits().to_be_bytes());
-    // All are shorter than this by the limits.
+    // The limits make all of them shorter than this.
     let len = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
     bytes.extend_from_slice(&len(names.len()));
     bytes.extend_from_slice(&len(token.len()));
@@ -152,7 +148,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     if 1 < known {
         return None;
     }
-    // An unknown clock is no clock's equal, not even another unknown one's.
+    // An unknown clock equals no other clock, not even another unknown one.
     let same_clock = known == 1 && clock.is_some_and(|clock| clock.to_bytes() == *identity);
     let valid_until = if same_clock {
         Instant::from_nanos(u64::from_be_bytes(*until))
@@ -169,7 +165,7 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     ))
 }
 
-/// The resources and the token in `bytes`, which have nothing else.
+/// Returns the resources and the token in `bytes`, if there is nothing else in them.
 fn entry(bytes: &[u8]) -> Option<Entry> {
     let (count, rest) = number(bytes)?;
     let (token_len, mut rest) = number(rest)?;
@@ -188,7 +184,7 @@ fn is_token(token: &[u8], len: usize) -> bool {
     token.len() == len && (TOKEN_RANDOM_BYTES..=TOKEN_BYTES_MAX).contains(&len)
 }
 
-/// Returns the number of two bytes that `bytes` begin with, and the rest.
+/// Returns the two-byte number at the front of `bytes`, and the rest.
 fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let (number, rest) = bytes.split_first_chunk::<2>()?;
     Some((usize::from(u16::from_be_bytes(*number)), rest))
@@ -231,8 +227,8 @@ mod tests {
         )
     }
 
-    /// Under the same clock: with all of its resources, its lock delay and its fencing token. Every cut and every changed
-    /// byte of it is noticed.
+    /// Under the same clock, a lock keeps all of its resources, its lock delay and its fencing token. Every cut and
+    /// every changed byte is noticed.
     #[test]
     fn a_lock_comes_back_as_it_went() {
         let long = (0..RESOURCES_MAX).map(|at| [at as u8; RESOURCE_BYTES_MAX]);
@@ -288,7 +284,7 @@ mod tests {
     fn several_resources_that_no_lock_has_are_refused_whatever_the_checksum() {
         let whole = on_several(&[b"b", b"a"], 0).to_bytes();
         assert!(Lock::from_bytes(&whole).is_ok());
-        // The number of names, the length of the token, that of a name, the second name.
+        // The number of names, the length of the token, the length of a name, the second name.
         for (place, byte) in [
             (55, 1),
             (55, 3),
@@ -306,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Whatever one byte is, and wherever they end: what is read has names that a lock may have, and is
+    /// For any value of one byte, and for any length: a lock that is read has names that a lock may have, and is
     /// written as it was read.
     #[test]
     fn bytes_of_several_resources_are_a_lock_that_could_be_or_an_error() {
@@ -317,7 +313,7 @@ mod tests {
             if let Ok(lock) = Lock::from_bytes(&odd) {
                 let names: Vec<&[u8]> = lock.resources().collect();
                 assert_eq!(check_resources(&names), Ok(()));
-                // Behind what stands for the clock, and before the checksum.
+                // The bytes after the identity of the clock, and before the checksum.
                 let (written, end) = (lock.to_bytes(), odd.len() - 8);
                 assert_eq!(written.len(), odd.len());
                 assert_eq!(written[38..end], odd[38..end]);
@@ -337,7 +333,7 @@ mod tests {
         assert!(1_000 < read, "{read}");
     }
 
-    /// The format as it is written down.
+    /// The format as it is documented.
     #[test]
     fn the_bytes_of_a_lock_are_these() {
         let mut bytes = b"SHLK\x05\0".to_vec();
@@ -379,7 +375,7 @@ mod tests {
         let unknown = encode(&lock(b"a", &[7; 20], 9), None);
         assert_eq!(decode(&unknown, None).unwrap().valid_until(), Instant::ZERO);
         assert_eq!(decode(&unknown, here).unwrap().valid_until(), Instant::ZERO);
-        // The same, but for one bit of the boot id or the namespace.
+        // The same bytes, except for one bit of the boot id or the namespace.
         for place in [6, 29] {
             let mut other = bytes.clone();
             other[place] ^= 1;
@@ -441,8 +437,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes behind a right beginning and in front of a right checksum are a lock within
-        /// the limits, or an error.
+        /// Any bytes between a right beginning and a right checksum are a lock within the limits, or an error.
         #[test]
         fn any_bytes_are_a_lock_or_an_error(
             body in proptest::collection::vec(any::<u8>(), 0..200),

@@ -1,4 +1,4 @@
-//! What happened on the connections, kept until the engine is handed it.
+//! The events on the connections, kept until the engine gets them.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,14 +18,13 @@ pub(super) struct Inbox {
     inputs: Vec<Kept>,
     /// The bytes that were received.
     bytes: Vec<u8>,
-    /// Nodes that can be written to again. What was kept for them is written before the engine is handed
-    /// that.
+    /// Nodes that are writable again. The bytes kept for them are written before the engine learns of it.
     pub(super) writable: NodeSet,
     /// Nodes whose connection has ended.
     pub(super) ended: NodeSet,
-    /// Another seed for the engine, since a connection was begun.
+    /// A new seed for the engine, if a connection was begun.
     pub(super) seed: Option<[u8; 32]>,
-    /// What the provider of credentials has given for connections that are being opened.
+    /// The results of the provider of credentials for connections that are being opened.
     pub(super) given: Vec<(NodeId, Given)>,
 }
 
@@ -66,13 +65,13 @@ impl Inbox {
         self.inputs.push(kept);
     }
 
-    /// Nothing is left of what was kept for `node`, and the engine waits for that.
+    /// All bytes kept for `node` are written, and the engine waits for that.
     pub(super) fn is_writable(&mut self, node: NodeId) {
         self.inputs.push(Kept::Writable(node));
     }
 
-    /// Hands it all to `engine`. The clock is read here, with the engine, so that its time never runs
-    /// backwards.
+    /// Passes everything to `engine`. The clock is read here, together with the engine, so that the engine's time never
+    /// runs backwards.
     pub(super) fn hand_in(&mut self, engine: &mut Engine) {
         if let Some(seed) = self.seed.take() {
             engine.reseed(seed);
@@ -103,7 +102,7 @@ impl Inbox {
     }
 }
 
-/// Empties a buffer, for the next bytes.
+/// Empties a buffer for the next bytes.
 pub(super) fn empty(bytes: &mut Vec<u8>) {
     bytes.clear();
     if KEPT_BYTES < bytes.capacity() {

@@ -1,22 +1,21 @@
 //! The connection to one node, from the look-up of its name to its end.
 //!
-//! A link puts what happens into the inbox as inputs of the engine, in the order in which it happened. The
-//! rules of reading and writing, each held by a test in `link/tests`:
+//! A link puts events into the inbox as inputs of the engine, in the order in which they happened. Its rules of reading
+//! and writing, each held by a test in `link/tests`:
 //!
-//! * A read that has drained the socket is the last (without TLS a short one has), unless its event
-//!   reported an end or an error: data and the end may share one event, and then reading goes on until
-//!   it meets the end.
+//! * A read that has drained the socket is the last (without TLS, a short read has drained it), unless its event
+//!   reported an end or an error. Data and the end may share one event, so reading then goes on until it finds the end.
 //! * A turn reads a bounded number of buffers. [`Link::has_more`] returns `true` if there is more.
-//! * After a failed write nothing more is written. What the node had sent before, which may say
-//!   why, is read to its end and kept before the disconnect.
+//! * After a failed write nothing more is written. The data that the node had sent before may say why, so it is read to
+//!   its end and kept before the disconnect.
 //! * A readiness that is out of date does nothing.
-//! * With TLS a connection is being opened until the handshake is done. What was taken to be encrypted
-//!   blocks the link until the kernel has all of it.
+//! * With TLS, a connection is being opened until the handshake is done. Bytes that were taken for encryption block the
+//!   link until the kernel has all of them.
 //!
 //! # Not here
 //!
-//! Time: the engine decides how long a connection may take to open, and when it is tried again. Which
-//! address of a name is tried, and when: `opening`.
+//! Time: the engine decides how long a connection may take to open, and when it is tried again. `opening` decides which
+//! address of a name is tried, and when.
 
 mod opening;
 
@@ -35,30 +34,30 @@ use crate::config::{Address, Host};
 use crate::engine::{Input, NodeId};
 use crate::error::{LinkFault, Unusable};
 
-/// Most buffers read from one socket in one turn, so that one node does not hold up the others.
+/// The most buffers read from one socket in one turn, so that one node does not hold up the others.
 const READS_PER_TURN: usize = 4;
 
-/// Most buffers read after a failed write. The kernel keeps far less; this ends reading from a node
-/// that goes on sending.
+/// The most buffers read after a failed write. The kernel keeps far less. The limit ends reading from a node that goes
+/// on sending.
 const READS_AFTER_FAILURE: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Link {
     node: NodeId,
     address: Address,
-    /// What TLS needs, if it is used.
+    /// The parts that TLS needs, if it is used.
     tls: Option<Connector>,
-    /// Who is asked for credentials before each connection.
+    /// The provider of credentials, which is asked before each connection.
     login: Option<Login>,
     state: State,
-    /// What events have reported and [`Link::service`] has not used yet.
+    /// Reports of events that [`Link::service`] has not used yet.
     ready: Ready,
-    /// The one look-up that may be running, even if its result is not needed any more.
+    /// The only look-up that may be running, even if its result is no longer needed.
     lookup: Option<Lookup>,
-    /// Which of the addresses of a name is tried first: the one that last worked, or the one after
-    /// that which last timed out.
+    /// The index of the address of a name that is tried first: the one that last worked, or the one after the address
+    /// that last timed out.
     first: usize,
-    /// That address, if it has worked.
+    /// The address at that index, if it has worked.
     works: Option<SocketAddr>,
     /// The address of the last connection, or of the last attempt to open one.
     last: Option<SocketAddr>,
@@ -80,12 +79,12 @@ enum State {
     },
 }
 
-/// What events have reported of a connection.
+/// The reports of events about a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Reading has to go on until it meets the end, an error or nothing.
+    /// Reading has to go on until it finds the end, an error or nothing.
     pub(super) ending: bool,
 }
 
@@ -137,7 +136,7 @@ impl Link {
     }
 
     fn look_up(&mut self, tools: &mut Tools<'_>) -> Result<(), LinkFault> {
-        // An abandoned one that still runs looks up the same: its answer is used.
+        // An abandoned look-up that still runs has the same name, so its answer is used.
         if self.lookup.is_none() {
             let lookup = Lookup::start(self.login.as_ref(), &self.address, tools.waker)?;
             self.lookup = Some(lookup);
@@ -157,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Records what events have reported, for the next [`Self::service`].
+    /// Records the report of an event for the next [`Self::service`].
     pub(super) fn note(&mut self, ready: Ready) {
         self.ready.readable |= ready.readable;
         self.ready.writable |= ready.writable;
@@ -177,7 +176,7 @@ impl Link {
         socket
     }
 
-    /// Does what the recorded events, and the look-up, make possible.
+    /// Does everything that the recorded events and the look-up allow.
     pub(super) fn service(&mut self, tools: &mut Tools<'_>) {
         self.take_lookup(tools);
         if matches!(self.state, State::Connecting(_)) && (self.ready.readable | self.ready.writable)
@@ -204,8 +203,8 @@ impl Link {
         self.ready.readable && matches!(self.state, State::Up { .. })
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all, or not
-    /// all of it has left, `Writable` will be reported. On an error, call [`Self::give_up`].
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. If some of them are left, or some of the
+    /// bytes that it took have not left yet, `Writable` will be reported. On an error, call [`Self::give_up`].
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
@@ -223,7 +222,7 @@ impl Link {
         Ok(sent)
     }
 
-    /// After a failed write: delivers what the node had sent, then reports the end.
+    /// After a failed write: passes on what the node had sent, then reports the end.
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
@@ -247,7 +246,7 @@ impl Link {
         }
     }
 
-    /// Ends the connection after what was written; ends an attempt as [`Self::abort`] does.
+    /// Ends the connection after the bytes written so far. Ends an attempt as [`Self::abort`] does.
     pub(super) fn close(&mut self, registry: &Registry) {
         match core::mem::replace(&mut self.state, State::Idle) {
             State::Up { socket, .. } => socket.close(registry),
@@ -262,7 +261,7 @@ impl Link {
         Token(self.node.index())
     }
 
-    /// A TLS handshake has failed: the next one checks the certificate of the node.
+    /// A TLS handshake has failed, so the next one checks the certificate of the node.
     #[cold]
     fn forget_sessions(&mut self) {
         if let Some(tls) = &mut self.tls {
@@ -281,7 +280,7 @@ impl Link {
         });
     }
 
-    /// Takes the answer of the look-up, and drops it if it is not needed any more.
+    /// Takes the answer of the look-up. Drops it if it is no longer needed.
     fn take_lookup(&mut self, tools: &mut Tools<'_>) {
         let Some((given, found)) = self.lookup.as_ref().and_then(Lookup::take) else {
             return;
@@ -318,7 +317,7 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // The name may have changed. Nothing is known of what stands in the same place by now.
+            // The name may have other addresses now. Nothing is known of the address that now stands at the same index.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);
@@ -393,8 +392,8 @@ impl Link {
         None
     }
 
-    /// The socket can be written to: writes what was taken, and then reports that it can be written to if
-    /// a write was cut short.
+    /// The socket is writable: writes the bytes that were taken, and then reports the node as writable if a write was
+    /// cut short.
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;

@@ -3,22 +3,21 @@
 //! [`Driver`] is for programs with an event loop of their own. One turn of it sleeps until something is
 //! ready or due, reads, fires timers, and writes.
 //!
-//! * `clock` is the only place that reads a clock, `socket` and, for TLS, `tls` the only ones that
-//!   read or write; `tcp` has what both know of TCP.
-//! * `link` is the connection to one node, `resolve` looks up its name; `probe` asks whether its server
-//!   answers. `wire` has those of all nodes, and carries out what an engine asks for; `inbox` keeps what
-//!   happens on them; `poller` is what a thread sleeps in.
+//! * `clock` is the only place that reads a clock. Only `socket` and, for TLS, `tls` read and write; `tcp` has what
+//!   both know of TCP.
+//! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
+//!   `wire` has these for all nodes, and carries out the orders of an engine. `inbox` keeps what happens on the
+//!   connections; a thread sleeps in `poller`.
 //! * `turn` is the loop of one thread.
-//! * `ready` says how long a new driver waits for its nodes. `report` makes the reports that do not come
-//!   from the engine. `handover` turns a lock into bytes and back.
+//! * `ready` says how long a new driver waits for its nodes. `report` makes the reports that do not come from the
+//!   engine. `handover` turns a lock into bytes and back.
 //!
 //! # Guarantees
 //!
-//! * **Nothing blocks** but [`Driver::turn`], at most for its limit, and what is documented to wait:
+//! * **Nothing blocks** except [`Driver::turn`], at most for its limit, and the calls that are documented to wait:
 //!   [`Driver::wait_until_ready`], [`Driver::shut_down`] and dropping.
 //! * **Few system calls**: one write and one read per node and round, and the waiting for events.
-//! * **A forked child does no harm**: it cannot use the driver, and dropping its copy closes
-//!   descriptors and nothing else.
+//! * **A forked child does no harm**: it cannot use the driver, and dropping its copy only closes descriptors.
 //!
 //! # Not here
 //!
@@ -115,8 +114,8 @@ pub(crate) use wire::Wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping it writes the releases that nodes are owed, waits for the answers at most for
-/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout), and closes the connections.
+/// Dropping it writes the releases that nodes are still owed, waits at most
+/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
     inner: Loop,
@@ -144,7 +143,7 @@ pub(crate) struct Working<'a> {
 /// Notices a panic that begins while it lives.
 #[derive(Debug)]
 pub(crate) struct Panics {
-    /// This thread was panicking before, for a reason of its own.
+    /// This thread was already panicking, for another reason.
     was_panicking: bool,
 }
 
@@ -154,7 +153,7 @@ impl Panics {
         Self { was_panicking }
     }
 
-    /// Returns `true` if this thread has panicked since.
+    /// Returns `true` if this thread has begun to panic since then.
     pub(crate) fn has_begun(&self) -> bool {
         thread::panicking() && !self.was_panicking
     }
@@ -165,8 +164,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The operating system gives no descriptor, or no random bytes. Or a file for TLS cannot be used;
-    /// the error then holds a [`TlsError`](crate::TlsError). An unreachable node is no error.
+    /// The operating system gives no descriptor, or no random bytes. Or a file for TLS cannot be used; the error then
+    /// holds a [`TlsError`](crate::TlsError). An unreachable node is not an error.
     pub fn new(config: &Config) -> io::Result<Self> {
         Self::seeded(config, poller::fresh_seed()?)
     }
@@ -181,10 +180,10 @@ impl Driver {
         })
     }
 
-    /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
-    /// more have passed. Returns when the connect timeout has passed, and at once when a majority
-    /// cannot serve (wrong credentials, for example). Nodes of another cluster count as ready here,
-    /// because [`reinit`](Self::reinit) needs them. Takes no event.
+    /// Takes turns until a majority of the nodes is ready and the others have answered or 50 ms more have passed.
+    /// Returns at the latest after the connect timeout, and at once if a majority cannot serve (wrong credentials, for
+    /// example). Nodes of another cluster count as ready here, because [`reinit`](Self::reinit) needs them. Takes no
+    /// event.
     ///
     /// # Errors
     ///
@@ -196,19 +195,19 @@ impl Driver {
     /// Takes one turn: sleeps until a socket is ready, a deadline comes, `limit` has passed or a
     /// [`DriverWaker`] wakes it; then reads, fires timers, and writes.
     ///
-    /// The work of a turn is bounded: at most 256 KiB are read from a node. A turn may return without
-    /// having done anything, after a signal for example. With
-    /// [`Builder::spin`](crate::Builder::spin) it does not sleep while an operation is open.
+    /// The work of a turn is bounded: it reads at most 256 KiB from a node. A turn may return without having done
+    /// anything, after a signal for example. With [`Builder::spin`](crate::Builder::spin) it does not sleep while an
+    /// operation is open.
     ///
     /// # Errors
     ///
-    /// The poll failed, for want of memory; the driver stays usable. Or the driver is closed or
-    /// belongs to another process; the error then holds a [`LockError`].
+    /// The poll failed, for want of memory; the driver stays usable. Or the driver is closed or belongs to another
+    /// process; the error then holds a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
     }
 
-    /// Returns for how long a turn may sleep at most; `None` if it only waits for nodes.
+    /// Returns how long a turn may sleep at most; `None` if it only waits for nodes.
     ///
     /// Zero if there is something to do at once. While a lock is held or an operation is open it is
     /// at most 100 ms, because the timeout of a sleep may stand still while the machine is suspended.
@@ -218,8 +217,8 @@ impl Driver {
         self.inner.until_deadline()
     }
 
-    /// Returns the next event: the outcome of an operation, the loss of a lock, or how the extension of a
-    /// lock went that is [kept](LockOptions::keep).
+    /// Returns the next event: the outcome of an operation, the loss of a lock, or the outcome of extending a
+    /// [kept](LockOptions::keep) lock.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.inner.events.pop_front()
@@ -263,8 +262,8 @@ impl Driver {
             .ask(|engine, now| clock::acquire(engine, now, &request))
     }
 
-    /// Begins to take one lock on all of `resources`, 1 to 64 names that differ: all of them or none. The
-    /// outcome is an [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
+    /// Begins to take one lock on all of `resources` or on none, 1 to 64 different names. The outcome is an
+    /// [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
     ///
     /// # Errors
     ///
@@ -279,8 +278,8 @@ impl Driver {
             .ask(|engine, now| clock::acquire(engine, now, &request))
     }
 
-    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]; apply it to the lock, so that it
-    /// counts as one of its extensions.
+    /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]. Apply it to the lock, so that
+    /// it counts as one of its extensions.
     ///
     /// # Errors
     ///
@@ -292,7 +291,7 @@ impl Driver {
             .ask(|engine, now| engine.extend(now, lock, ttl))
     }
 
-    /// Extends `lock` by itself from now on. See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
+    /// Keeps `lock` from now on. See [`LocalRedlock::keep`](crate::LocalRedlock::keep).
     ///
     /// # Errors
     ///
@@ -301,7 +300,7 @@ impl Driver {
         self.keep_for(lock, Duration::MAX)
     }
 
-    /// Does [`keep`](Self::keep), no longer than until `most` from now.
+    /// Does [`keep`](Self::keep), but at most until `most` from now.
     ///
     /// # Errors
     ///
@@ -312,11 +311,10 @@ impl Driver {
             .ask(|engine, now| engine.keep(now, lock, most))
     }
 
-    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`]. The lock has the end that
-    /// was found as soon as a majority has answered, later or earlier than before. A
-    /// lock that [`Lock::from_bytes`] read under another clock becomes valid by it. If the outcome is
-    /// [`ConfirmError::Lost`] or [`ConfirmError::Expired`] the lock is over, and an [`Event::Expired`]
-    /// comes before it.
+    /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`]. As soon as a majority has
+    /// answered, the lock has the end that was found, which may be later or earlier than before. A lock that
+    /// [`Lock::from_bytes`] read under another clock becomes valid by this. If the outcome is [`ConfirmError::Lost`] or
+    /// [`ConfirmError::Expired`], the lock is over, and an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors
     ///
@@ -334,8 +332,8 @@ impl Driver {
         }
     }
 
-    /// Begins to ask who holds `resource`, and changes nothing. The outcome is an [`Event::Inspected`],
-    /// when every node has answered or its time is up. See [`Redlock::inspect`](crate::Redlock::inspect).
+    /// Begins to ask who holds `resource`, and changes nothing. The outcome is an [`Event::Inspected`], when every node
+    /// has answered or the time for answers is up. See [`Redlock::inspect`](crate::Redlock::inspect).
     ///
     /// # Errors
     ///
@@ -346,8 +344,8 @@ impl Driver {
             .ask(|engine, now| engine.inspect(now, resource))
     }
 
-    /// Begins to break the lock on `resource` that was `seen` by an [`inspect`](Self::inspect). The outcome is an
-    /// [`Event::Broken`]; with [`Breaking::AtOnce`] it is an [`Event::Released`]. See
+    /// Begins to break the lock on `resource` that an [`inspect`](Self::inspect) has `seen`. The outcome is an
+    /// [`Event::Broken`], or an [`Event::Released`] with [`Breaking::AtOnce`]. See
     /// [`Redlock::break_lock`](crate::Redlock::break_lock).
     ///
     /// # Errors
@@ -364,10 +362,9 @@ impl Driver {
             .ask(|engine, now| engine.break_lock(now, resource, seen, how))
     }
 
-    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`], as soon as the nodes have
-    /// something else than `known`: the outcome before, or `None` for the present state at once. To go on,
-    /// call it again with each outcome; to stop, [`cancel`](Self::cancel) it. See
-    /// [`Redlock::watch`](crate::Redlock::watch).
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`] as soon as the state on the nodes differs
+    /// from `known`. Pass the previous outcome, or `None` to get the present state at once. To go on, call it again
+    /// with each outcome; to stop, [`cancel`](Self::cancel) it. See [`Redlock::watch`](crate::Redlock::watch).
     ///
     /// # Errors
     ///
@@ -399,16 +396,15 @@ impl Driver {
         }
     }
 
-    /// Cancels the operation `round`, if it is open: releases what it may have locked. It has no event
-    /// any more.
+    /// Cancels the operation `round` if it is open, and releases what it may have locked. No event follows.
     pub fn cancel(&mut self, round: RoundId) {
         if let Ok(mut inner) = self.begin() {
             inner.ask(|engine, now| engine.cancel(now, round));
         }
     }
 
-    /// Adopts a lock of another driver or process: this driver reports its loss from now on. Its
-    /// validity does not change.
+    /// Adopts a lock of another driver or process: this driver reports its loss from now on. The validity does not
+    /// change.
     pub fn adopt(&mut self, lock: Lock) -> Lock {
         match self.begin() {
             Ok(mut inner) => inner.ask(|engine, now| engine.adopt(now, lock)),
@@ -416,9 +412,8 @@ impl Driver {
         }
     }
 
-    /// Detaches `lock` from this driver, for another one or another process. This driver does not report
-    /// its loss any more. The lock stands on the nodes that have answered; behind each `SET` that is
-    /// still unanswered a release is sent.
+    /// Detaches `lock` from this driver, for another one or another process. This driver no longer reports its loss.
+    /// The lock stands on the nodes that have answered; each `SET` that is still unanswered is followed by a release.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         match self.begin() {
             Ok(mut inner) => inner.ask(|engine, now| engine.detach(now, lock)),
@@ -426,8 +421,8 @@ impl Driver {
         }
     }
 
-    /// Returns how every node stands now, in the order of the configuration. It is meant for
-    /// operators, not for decisions. Costs an allocation and no I/O.
+    /// Returns the state of every node, in the order of the configuration. It is meant for operators, not for
+    /// decisions. Costs an allocation and no I/O.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.inner.engine.node_statuses(clock::now()).collect()
@@ -440,10 +435,10 @@ impl Driver {
         self.inner.engine.stats()
     }
 
-    /// Asserts that no lock is alive that the server with this `run_id`, connected as the node at
-    /// `address`, may have forgotten: its votes count from now on. Returns `true` if it was kept from
-    /// voting. See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. Whether the node has got a
-    /// floor for fencing tokens, if it is to get one, comes as an [`Event::FloorsGiven`].
+    /// Asserts that no lock is alive that this server may have forgotten, so its votes count from now on. The server
+    /// has this `run_id`, and is connected as the node at `address`. Returns `true` if its votes did not count before.
+    /// See [`Redlock::trust_node`](crate::Redlock::trust_node), also for the errors. If the node is due to get a
+    /// counter floor for fencing tokens, an [`Event::FloorsGiven`] says whether it has got one.
     ///
     /// # Errors
     ///
@@ -453,8 +448,8 @@ impl Driver {
         Ok(kept)
     }
 
-    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the
-    /// run_ids of all of them: which have got no floor comes as an [`Event::FloorsGiven`]. See
+    /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns the run_ids of all of
+    /// them; an [`Event::FloorsGiven`] says which of them have got no counter floor. See
     /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
@@ -463,8 +458,8 @@ impl Driver {
         }
     }
 
-    /// Begins to write the marker of this cluster to every node, whatever marker is there. The outcome is
-    /// an [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
+    /// Begins to write the marker of this cluster to every node, whatever marker it has. The outcome is an
+    /// [`Event::Reinitialised`]. See [`Redlock::reinit`](crate::Redlock::reinit).
     ///
     /// # Errors
     ///
@@ -474,7 +469,7 @@ impl Driver {
         self.begin()?.ask(Engine::reinit)
     }
 
-    /// Writes what the engine wants written, without waiting and without reading.
+    /// Writes the bytes that the engine has ready, without waiting and without reading.
     pub fn flush(&mut self) {
         if let Ok(mut inner) = self.begin() {
             inner.flush();
@@ -493,10 +488,9 @@ impl Driver {
         self.begin()?.read()
     }
 
-    /// Closes the driver: cancels acquisitions that are open, releases locks in events that were not
-    /// taken, writes the releases that nodes are owed, and waits for their answers, at most for
-    /// `limit`. Then it closes the connections. A closed driver does nothing any more. Locks that the
-    /// program has taken from events stand until their ttl has passed.
+    /// Closes the driver. Cancels open acquisitions, releases locks in events that were not taken, writes the releases
+    /// that nodes are still owed, and waits for the answers, at most for `limit`. Then it closes the connections. A
+    /// closed driver does nothing. Locks that the program has taken from events stand until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {
             return;
@@ -506,7 +500,7 @@ impl Driver {
         self.standing = Standing::Closed;
     }
 
-    /// Returns the loop, for one call of a user.
+    /// Returns the loop for one call.
     ///
     /// # Errors
     ///
@@ -554,21 +548,21 @@ impl Drop for Working<'_> {
         if !self.panics.has_begun() {
             self.driver.standing = Standing::Open;
             let Driver { inner, tracer, .. } = &mut *self.driver;
-            tracer.emit(&mut inner.engine); // The last act: that calls a subscriber.
+            tracer.emit(&mut inner.engine); // It calls a subscriber, so it comes last.
         }
     }
 }
 
 impl Builder {
-    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and the others have answered
-    /// or 50 ms more have passed; after the connect timeout at the latest, also with nodes down.
-    /// [`Driver::new`] does not wait.
+    /// Builds a [`Driver`]. Returns when a majority of the nodes is ready and the others have answered or 50 ms more
+    /// have passed. Returns at the latest after the connect timeout, even if nodes are down. [`Driver::new`] does not
+    /// wait.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
-    /// [`BuildError::Tls`] for a certificate or key that cannot be used;
-    /// [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
+    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O; [`BuildError::Tls`] for a
+    /// certificate or key that cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random
+    /// bytes.
     pub fn build_driver(&self) -> Result<Driver, BuildError> {
         let mut driver = Driver::new(&self.config()?)?;
         driver.wait_until_ready()?;
@@ -576,24 +570,22 @@ impl Builder {
     }
 }
 
-/// Does [`Driver::shut_down`] with the limit of
-/// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a forked child, and after a panic
-/// of the engine, it closes descriptors only.
+/// Does [`Driver::shut_down`] with the limit of [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). In a
+/// forked child, and after a panic of the engine, it only closes descriptors.
 impl Drop for Driver {
     fn drop(&mut self) {
         self.shut_down(self.shutdown_timeout);
     }
 }
 
-/// Readable when a turn would find a socket ready. Deadlines do not make it readable: see
-/// [`Driver::until_deadline`].
+/// Readable when a turn would find a socket ready. Deadlines do not make it readable: see [`Driver::until_deadline`].
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.inner.poller.registry().as_fd()
     }
 }
 
-/// The same descriptor as [`AsFd`] gives.
+/// Returns the same descriptor as [`AsFd`].
 impl AsRawFd for Driver {
     fn as_raw_fd(&self) -> RawFd {
         self.as_fd().as_raw_fd()

@@ -1,5 +1,4 @@
-//! Stands for `tls` in a build without it. No value of these types can be made, so nothing is left of
-//! the code that would use one.
+//! Replaces `tls` in a build without it. No value of these types can be made, so no code that would use one is left.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The poll, apart from the sockets, so that one thread can sleep in it while another moves bytes.
+//! The poll. It is separate from the sockets, so that one thread can sleep in it while another moves bytes.
 //!
 //! [`Poller::sleep`] returns what became ready, and [`Wire::note`](super::Wire::note) keeps it.
 
@@ -20,7 +20,7 @@ use crate::quorum::NodeSet;
 
 const NANOS_PER_MILLI: u32 = 1_000_000;
 
-/// Beyond the tokens of the nodes, which are their places.
+/// Greater than the tokens of the nodes, which are their indexes.
 pub(super) const WAKER: Token = Token(NODES_MAX);
 
 /// The token of the first node's probe.
@@ -33,7 +33,7 @@ pub(crate) fn fresh_seed() -> io::Result<[u8; 32]> {
     Ok(seed)
 }
 
-/// Returns what an event reports of a connection.
+/// Returns what an event reports about a connection.
 pub(super) fn ready(event: &Event) -> Ready {
     let ending = event.is_read_closed() || event.is_error();
     Ready {
@@ -43,7 +43,7 @@ pub(super) fn ready(event: &Event) -> Ready {
     }
 }
 
-/// What became ready while a thread slept in the poll. None of it may be lost: each event is reported
+/// The sockets that became ready while a thread slept in the poll. None may be lost, because each event is reported
 /// once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readiness {
@@ -54,7 +54,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Returns one with which every node of `nodes` is read, whether an event reported it or not.
+    /// Returns a readiness that makes every node of `nodes` be read, whether an event reported it or not.
     pub(crate) fn all_readable(nodes: usize) -> Self {
         Self {
             readable: NodeSet::first(nodes),
@@ -86,11 +86,11 @@ impl Readiness {
                 }
             }
         }
-        // That of the waker has done its work: the thread is awake.
+        // The event of the waker has done its work: the thread is awake.
     }
 }
 
-/// The poll, which one thread at a time sleeps in.
+/// The poll. One thread at a time sleeps in it.
 pub(crate) struct Poller {
     poll: Poll,
     /// Room for one event of each source, so that a sleep returns all of them.
@@ -105,20 +105,18 @@ impl Poller {
         })
     }
 
-    /// Returns where sockets are registered. It is also the descriptor that is readable when something
-    /// is ready.
+    /// Returns the registry for sockets. Its descriptor is readable when something is ready.
     pub(crate) fn registry(&self) -> &Registry {
         self.poll.registry()
     }
 
-    /// Sleeps for at most `limit`, or until something is ready, and returns what is ready. It may sleep up
-    /// to a millisecond less than `limit`; the next call then sleeps exactly for the rest. (The poll knows
-    /// whole milliseconds only, and would be late by up to one.)
+    /// Sleeps until something is ready, at most for `limit`, and returns what is ready. It may sleep up to a
+    /// millisecond less than `limit`; the next call then sleeps exactly for the rest. (The poll has a resolution of
+    /// milliseconds, and would be late by up to one.)
     pub(crate) fn sleep(&mut self, limit: Option<Duration>) -> io::Result<Readiness> {
         match self.wait(limit) {
             Ok(()) => {}
-            // A signal is no failure, and mio does not retry: nothing is ready, and the caller looks at
-            // its timers.
+            // A signal is not a failure, and mio does not retry. Nothing is ready, and the caller looks at its timers.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => self.events.clear(),
             Err(error) => return Err(error),
         }

@@ -1,7 +1,7 @@
 //! The probe of one node: a second connection, which sends one question and waits for any answer.
 //!
-//! The question is written once, when the connection is up. A probe that fails is closed and not
-//! reported: the engine opens another if it still needs one.
+//! The question is written once, when the connection is up. A probe that fails is closed and not reported. The engine
+//! opens another if it still needs one.
 
 use core::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use super::tcp::Received;
 use super::tls::Terms;
 use crate::error::LinkFault;
 
-/// Where a probe connects to: the address of its node's connection.
+/// The address that a probe connects to: the one of its node's connection.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Tcp(SocketAddr, Option<Terms>),
@@ -25,7 +25,7 @@ pub(super) enum Target {
 pub(super) struct Probe {
     token: Token,
     socket: Option<Socket>,
-    /// What is to be sent when the connection is up. Empty once that is done.
+    /// The bytes to send when the connection is up. Empty once they are sent.
     question: &'static [u8],
     /// There was an event since the last [`Probe::service`].
     ready: bool,
@@ -41,7 +41,7 @@ impl Probe {
         }
     }
 
-    /// Begins to connect to `target`, to send `bytes` when it is up. Closes the one before.
+    /// Begins to connect to `target`, to send `bytes` when the connection is up. Closes an earlier probe.
     pub(super) fn open(&mut self, target: Target, bytes: &'static [u8], registry: &Registry) {
         self.close(registry);
         let socket = match target {
@@ -63,7 +63,7 @@ impl Probe {
         self.ready = true;
     }
 
-    /// Does what the recorded event makes possible. Returns `true` if the node has answered.
+    /// Handles the recorded event. Returns `true` if the node has answered.
     pub(super) fn service(&mut self, tools: &mut Tools<'_>) -> bool {
         if !core::mem::take(&mut self.ready) {
             return false;
@@ -75,7 +75,7 @@ impl Probe {
         })
     }
 
-    /// Closes it by a reset: an answer would be of no use any more.
+    /// Closes the probe by a reset, because an answer would be of no use.
     pub(super) fn close(&mut self, registry: &Registry) {
         self.ready = false;
         if let Some(socket) = self.socket.take() {
@@ -90,7 +90,7 @@ impl Probe {
             && socket.is_connected()?
         {
             if socket.write(self.question)? < self.question.len() || !socket.flush()? {
-                return Err(LinkFault::Closed); // A new socket has room for some bytes.
+                return Err(LinkFault::Closed); // A new socket has room for a few bytes.
             }
             self.question = &[];
         }

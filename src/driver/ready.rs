@@ -6,12 +6,12 @@ use crate::engine::{Engine, NodeId, NodeState};
 use crate::error::Unusable;
 use crate::time::Instant;
 
-/// How long the nodes that have not answered are waited for when a majority is ready.
+/// How long to wait for the remaining nodes once a majority is ready.
 const LAGGARDS: Duration = Duration::from_millis(50);
 
 /// How long a new driver waits for its nodes.
 pub(super) struct Readying {
-    /// The nodes that have answered, by their places.
+    /// The nodes that have answered, one bit each.
     answered: u32,
     end: Instant,
     majority_seen: bool,
@@ -26,7 +26,7 @@ impl Readying {
         }
     }
 
-    /// Returns until when to wait, by the states of the nodes of `engine`.
+    /// Returns until when to wait, by the states of the engine's nodes.
     pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
         let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId::new(node)));
         self.wait_until(now, nodes, engine.quorum())
@@ -52,7 +52,7 @@ impl Readying {
             self.answered |= 1 << node;
         }
         if count - unusable < quorum {
-            return now; // An operator has to repair something: waiting does not help.
+            return now; // An operator has to repair something, so waiting does not help.
         }
         // `reinit` makes nodes of another cluster usable, and needs all the others too.
         if quorum <= ready || count - unusable - foreign < quorum {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::error::LinkFault;
 
-    /// For how many milliseconds three nodes are waited for that stand so from the beginning.
+    /// Returns how many milliseconds to wait for three nodes that have these states from the beginning.
     fn waits(nodes: [NodeState; 3]) -> u64 {
         let mut readying = Readying::new(Instant::ZERO, Duration::from_secs(1));
         let until = readying.wait_until(Instant::ZERO, nodes.into_iter(), 2);
@@ -96,7 +96,7 @@ mod tests {
             ([Ready, down, Ready], 0),
             ([Ready, down, down], 1000),
             ([unusable, New, unusable], 0),
-            // These are to be made one cluster, for which all are needed.
+            // These nodes are to become one cluster, which needs all of them.
             ([foreign, Connecting, foreign], 50),
             ([foreign, Ready, foreign], 0),
             ([foreign, foreign, foreign], 0),

@@ -10,7 +10,7 @@ use crate::error::{LinkFault, LockError, NodeOutcome, NodeReport, Report};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// Makes the reports of outcomes that a handle finds by its own clock or the operating system.
+/// Makes the reports of outcomes that a handle finds by its own clock or from the operating system.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     labels: Arc<[Arc<str>]>,
@@ -26,7 +26,7 @@ impl Reporter {
         }
     }
 
-    /// Reports that a majority had granted the lock, and that its validity ended before the caller had it.
+    /// Reports that a majority had granted the lock, but its validity ended before the caller had it.
     pub(crate) fn too_slow(&self, granted: NodeSet, since: Instant) -> LockError {
         LockError::TooSlow(self.report(granted, NodeOutcome::Pending, since))
     }

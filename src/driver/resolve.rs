@@ -1,9 +1,8 @@
-//! Asking for credentials, and looking up a host name, without ever blocking the loop.
+//! Asks for credentials and looks up a host name, without ever blocking the loop.
 //!
-//! A provider of credentials and the system's resolver can take many seconds and cannot be interrupted, so each look-up has a
-//! thread of its own, which stores its result, wakes the loop and ends. No thread waits for it: a
-//! look-up that is not needed any more is dropped, and so is its result. It holds nothing of the driver
-//! but a weak pointer to its waker.
+//! A provider of credentials and the system's resolver can take many seconds and cannot be interrupted. So each look-up
+//! has a thread of its own, which stores its result, wakes the loop and ends. No thread waits for it: a look-up that is
+//! no longer needed is dropped, and so is its result. Of the driver, it holds only a weak pointer to the waker.
 
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -18,7 +17,7 @@ use mio::Waker;
 use crate::config::{Address, Credentials, Host, NodeConfig, Provider};
 use crate::error::LinkFault;
 
-/// Most addresses of one name that are tried. The name of one server has fewer.
+/// The most addresses of one name that are tried. The name of one server has fewer.
 const ADDRESSES_MAX: usize = 16;
 
 /// The addresses of a name; at least one.
@@ -26,10 +25,10 @@ pub(super) type Addresses = Vec<SocketAddr>;
 
 type Found = Result<Addresses, LinkFault>;
 
-/// What the provider has given, if there is one, and what was found.
+/// The credentials, if there is a provider, and the result of the look-up.
 type Answer = (Option<Given>, Found);
 
-/// What a provider has given for a connection, or why not.
+/// The credentials for a connection, or the reason why the provider has none.
 pub(super) type Given = Result<Credentials, Arc<str>>;
 
 /// The provider that is asked before a connection to a node.
@@ -42,8 +41,8 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Begins to ask for credentials, if `login` says of whom, and then to look up the name in `address`, if it is
-    /// one. Calls `waker` when that is done.
+    /// Begins to ask the provider in `login` for credentials, if there is one, and then to look up the name in
+    /// `address`, if it is a name. Calls `waker` when both are done.
     pub(super) fn start(
         login: Option<&Login>,
         address: &Address,
@@ -91,7 +90,7 @@ impl Lookup {
     }
 }
 
-/// Asks a provider, which may panic: its thread ends with an answer in any case.
+/// Asks a provider. It may panic, but its thread ends with an answer in any case.
 fn ask((provider, node): Login) -> Given {
     let asked = panic::catch_unwind(AssertUnwindSafe(|| provider.ask(&node)));
     asked.unwrap_or_else(|_| Err("the provider has panicked".into()))
@@ -99,7 +98,7 @@ fn ask((provider, node): Login) -> Given {
 
 fn post(slot: &Mutex<Option<Answer>>, waker: &Weak<Waker>, found: Answer) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-    // The driver may be gone. If it is not, waking it cannot fail.
+    // The driver may be gone. If it is still there, waking it cannot fail.
     if let Some(waker) = waker.upgrade() {
         let _ = waker.wake();
     }

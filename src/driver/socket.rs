@@ -1,14 +1,14 @@
 //! A non-blocking stream socket: system calls, and what their results mean.
 //!
 //! * A read or a write never blocks and is never cut short by a signal.
-//! * A socket with TLS is used as the others are; it is connected when its handshake is done.
-//! * There are two ways to close: by a reset ([`Socket::abort`]), which discards what the kernel has not
-//!   sent yet, and in order ([`Socket::close`]), which sends it. Dropping the value closes the
-//!   descriptor and does nothing else: that is what a forked child may do.
+//! * A socket with TLS is used like the others. It is connected when its handshake is done.
+//! * There are two ways to close: by a reset ([`Socket::abort`]), which discards what the kernel has not sent yet, and
+//!   in order ([`Socket::close`]), which sends it. Dropping the value only closes the descriptor, which is all that a
+//!   forked child may do.
 //!
 //! # Not here
 //!
-//! When to read and write, and why: `link`. What the system says of TCP: `tcp`. Encryption: `tls`.
+//! When to read and write, and why: `link`. The system's facts about TCP: `tcp`. Encryption: `tls`.
 
 use alloc::sync::Arc;
 use std::io::{self, Read, Write};
@@ -29,7 +29,7 @@ use crate::error::LinkFault;
 const READ: Interest = Interest::READABLE;
 const READ_AND_WRITE: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
-/// What a connection borrows from the wire while it works.
+/// The parts of the wire that a connection borrows while it works.
 pub(super) struct Tools<'a> {
     pub(super) registry: &'a Registry,
     pub(super) waker: &'a Arc<Waker>,
@@ -69,8 +69,7 @@ impl Socket {
     }
 
     fn registered(mut self, registry: &Registry, token: Token) -> Result<Self, LinkFault> {
-        // Both interests once: events of TCP are edges, so a writability that is not waited for
-        // costs no wake-up.
+        // Both interests at once: events of TCP are edges, so a writability that no writer waits for costs no wake-up.
         registry
             .register(self.source(), token, READ_AND_WRITE)
             .map_err(|error| opening_error(&error))?;
@@ -91,8 +90,8 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Returns `true` if the connection is up, with its options set and its TLS handshake done; `false`
-    /// if it is still being opened.
+    /// Returns `true` if the connection is up, with its options set and its TLS handshake done; `false` if it is still
+    /// being opened.
     pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         let connected = match &mut self.0 {
             Stream::Tcp(stream) => tcp::is_connected(stream),
@@ -119,7 +118,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing.
+    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing to read.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         match &self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => len < room,
@@ -127,9 +126,9 @@ impl Socket {
         }
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. Less than all means that
-    /// its buffer is full; an event reports when it is not. With TLS what was taken may have to be
-    /// [flushed](Self::flush).
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all, the kernel's buffer is
+    /// full; an event reports when it has room again. With TLS, call [`flush`](Self::flush) for the bytes that were
+    /// taken.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(stream) => write(stream, bytes),
@@ -138,7 +137,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if something that was taken is not with the kernel yet.
+    /// Returns `true` if bytes were taken that the kernel does not have yet.
     pub(super) fn has_unsent(&self) -> bool {
         match &self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => false,
@@ -146,7 +145,7 @@ impl Socket {
         }
     }
 
-    /// Writes what was taken. Returns `true` if the kernel has all of it.
+    /// Writes the bytes that were taken. Returns `true` if the kernel has all of them.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
@@ -154,15 +153,15 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if bytes that were read from the system may wait here, of which no event reports.
+    /// Returns `true` if bytes that were read from the system may wait here without an event.
     pub(super) fn reads_ahead(&self) -> bool {
         matches!(self.0, Stream::Tls(_))
     }
 
     /// Sets whether an event reports that a full socket takes bytes again.
     ///
-    /// A unix socket would report that each time its peer reads, so it is set only while there is
-    /// something to write. TCP reports it always.
+    /// A unix socket would report this each time its peer reads, so it is set only while there is something to write.
+    /// TCP always reports it.
     pub(super) fn watch_writable(
         &mut self,
         watch: bool,
@@ -180,7 +179,7 @@ impl Socket {
 
     /// Closes by a reset: the kernel discards what it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
-        // If the system refuses one of these, the others are enough; the descriptor is closed anyway.
+        // If the system refuses one of these, the others are enough. The descriptor is closed in any case.
         let stream = match &self.0 {
             Stream::Tcp(stream) => Some(stream),
             Stream::Tls(session) => Some(session.stream()),
@@ -188,8 +187,8 @@ impl Socket {
         };
         if let Some(stream) = stream {
             let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
-            // Closing resets only if no other process has the socket, and a forked child has a copy of
-            // the descriptor. Dissolving the connection resets it all the same.
+            // Closing resets the connection only if no other process has the socket, but a forked child has a copy of
+            // the descriptor. Dissolving the connection resets it in any case.
             let _ = connect_unspec(stream);
         }
         let _ = registry.deregister(self.source());
@@ -240,7 +239,7 @@ fn write(stream: &mut impl Write, bytes: &[u8]) -> Result<usize, LinkFault> {
             Ok(len) if len != 0 => sent += len,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            // What was taken may arrive. That the connection has ended is reported by an event.
+            // The bytes that were taken may arrive. An event reports the end of the connection.
             Ok(_) | Err(_) if sent != 0 => break,
             Ok(_) => return Err(LinkFault::Closed),
             Err(error) => return Err(link_error(&error)),
@@ -254,7 +253,7 @@ mod tests {
     use super::*;
     use rustix::io::Errno;
 
-    /// Takes so many bytes at a time, and is then reset.
+    /// Takes these numbers of bytes, one after the other, and is then reset.
     struct Reset(&'static [usize]);
 
     impl Write for Reset {
@@ -269,7 +268,7 @@ mod tests {
         }
     }
 
-    /// What the kernel has taken before may arrive and be run: it has left.
+    /// Bytes that the kernel took before the failure may arrive and be executed, so they count as sent.
     #[test]
     fn what_was_taken_in_front_of_a_failure_has_left() {
         assert_eq!(write(&mut Reset(&[]), b"SET"), Err(LinkFault::Reset));
@@ -278,8 +277,8 @@ mod tests {
         assert_eq!(write(&mut Reset(&[3]), b"SET"), Ok(3));
     }
 
-    /// A child that was forked has one. What was written and not sent must not be sent for as long
-    /// as that child lives.
+    /// A forked child has such a descriptor. Bytes that were written and not sent must not be sent, however long that
+    /// child lives.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
     fn an_abort_resets_also_when_another_descriptor_is_open() {

@@ -1,8 +1,8 @@
-//! What the system says of a TCP socket: whether it is connected, and what its errors mean.
+//! The system's facts about a TCP socket: whether it is connected, and the meaning of its errors.
 //!
-//! * Every error becomes a [`LinkError`], by one table.
-//! * A TCP connection that is up has `TCP_NODELAY`, and ends with an error after 5 s of
-//!   unacknowledged bytes (`TCP_USER_TIMEOUT`) or 8 s of silence (keepalive).
+//! * One table turns every error into a [`LinkError`].
+//! * A TCP connection that is up has `TCP_NODELAY`. It ends with an error after 5 s of unacknowledged bytes
+//!   (`TCP_USER_TIMEOUT`) or 8 s of silence (keepalive).
 
 use std::io;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use rustix::net::sockopt;
 
 use crate::error::{LinkError, LinkFault};
 
-/// How long sent bytes may stay unacknowledged before the connection is dead. Shorter than most
-/// ttls, so that a `SET` from before a partition does not run long after it.
+/// How long sent bytes may stay unacknowledged before the connection is dead. The time is shorter than most ttls, so
+/// that a `SET` from before a partition does not run long after it.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// What a read has returned.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Received {
     /// The number of bytes, at least one.
@@ -43,8 +43,8 @@ pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
         Err(error) => return Err(error),
     };
-    // A connection to a port of this machine on which no server listens may get that port as its own,
-    // and be connected to itself. It would keep the server from listening there again.
+    // A connection to a port of this machine without a server may get that same port as its own, and connect to itself.
+    // It would keep the server from listening there again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }
@@ -69,7 +69,7 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// What an error means while a connection is being opened.
+/// Returns the meaning of an error while a connection is being opened.
 pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT) => LinkFault::NotFound,
@@ -78,19 +78,19 @@ pub(super) fn opening_error(error: &io::Error) -> LinkFault {
     }
 }
 
-/// What an error means on a connection that was up.
+/// Returns the meaning of an error on a connection that was up.
 pub(super) fn link_error(error: &io::Error) -> LinkFault {
     match Errno::from_io_error(error) {
         Some(Errno::CONNREFUSED) => LinkFault::Refused,
         Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => LinkFault::Reset,
-        // `TCP_USER_TIMEOUT` and keepalive end a connection so.
+        // `TCP_USER_TIMEOUT` and keepalive end a connection with this error.
         Some(Errno::TIMEDOUT) => LinkFault::Silent,
         Some(Errno::NOTCONN) | None => LinkFault::Closed,
         Some(other) => LinkFault::Os(other.raw_os_error()),
     }
 }
 
-/// What an error means on a connection that was up.
+/// The meaning of an error on a connection that was up.
 impl From<&io::Error> for LinkError {
     fn from(error: &io::Error) -> Self {
         link_error(error).into()
@@ -101,7 +101,7 @@ impl From<&io::Error> for LinkError {
 mod tests {
     use super::*;
 
-    // The numbers are those of Linux.
+    // The numbers are from Linux.
     #[cfg(target_os = "linux")]
     #[test]
     fn every_error_has_its_reason() {

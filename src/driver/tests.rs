@@ -1,4 +1,4 @@
-//! A driver with its real engine, against nodes that answer from a script on a thread of theirs.
+//! A driver with its real engine, against nodes that answer from a script, each on a thread of its own.
 
 use super::*;
 use crate::Token;
@@ -23,8 +23,7 @@ use std::vec;
 #[cfg(feature = "tls")]
 mod tls;
 
-/// Long, and with it the time that a node has for its answer, so that no test fails because the
-/// machine is busy.
+/// Long, and so is the time that a node has for its answer, so that no test fails because the machine is busy.
 const TTL: Duration = Duration::from_secs(100);
 /// Never reached unless something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,7 +37,7 @@ struct Node {
     url: String,
     /// The first words of its commands after the handshake.
     asked: Arc<Mutex<Vec<String>>>,
-    /// Ends with how the connection ended.
+    /// Returns how the connection ended.
     end: JoinHandle<io::Result<()>>,
 }
 
@@ -50,7 +49,7 @@ impl Node {
         })
     }
 
-    /// A node that answers lock commands as `answer` says, or not at all.
+    /// Starts a node that answers lock commands as `answer` says, or not at all.
     fn answering(answer: fn(&str) -> Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = listener.local_addr().unwrap().to_string();
@@ -65,15 +64,15 @@ impl Node {
         Self { url, asked, end }
     }
 
-    /// Returns all its commands, after the connection has ended, and asserts that it ended in order.
+    /// Returns all its commands after the connection has ended, and asserts that the connection ended in order.
     fn whole(self) -> Vec<String> {
         self.end.join().unwrap().unwrap();
         Arc::into_inner(self.asked).unwrap().into_inner().unwrap()
     }
 }
 
-/// Completes the handshake, and answers lock commands as `answer` says, or not at all. It gets the first
-/// word of each, and all words.
+/// Completes the handshake, and answers lock commands as `answer` says, or not at all. `answer` gets the first word of
+/// each command, and all words.
 fn serve(
     peer: impl Read + Write,
     mut answer: impl FnMut(&str, &[String]) -> Option<&'static str>,
@@ -128,7 +127,7 @@ fn driver_of(nodes: &[Node]) -> Driver {
         .unwrap()
 }
 
-/// So many nodes, and a driver that is connected to them.
+/// Returns `N` nodes, and a driver that is connected to them.
 fn driven<const N: usize>() -> ([Node; N], Driver) {
     let nodes = [(); N].map(|()| Node::start());
     let driver = driver_of(&nodes);
@@ -136,7 +135,7 @@ fn driven<const N: usize>() -> ([Node; N], Driver) {
 }
 
 fn patient(urls: impl IntoIterator<Item = String>) -> Builder {
-    // These servers send no time.
+    // These servers do not report their time.
     let builder = Builder::default()
         .nodes(urls)
         .shutdown_timeout(PATIENCE)
@@ -220,7 +219,8 @@ fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
         .register(&mut SourceFd(&source), mio::Token(0), Interest::READABLE)
         .unwrap();
     let mut events = Events::with_capacity(4);
-    // A name for each: of one, the driver leaves the lock to others after a second, until a deadline.
+    // Each attempt has its own name. With one name, the driver would after a second give way to other clients, until a
+    // deadline.
     for name in 0..20 {
         driver.acquire(&[name], &LockOptions::new(TTL)).unwrap();
         driver.flush();
@@ -229,7 +229,7 @@ fn a_host_waits_for_the_descriptor_in_a_loop_of_its_own() {
                 break result.unwrap();
             }
             match host.poll(&mut events, Some(PATIENCE)) {
-                // This process was stopped, and goes on.
+                // This process was stopped, and continues.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => result.unwrap(),
             }
@@ -266,7 +266,7 @@ fn a_socket_with_more_to_read_asks_for_another_turn() {
     driver.inner.wire.read_in_pieces_of(1);
     driver.acquire(b"name", &LockOptions::new(TTL)).unwrap();
     driver.flush();
-    // The answer has five bytes, of which a turn reads four, and no event reports the last.
+    // The answer has five bytes. A turn reads four of them, and no event reports the last.
     while driver.until_deadline() != Some(Duration::ZERO) {
         assert!(driver.inner.events.is_empty());
         driver.turn(Some(PATIENCE)).unwrap();
@@ -278,7 +278,7 @@ fn a_socket_with_more_to_read_asks_for_another_turn() {
     driver.give_back(result.unwrap());
 }
 
-/// A sleep stands still while the machine is suspended: what it is to watch may end meanwhile.
+/// The timeout of a sleep stands still while the machine is suspended, but locks and rounds may end meanwhile.
 #[test]
 fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
     let (_nodes, mut driver) = driven::<2>();
@@ -303,7 +303,7 @@ fn no_sleep_is_long_while_a_lock_is_held_or_a_round_is_open() {
     assert!(only_naps(&mut driver), "a round is open");
 }
 
-/// Whether it would sleep for at most 100 ms, when no timer is due so soon.
+/// Returns `true` if the driver would sleep for at most 100 ms although no timer is due so soon.
 fn only_naps(driver: &mut Driver) -> bool {
     const NAP: Duration = Duration::from_millis(100);
     loop {
@@ -316,8 +316,8 @@ fn only_naps(driver: &mut Driver) -> bool {
     }
 }
 
-/// A process that is stopped and continued has its waiting ended, like one that handles a signal.
-/// That would disturb the other tests, so this one runs in a process of its own.
+/// When a process is stopped and continued, its waiting ends, as after a signal that it handles. This would disturb the
+/// other tests, so the test runs in a process of its own.
 #[test]
 fn an_interrupted_turn_is_an_empty_one() {
     const NAME: &str = "driver::tests::an_interrupted_turn_is_an_empty_one";
@@ -419,7 +419,7 @@ fn is_typed(result: io::Result<()>, is: fn(&LockError) -> bool) -> bool {
         .is_some_and(is)
 }
 
-/// The child of a fork has another process id, and everything else the same.
+/// The child of a fork has another process id, and everything else is the same.
 #[test]
 fn a_forked_child_can_use_nothing_and_writes_nothing() {
     let (nodes, mut driver) = driven::<1>();
@@ -448,8 +448,8 @@ fn a_forked_child_can_use_nothing_and_writes_nothing() {
     assert_eq!(kinds(&node.whole()), ["SET"]);
 }
 
-/// As two machines that were restored from one snapshot, in which nothing was connected; and as two processes, whose
-/// seeds come from the operating system.
+/// Two copies: two machines restored from one snapshot in which nothing was connected, or two processes that get their
+/// seeds from the operating system.
 #[test]
 fn two_copies_of_a_process_draw_different_tokens() {
     type Build = fn(&Config) -> io::Result<Driver>;

@@ -1,22 +1,23 @@
 //! A TCP connection with TLS on it.
 //!
-//! A [`Session`] is used as a plain stream is: connected, read, written, closed. What differs:
+//! A [`Session`] is used like a plain stream: connected, read, written, closed. The differences:
 //!
 //! * It is connected when the TLS handshake is done. Nothing is written before.
-//! * What [`Session::write`] has taken is encrypted and cannot be taken back. It takes at most 16 KiB
-//!   before the kernel has all of that; [`Session::has_unsent`] says that the kernel has not.
-//! * A short read of the socket says nothing about what can still be read: [`Session::is_drained`] does.
-//! * Dropping it writes nothing, and aborting it neither. Only closing in order announces the end.
+//! * Bytes that [`Session::write`] has taken are encrypted and cannot be taken back. It takes at most 16 KiB before the
+//!   kernel has all of them; [`Session::has_unsent`] returns `true` until then.
+//! * A short read of the socket does not show whether more can be read: [`Session::is_drained`] does.
+//! * Neither dropping nor aborting it writes anything. Only closing in order announces the end.
 //!
-//! A [`Connector`] has what the connections to one node need: its trusted authorities, the client
+//! A [`Connector`] has everything that the connections to one node share: its trusted authorities, the client
 //! certificate, the name, and the sessions that a node may resume.
 //!
-//! Of each write rustls allocates the buffer of a record, and of each read the plaintext of one. There is
-//! no other allocation.
+//! For each write, rustls allocates the buffer of a record, and for each read the plaintext of one. There is no other
+//! allocation.
 //!
 //! # Not here
 //!
-//! What files hold: `settings`. Whether a certificate is trusted: `verifier`. What an error of rustls means: `reason`.
+//! The contents of files: `settings`. The trust in a certificate: `verifier`. The meaning of an error of rustls:
+//! `reason`.
 
 #[cfg(test)]
 pub(super) mod peer;
@@ -47,14 +48,14 @@ use crate::config::Config;
 use crate::error::{LinkFault, TlsError};
 use crate::time::Instant;
 
-/// Most plaintext that is encrypted at once: that of one record.
+/// The most plaintext that is encrypted at once: one record.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Sessions are not resumed for longer than this after the certificate of a node was last checked,
-/// because resuming one checks nothing.
+/// Sessions are not resumed for longer than this after the last check of a node's certificate, because resuming a
+/// session checks nothing.
 const SESSIONS_MAX: Duration = Duration::from_secs(3600);
 
-/// What the connections to one node need. See the [module](self).
+/// The parts that the connections to one node share. See the [module](self).
 pub(super) struct Connector {
     settings: Settings,
     terms: Terms,
@@ -62,7 +63,7 @@ pub(super) struct Connector {
     sessions_since: Instant,
 }
 
-/// What one connection needs.
+/// The parts that one connection needs.
 #[derive(Clone)]
 pub(super) struct Terms {
     config: Arc<ClientConfig>,
@@ -119,7 +120,7 @@ impl Connector {
         Ok(())
     }
 
-    /// Forgets the sessions that could be resumed: the next handshake checks the certificate again.
+    /// Forgets the sessions that could be resumed, so the next handshake checks the certificate again.
     pub(super) fn forget_sessions(&mut self) {
         let mut config = ClientConfig::clone(&self.terms.config);
         config.resumption = Resumption::in_memory_sessions(1);
@@ -156,7 +157,7 @@ struct Inner {
     is_open: bool,
     /// The last read of the socket has left nothing in it.
     is_drained: bool,
-    /// How reading has ended.
+    /// How reading has ended, if it has.
     end: Option<Received>,
 }
 
@@ -183,7 +184,7 @@ impl Session {
         &mut self.0.stream
     }
 
-    /// Goes on with the handshake. Returns `true` if it is done.
+    /// Continues the handshake. Returns `true` if it is done.
     pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
         let inner = &mut *self.0;
         if !inner.is_open {
@@ -207,8 +208,8 @@ impl Session {
         }
     }
 
-    /// Fills `buffer` as far as there is something to read. Reads the socket at least once, unless it
-    /// is full before.
+    /// Fills `buffer` as far as there is something to read. Reads the socket at least once, unless the buffer is full
+    /// before.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
         let inner = &mut *self.0;
         let mut filled = 0;
@@ -237,14 +238,14 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing: neither
-    /// something to read nor the end.
+    /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing: neither data nor the
+    /// end.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
         len < room && self.0.end.is_none()
     }
 
-    /// Encrypts and writes as much of `bytes` as fits, and returns how much that was. What is encrypted
-    /// may still have to be [flushed](Self::flush).
+    /// Encrypts and writes as much of `bytes` as fits, and returns how much it took. Encrypted bytes may still have to
+    /// be [flushed](Self::flush).
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         let inner = &mut *self.0;
         let mut taken = 0;
@@ -252,7 +253,7 @@ impl Session {
             match inner.flush() {
                 Ok(true) if taken < bytes.len() => {}
                 Ok(_) => return Ok(taken),
-                // It may arrive. That the connection has ended is reported by an event.
+                // The bytes may arrive. An event reports the end of the connection.
                 Err(_) if taken != 0 => return Ok(taken),
                 Err(reason) => return Err(reason),
             }
@@ -266,21 +267,21 @@ impl Session {
         }
     }
 
-    /// Returns `true` if there is something encrypted that the kernel has not taken.
+    /// Returns `true` if the kernel has not taken all encrypted bytes.
     pub(super) fn has_unsent(&self) -> bool {
         self.0.tls.wants_write()
     }
 
-    /// Writes what is encrypted. Returns `true` if the kernel has all of it.
+    /// Writes the encrypted bytes. Returns `true` if the kernel has all of them.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         self.0.flush()
     }
 
-    /// Writes what is encrypted, announces the end, and closes the direction to the node.
+    /// Writes the encrypted bytes, announces the end, and closes the direction to the node.
     pub(super) fn shut_down(&mut self) {
         let inner = &mut *self.0;
-        // What the kernel does not take now is lost, as it is without TLS. A connection that has failed
-        // needs no announcement.
+        // Bytes that the kernel does not take now are lost, as without TLS. A connection that has failed needs no
+        // announcement.
         if inner.flush() == Ok(true) {
             inner.tls.send_close_notify();
             let _ = inner.flush();
@@ -303,8 +304,7 @@ impl Inner {
         Ok(true)
     }
 
-    /// Reads the socket once, and decrypts. Returns `false` if nothing was there, and an error if
-    /// nothing will be.
+    /// Reads the socket once, and decrypts. Returns `false` if no data was there, and an error if none will come.
     fn receive(&mut self) -> Result<bool, Received> {
         let mut tap = Tap {
             stream: &mut self.stream,
@@ -320,13 +320,13 @@ impl Inner {
             Err(error) => return Err(Received::Failed(tcp::link_error(&error))),
         }
         let processed = self.tls.process_new_packets();
-        // A reply of TLS itself: another key, or why it is over. If it cannot be written now, it goes
-        // with the next write, and a connection that has failed says so when it is read.
+        // TLS itself has a reply: a new key, or the reason why the connection is over. If it cannot be written now, it
+        // goes with the next write. If the connection has failed, reading shows that.
         let _ = self.flush();
         match processed {
             Ok(state) => {
                 if state.peer_has_closed() {
-                    // It has announced its end, which TCP need not report.
+                    // The node has announced its end, which TCP need not report.
                     self.end = Some(Received::End);
                 }
                 Ok(true)
@@ -337,7 +337,7 @@ impl Inner {
 
     /// Moves plaintext to `buffer`, and returns how much.
     fn take_plaintext(&mut self, buffer: &mut [u8]) -> usize {
-        // An error means that there is none.
+        // An error means that there is no plaintext.
         self.tls.reader().read(buffer).unwrap_or(0)
     }
 }

@@ -1,11 +1,11 @@
 //! The loop of one thread: an engine, its sockets and its clock.
 //!
-//! A turn sleeps, reads, fires timers and writes, in this order. Answers come before timers, so that a
-//! process that was stalled does not time out an answer that has arrived.
+//! A turn sleeps, reads, fires timers and writes, in this order. Answers come before timers, so a process that was
+//! stalled does not time out an answer that has arrived.
 //!
 //! # Not here
 //!
-//! Whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) checks that once for
+//! Checks whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) does them once per call.
 //! each call of a user.
 
 use alloc::collections::VecDeque;
@@ -21,8 +21,8 @@ use crate::engine::{Engine, Event, Input};
 use crate::time::Instant;
 use crate::trace;
 
-/// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the
-/// machine is suspended; the clock of the locks does not.
+/// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the machine is suspended;
+/// the clock of the locks does not.
 pub(super) const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// Room for events before the queue first grows.
@@ -55,16 +55,15 @@ impl Loop {
         Ok(this)
     }
 
-    /// Connects as [`Driver::wait_until_ready`](super::Driver) does, and returns the parts, for a shared
-    /// handle.
+    /// Connects as [`Driver::wait_until_ready`](super::Driver) does. Returns the parts for a shared handle.
     pub(crate) fn connected(config: &Config) -> io::Result<(Engine, Wire, Poller)> {
         let mut this = Self::new(config, fresh_seed()?)?;
         this.wait_until_ready()?;
         Ok((this.engine, this.wire, this.poller))
     }
 
-    /// Takes turns until a majority of the nodes is ready, and the others have answered or 50 ms
-    /// more have passed, or the connect timeout has.
+    /// Takes turns until a majority of the nodes is ready and the others have answered or 50 ms more have passed, or
+    /// until the connect timeout has passed.
     pub(super) fn wait_until_ready(&mut self) -> io::Result<()> {
         let mut readying = Readying::new(clock::now(), self.connect_timeout);
         loop {
@@ -93,8 +92,8 @@ impl Loop {
         } else {
             shorter(limit, self.until_deadline())
         };
-        // Timers fire even if the poll fails, or a caller that takes turns until its operation is decided
-        // would never return.
+        // Timers fire even if the poll fails. Otherwise, a caller that takes turns until its operation is decided would
+        // never return.
         let slept = self.poller.sleep(sleep);
         if let Ok(readiness) = slept {
             self.wire.note(readiness);
@@ -114,8 +113,7 @@ impl Loop {
         }
     }
 
-    /// Reads what the nodes have sent, without waiting and without firing timers, after a while without
-    /// turns.
+    /// Reads what the nodes have sent, without waiting and without firing timers. Call it after a while without turns.
     pub(crate) fn read(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         let readiness = self.poller.sleep(Some(Duration::ZERO))?;
@@ -124,14 +122,14 @@ impl Loop {
         Ok(())
     }
 
-    /// Takes a turn that does not wait, after a while without turns: does [`Self::read`], then fires
-    /// timers and writes.
+    /// Takes a turn that does not wait: does [`Self::read`], then fires timers and writes. Call it after a while
+    /// without turns.
     pub(crate) fn catch_up(&mut self) -> io::Result<()> {
         self.engine.was_away(clock::now());
         self.turn(Some(Duration::ZERO))
     }
 
-    /// Reads what has arrived and hands it to the engine, with the time after that.
+    /// Reads what has arrived and passes it to the engine, with the time after the read.
     fn service(&mut self) {
         self.wire.read(self.poller.registry());
         self.wire.hand_in(&mut self.engine);
@@ -146,8 +144,7 @@ impl Loop {
 
     // ----- the end --------------------------------------------------------------------------
 
-    /// Cancels acquisitions, takes turns until no node owes an answer, or until `end`, and closes the
-    /// connections.
+    /// Cancels acquisitions, takes turns until no node owes an answer or `end` has come, and closes the connections.
     pub(super) fn shut_down(&mut self, end: Instant) {
         self.engine.cancel_acquisitions(clock::now());
         loop {
@@ -170,7 +167,7 @@ impl Loop {
     }
 }
 
-/// Returns for how long a driver of `engine` may sleep; `None` if it only waits for nodes.
+/// Returns how long a driver of `engine` may sleep; `None` if it only waits for nodes.
 pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> {
     let deadline = engine.poll_timeout();
     let sleep = deadline.map(|(at, _)| at.saturating_since(now));
@@ -179,13 +176,13 @@ pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> 
     shorter(sleep, nap)
 }
 
-/// Returns `true` if a node is owed a release, or has not answered one.
+/// Returns `true` if a node is owed a release or still has to answer one.
 pub(crate) fn is_owing(engine: &Engine) -> bool {
     let load = engine.load();
     load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.owed != 0)
 }
 
-/// Returns the shorter of two waits; `None` has no end.
+/// Returns the shorter of two waits. `None` stands for a wait without end.
 fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

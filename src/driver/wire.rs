@@ -1,16 +1,15 @@
-//! The sockets of all nodes: carries out what an engine asks for, and collects what happens.
+//! The sockets of all nodes. The wire carries out the orders of an engine, and collects what happens.
 //!
-//! Every [`Output`] is interpreted here, for two kinds of callers. One has the engine to itself
-//! ([`Wire::flush`]): its bytes are written at once. The other has it behind a mutex, and makes system calls
-//! outside of it. So the thread that has the wire alternates: under the mutex [`Wire::hand_in`] and
-//! [`Wire::copy`] hand the engine what was read and copy out what it asks for, and outside of the mutex
-//! [`Wire::run`] makes the system calls.
+//! Every [`Output`] is interpreted here, for two kinds of callers. One has the engine to itself ([`Wire::flush`]): its
+//! bytes are written at once. The other has the engine behind a mutex, and makes system calls outside of it. The thread
+//! that has the wire then alternates. Under the mutex, [`Wire::hand_in`] passes what was read to the engine and
+//! [`Wire::copy`] copies out its orders. Outside of the mutex, [`Wire::run`] makes the system calls.
 //!
 //! # Guarantees
 //!
-//! * **For the engine, what was copied out is sent** ([`Input::Transmitted`]), so that no other thread
-//!   takes back what may be on its way. What the kernel did not take is kept here and written first;
-//!   until then nothing more is copied out for that node. With [`Wire::flush`] nothing is kept here.
+//! * **For the engine, bytes that were copied out are sent** ([`Input::Transmitted`]), so that no other thread takes
+//!   back what may be on its way. Bytes that the kernel did not take are kept here and written first. Until then
+//!   nothing more is copied out for that node. With [`Wire::flush`] nothing is kept here.
 //! * **Nothing here waits.**
 
 use alloc::boxed::Box;
@@ -33,7 +32,7 @@ use super::tls;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 
-/// Bytes read at once. A reply to a `SET` has five; this is room for thousands.
+/// The number of bytes read at once. A reply to a `SET` has five, so there is room for thousands.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
@@ -45,7 +44,7 @@ pub(crate) struct Wire {
     orders: Vec<(NodeId, Order)>,
     /// The bytes of the orders to write.
     out: Vec<u8>,
-    /// Something became ready that was not read yet.
+    /// Something became ready and was not read yet.
     is_unread: bool,
 }
 
@@ -53,13 +52,13 @@ pub(crate) struct Wire {
 struct Node {
     link: Link,
     probe: Probe,
-    /// What the kernel did not take of the bytes that were copied out.
+    /// The bytes that were copied out but not taken by the kernel.
     rest: Vec<u8>,
     /// The engine has more to write, and waits for [`Input::Writable`].
     is_awaited: bool,
 }
 
-/// What the engine has asked for, copied.
+/// An order of the engine, copied.
 enum Order {
     Write(Range<usize>),
     Connect,
@@ -96,12 +95,12 @@ impl Wire {
         })
     }
 
-    /// Returns what ends a sleep in the poll, from any thread.
+    /// Returns the waker that ends a sleep in the poll from any thread.
     pub(crate) fn waker(&self) -> &Arc<Waker> {
         &self.waker
     }
 
-    /// Records what a sleep has brought, which is read next.
+    /// Records what became ready during a sleep. It is read next.
     pub(crate) fn note(&mut self, readiness: Readiness) {
         self.is_unread = true;
         let links = readiness.readable.union(readiness.writable);
@@ -119,7 +118,7 @@ impl Wire {
         }
     }
 
-    /// Returns `true` if something became ready that was not read yet.
+    /// Returns `true` if something became ready and was not read yet.
     pub(crate) fn is_unread(&self) -> bool {
         self.is_unread
     }
@@ -131,13 +130,13 @@ impl Wire {
 
     // ----- with the engine ------------------------------------------------------------------
 
-    /// Hands what was read to `engine`.
+    /// Passes what was read to `engine`.
     pub(crate) fn hand_in(&mut self, engine: &mut Engine) {
         self.inbox.hand_in(engine);
     }
 
-    /// Copies out what `engine` asks for, and hands its events to `on_event`. Returns `true` if
-    /// [`Self::run`] has something to do, after which these methods are to be called again.
+    /// Copies out the orders of `engine`, and passes its events to `on_event`. Returns `true` if [`Self::run`] has
+    /// something to do. Call these methods again after it.
     pub(crate) fn copy(
         &mut self,
         engine: &mut Engine,
@@ -147,7 +146,7 @@ impl Wire {
         self.is_unread || !self.orders.is_empty() || self.has_more()
     }
 
-    /// Does all that `engine` asks for, and hands its events to `on_event`. Reads nothing.
+    /// Carries out all orders of `engine`, and passes its events to `on_event`. Reads nothing.
     pub(crate) fn flush(
         &mut self,
         engine: &mut Engine,
@@ -168,7 +167,7 @@ impl Wire {
         }
     }
 
-    /// Takes what `engine` asks for. `write` returns how many of the bytes for a node it has taken.
+    /// Takes the orders of `engine`. `write` returns how many bytes for a node it has taken.
     fn interpret(
         &mut self,
         engine: &mut Engine,
@@ -210,8 +209,7 @@ impl Wire {
 
     // ----- system calls ---------------------------------------------------------------------
 
-    /// Carries out what was copied, and reads what has arrived. Returns `true` if there is something to hand
-    /// to the engine.
+    /// Carries out the copied orders, and reads what has arrived. Returns `true` if there is something for the engine.
     pub(crate) fn run(&mut self, registry: &Registry) -> bool {
         self.carry_out(registry);
         self.read(registry);
@@ -225,7 +223,7 @@ impl Wire {
         for node in &mut *nodes {
             node.link.service(&mut tools);
         }
-        // After the links: what they have received counts first.
+        // After the links, so that what they have received counts first.
         for (id, node) in NodeId::first(nodes.len()).zip(&mut *nodes) {
             if node.probe.service(&mut tools) {
                 tools.inbox.keep(Input::Probed { node: id });
@@ -241,7 +239,7 @@ impl Wire {
         }
     }
 
-    /// Closes every connection after what was written to it.
+    /// Closes every connection after the bytes written to it.
     pub(crate) fn close(&mut self, registry: &Registry) {
         for node in &mut self.nodes {
             node.link.close(registry);
@@ -314,8 +312,8 @@ impl Wire {
 }
 
 impl Node {
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. Returns `None` if the
-    /// connection has ended or ends now, which is handed to the engine next.
+    /// Writes as much of `bytes` as the kernel takes, and returns how much. Returns `None` if the connection has ended
+    /// or ends now; the engine gets that next.
     fn send(&mut self, bytes: &[u8], tools: &mut Tools<'_>) -> Option<usize> {
         if !self.link.is_up() {
             return None;
@@ -333,7 +331,7 @@ impl Node {
         }
     }
 
-    /// Writes what was kept. Returns `true` if nothing is left of it, and the engine waits for that.
+    /// Writes the kept bytes. Returns `true` if none is left and the engine waits for that.
     fn write_rest(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut bytes = core::mem::take(&mut self.rest);
         self.write(&bytes, tools);
@@ -348,7 +346,7 @@ impl Node {
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the bytes: there are credentials and tokens among them.
+        // Without the bytes, because there are credentials and tokens among them.
         let links = self.nodes.iter().map(|node| &node.link);
         f.debug_list().entries(links).finish()
     }

@@ -29,7 +29,7 @@ impl<'a> Call<'a> {
         Database::new(keyspace, tracking, watches, self.session)
     }
 
-    /// Returns the words from `first` on, of which there may be none.
+    /// Returns the words from `first` on, if there are any.
     pub(super) fn words_from(&self, first: usize) -> &'a [&'a [u8]] {
         self.words.get(first..).unwrap_or_default()
     }

@@ -60,7 +60,7 @@ fn switch(word: &[u8]) -> Result<bool, Refusal> {
     }
 }
 
-/// The options of `CLIENT TRACKING`, of which this node knows two.
+/// The options of `CLIENT TRACKING`. This node knows two of them.
 #[derive(Default, Eq, PartialEq)]
 struct Options {
     optin: bool,

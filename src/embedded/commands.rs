@@ -24,7 +24,7 @@ type Run = fn(&mut State, &mut Call<'_>) -> Answer;
 struct Command {
     /// In lower case; of a subcommand with its container before it: `client|setname`.
     name: &'static str,
-    /// Fewest and most words, the name and that of the container included.
+    /// The fewest and the most words, including the name and the name of the container.
     words: (usize, usize),
     body: Body,
 }
@@ -187,7 +187,7 @@ fn may_enter(state: &State, session: &Session) -> bool {
     session.authenticated || state.password.is_none()
 }
 
-/// `TIME`: seconds and microseconds, the last three of which are zeros here.
+/// `TIME`: seconds and microseconds. The last three digits are zeros here.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "the table has one type of command"

@@ -15,12 +15,11 @@ use crate::time::Instant;
 use super::session::Session;
 use super::store::Store;
 
-/// Once so many bytes of replies wait, no further command is executed. The last reply may lie
-/// beyond.
+/// Once this many bytes of replies wait, no further command is executed. The last reply may exceed it.
 const OUT_BYTES_MAX: usize = 256 << 10;
 
-/// Once so many bytes wait, no push is added: the client reads neither replies nor pushes. More than
-/// [`OUT_BYTES_MAX`] and the longest reply.
+/// Once this many bytes wait, no push is added, because the client reads neither replies nor pushes. It is more than
+/// [`OUT_BYTES_MAX`] and the longest reply together.
 const PUSHED_BYTES_MAX: usize = 2 << 20;
 
 /// Bytes that are read at a time. A client that sends more gets its next turn after the others.
@@ -39,7 +38,7 @@ pub(super) struct Connection {
     stream: TcpStream,
     session: Session,
     inbox: Inbox,
-    /// What was read, of which the first `taken` bytes have been executed.
+    /// The bytes that were read. The first `taken` bytes of them have been executed.
     input: Vec<u8>,
     taken: usize,
     out: Vec<u8>,

@@ -1,8 +1,8 @@
 //! Keys, what they hold, and when they end.
 //!
-//! Sorted maps, so that every iteration has the same order. A key is over once the clock is *past*
-//! its end, to the millisecond, as in the server; the first access after that removes it. Each change
-//! of a key, its end too, is told to `tracking` and `watches`. None of this can be printed: values are tokens.
+//! The maps are sorted, so that every iteration has the same order. A key is over once the clock is *past* its end, to
+//! the millisecond, as in the server; the first access after that removes it. `tracking` and `watches` are notified of
+//! each change of a key, including its end. None of this can be printed, because values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! The handle to a node that runs on a thread of its own.
+//! The handle to a node, which runs on a thread of its own.
 
 use std::format;
 use std::io;
@@ -22,12 +22,11 @@ use super::flavour::{Flavour, Refused};
 use super::serve::{Order, Server, lock};
 use super::store::{Memory, Store};
 
-/// A lock node in this process, on a loopback port. **For development, tests and demos;
-/// no production server** (see the [module](super)).
+/// A lock node in this process, on a loopback port. **For development, tests and demos; not a production server** (see
+/// the [module](super)).
 ///
-/// It lives as long as this value: dropping it closes its connections and ends its thread. All
-/// methods take `&self` and return when their work is done, so a test may share the node among
-/// threads, and stop or stall it while they use it.
+/// It lives as long as this value: dropping it closes its connections and ends its thread. All methods take `&self` and
+/// return when their work is done, so a test may share the node among threads, and stop or stall it while they use it.
 ///
 /// ```
 /// use shearline::embedded::{EmbeddedNode, Memory};
@@ -58,7 +57,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// No password, the flavour of Redis.
+    /// Returns options with no password and the flavour of Redis.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -88,7 +87,7 @@ impl Options {
         self
     }
 
-    /// Behaves as this server.
+    /// Makes the node behave as this server.
     #[must_use]
     pub const fn flavour(mut self, flavour: Flavour) -> Self {
         self.flavour = flavour;
@@ -116,7 +115,7 @@ impl EmbeddedNode {
         Self::spawn_with(&Options::new())
     }
 
-    /// Where it listens. It keeps the port for as long as it lives, stopped or not.
+    /// Returns the address where the node listens. It keeps the port as long as it lives, stopped or not.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -133,18 +132,18 @@ impl EmbeddedNode {
         }
     }
 
-    /// Stops it as a kill would: connections break, new ones are refused. Keys stay for a
-    /// [`restart`](Self::restart) that wants them. A stopped node can be stopped again.
+    /// Stops the node as a kill would: connections break, new ones are refused. Keys are kept for a later
+    /// [`restart`](Self::restart) with them. A stopped node can be stopped again.
     ///
     /// # Errors
     ///
-    /// Only when the node's thread has ended, because the system would not let it wait any more.
+    /// Only if the node's thread has ended, because the system no longer let it wait.
     pub fn stop(&self) -> io::Result<()> {
         self.order(Order::Stop)
     }
 
-    /// Starts it again on the same port, with another `run_id`; stops it first if it runs. A
-    /// paused node goes on.
+    /// Starts the node again on the same port, with another `run_id`; stops it first if it runs. A paused node
+    /// continues.
     ///
     /// # Errors
     ///
@@ -153,8 +152,8 @@ impl EmbeddedNode {
         self.order(Order::Restart(seed()?, memory))
     }
 
-    /// Stalls it, as SIGSTOP would: the system goes on accepting and buffering for it, but nothing
-    /// is executed or answered. Keys expire all the same.
+    /// Stalls the node, as SIGSTOP would: the system still accepts connections and buffers bytes for it, but nothing is
+    /// executed or answered. Keys still expire.
     ///
     /// # Errors
     ///
@@ -163,8 +162,8 @@ impl EmbeddedNode {
         self.order(Order::Pause)
     }
 
-    /// Lets a stalled node go on: what was sent to it meanwhile is executed, also from connections
-    /// that have been closed by their clients.
+    /// Lets a stalled node continue. It executes everything that was sent to it meanwhile, even on connections that
+    /// their clients have closed.
     ///
     /// # Errors
     ///
@@ -183,7 +182,7 @@ impl EmbeddedNode {
     }
 }
 
-/// What only tests do with it.
+/// Methods that only tests use.
 #[doc(hidden)]
 impl EmbeddedNode {
     /// Starts a node with options.
@@ -216,14 +215,14 @@ impl EmbeddedNode {
         })
     }
 
-    /// Steps its wall clock forward, as an operator or a time daemon may: keys end earlier by that.
-    /// Works in every state of the node.
+    /// Steps the node's wall clock forward, as an operator or a time daemon may, so that keys end earlier. Works in
+    /// every state of the node.
     pub fn step_clock(&self, by: Duration) {
         lock(&self.store).step_clock(by);
     }
 
-    /// Refuses `command` from now on, a name as ACL rules have it: `eval`, `script|load`, or `script` with
-    /// all that belongs to it. `None`: it is not refused any more. Works in every state of the node.
+    /// Refuses `command` from now on. It is a name as in ACL rules: `eval`, `script|load`, or `script` for all of its
+    /// subcommands. `None` permits it again. Works in every state of the node.
     pub fn refuse(&self, command: &str, how: Option<Refused>) {
         lock(&self.store).refuse(command, how);
     }
@@ -292,7 +291,7 @@ mod tests {
     use super::super::tests::tracking::{register, tracker};
     use super::*;
 
-    /// A client that has registered a key, and has been told so.
+    /// Returns a client that has registered a key.
     fn waiter(node: &EmbeddedNode) -> std::net::TcpStream {
         let mut stream = tracker(node);
         register(&mut stream, ":-2\r\n");

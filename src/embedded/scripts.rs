@@ -149,8 +149,8 @@ pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
     run(place, &mut call.database(state), call.now, &arguments)
 }
 
-/// The arguments that the scripts read: `KEYS[1]`, `ARGV[1]`, `ARGV[2]`, of which each may be
-/// missing, and all of them in their order.
+/// The arguments that the scripts read: `KEYS[1]`, `ARGV[1]` and `ARGV[2]`, each of which may be missing, and all of
+/// them in order.
 struct Arguments<'a> {
     key: Option<&'a [u8]>,
     token: Option<&'a [u8]>,

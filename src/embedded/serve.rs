@@ -22,17 +22,16 @@ use super::store::{Memory, Store};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
-/// Connections are numbered from here on; no number is used twice.
+/// The first number for connections; no number is used twice.
 const FIRST: usize = 2;
 
 const CONNECTIONS_MAX: usize = 1024;
 const BACKLOG: i32 = 511;
 
-/// How soon an accept that failed (no descriptor was left, say) is tried again.
+/// How soon an accept is tried again after a failure (when no descriptor was left, for example).
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// How often it is looked for keys whose time is over while pushes depend on it: as often as a server
-/// does by default.
+/// How often to look for keys whose time is over while pushes depend on it: as often as a server does by default.
 const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
 /// The orders of the handle. Each is answered when it is done.
@@ -46,8 +45,8 @@ pub(super) enum Order {
 
 pub(super) type Orders = Receiver<(Order, Sender<io::Result<()>>)>;
 
-/// A loopback port that is ours, listened on or not. While it is not, connects are refused and the
-/// system gives it to no other program that asks for any free port.
+/// A loopback port of our own, with or without a listener. Without one, connections are refused, but the system gives
+/// the port to no other program that asks for any free port.
 enum Port {
     Reserved(OwnedFd),
     Listening(TcpListener),
@@ -66,7 +65,7 @@ pub(super) struct Server {
     /// A connection may be waiting to be accepted.
     acceptable: bool,
     paused: bool,
-    /// When keys whose time is over are next looked for, if pushes depend on it.
+    /// When to look next for keys whose time is over, if pushes depend on it.
     expire: Option<Instant>,
 }
 

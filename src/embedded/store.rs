@@ -1,4 +1,4 @@
-//! The node without its sockets: a command and a time in, a reply out.
+//! The node without its sockets: it takes a command and a time, and returns a reply.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,11 +21,11 @@ use super::watches::Watches;
 /// A lock node as a pure function. For development, tests and simulation; see the
 /// [module](super).
 ///
-/// Time is an argument and must not run backwards. Each call costs what its command does, at most
-/// logarithmic in the number of keys; `FLUSHALL` and `DBSIZE` are linear in it.
+/// Time is an argument and must not run backwards. Each call costs as much as its command, at most logarithmic in the
+/// number of keys; `FLUSHALL` and `DBSIZE` are linear in it.
 ///
-/// A client may ask to be sent a push when a key changes (`CLIENT TRACKING`). What another client's
-/// command brings it is a value that the caller fetches with [`poll_push`](Self::poll_push).
+/// A client may ask for a push when a key changes (`CLIENT TRACKING`). If a command of another client causes one, the
+/// caller fetches it with [`poll_push`](Self::poll_push).
 ///
 /// ```
 /// use shearline::Instant;
@@ -46,7 +46,7 @@ use super::watches::Watches;
 pub struct Store {
     state: State,
     started: Instant,
-    /// By how much its clock was stepped.
+    /// The sum of the steps of its clock.
     ahead: Millis,
     sessions: u64,
 }
@@ -55,19 +55,19 @@ pub struct Store {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "there is no third way")]
 pub enum Memory {
-    /// It has them, as if all had been on disk.
+    /// It has its keys, as if all had been on disk.
     Kept,
-    /// It has lost them, as a server without persistence does.
+    /// It has lost its keys, as a server without persistence does.
     Lost,
 }
 
-/// What the store's clock shows at [`Instant::ZERO`]. A server counts from 1970, and the largest
-/// expiry that it takes is smaller by that.
+/// The time of the store's clock at [`Instant::ZERO`]. A server counts from 1970, so the largest expiry that it accepts
+/// is smaller by this.
 const EPOCH: Millis = 1_790_000_000_000;
 
 impl Store {
-    /// An empty store that has just been started. From `seed` come its `run_id` and its
-    /// `master_replid`, and nothing else.
+    /// Returns an empty store that has just been started. `seed` determines its `run_id` and its `master_replid`, and
+    /// nothing else.
     #[must_use]
     pub fn new(seed: u64, now: Instant) -> Self {
         let mut store = Self {
@@ -80,13 +80,13 @@ impl Store {
         store
     }
 
-    /// Behaves as another server from now on.
+    /// Makes the store behave as another server from now on.
     pub fn set_flavour(&mut self, flavour: Flavour) {
         self.state.flavour = flavour;
     }
 
-    /// Refuses `command` from now on, a name as ACL rules have it: `eval`, `script|load`, or `script` with
-    /// all that belongs to it. `None`: it is not refused any more.
+    /// Refuses `command` from now on. It is a name as in ACL rules: `eval`, `script|load`, or `script` for all of its
+    /// subcommands. `None` permits it again.
     ///
     /// ```
     /// use shearline::Instant;
@@ -115,8 +115,8 @@ impl Store {
         self.state.password = password.map(<[u8]>::to_vec);
     }
 
-    /// Steps its wall clock forward, as an operator or a time daemon may: keys end earlier by that.
-    /// What is less than a millisecond is left out.
+    /// Steps the store's wall clock forward, as an operator or a time daemon may, so that keys end earlier. A fraction
+    /// of a millisecond is cut off.
     pub fn step_clock(&mut self, by: Duration) {
         let by = Millis::try_from(by.as_millis()).unwrap_or(Millis::MAX);
         self.ahead = self.ahead.saturating_add(by);
@@ -132,25 +132,24 @@ impl Store {
         self.session_of(self.sessions + 1)
     }
 
-    /// Returns the session of a new client at the caller's connection of this number, which pushes
-    /// to it name.
+    /// Returns the session of a new client on the caller's connection with this number. Pushes to the client name the
+    /// number.
     #[must_use]
     pub fn session_of(&mut self, connection: u64) -> Session {
         self.sessions += 1;
         Session::new(self.sessions, connection)
     }
 
-    /// The client of this session has gone. What it had registered is forgotten, and pushes that
-    /// were not fetched are not sent to it. Linear in the number of registrations.
+    /// The client of this session has gone. Its registrations are forgotten, and pushes that were not fetched are not
+    /// sent to it. Linear in the number of registrations.
     pub fn disconnect(&mut self, session: &Session) {
         self.state.tracking.disconnected(session.id);
         self.state.watches.end(session.id, |_, _| false);
     }
 
-    /// Returns the next push to be sent, the oldest first, and the number of the connection that
-    /// it goes to. It stands behind all that [`execute`](Self::execute) has answered on this
-    /// connection until now, and before all that it will answer: fetch all of them before a
-    /// command of another connection is executed.
+    /// Returns the next push to send, the oldest first, and the number of the connection that it goes to. It comes
+    /// after everything that [`execute`](Self::execute) has answered on this connection so far, and before all later
+    /// answers. So fetch all pushes before a command of another connection is executed.
     ///
     /// ```
     /// use shearline::Instant;
@@ -175,15 +174,15 @@ impl Store {
         self.state.tracking.poll()
     }
 
-    /// Returns `true` if the next change of some key is to be pushed. Meanwhile
-    /// [`expire`](Self::expire) should be called now and then.
+    /// Returns `true` if a change of some key will cause a push. Meanwhile, [`expire`](Self::expire) should be called
+    /// from time to time.
     #[must_use]
     pub fn has_registrations(&self) -> bool {
         !self.state.tracking.is_empty()
     }
 
-    /// Removes all keys whose time is over at `now`, as a server does ten times a second or later,
-    /// so that this is pushed although no command reads them. Linear in the number of keys.
+    /// Removes all keys whose time is over at `now`, as a server does ten times a second or less often, so that their
+    /// end is pushed although no command reads them. Linear in the number of keys.
     pub fn expire(&mut self, now: Instant) {
         let now = self.millis(now);
         let State {
@@ -195,8 +194,8 @@ impl Store {
         keyspace.expire(now, tracking, watches);
     }
 
-    /// Starts again under a new identity. Scripts and registrations are forgotten in any case.
-    /// Sessions from before have ended and must not be used any more.
+    /// Starts the store again under a new identity. Scripts and registrations are always forgotten. Earlier sessions
+    /// have ended and must not be used any more.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
         let mut words = SplitMix(seed);
         self.state.run_id = words.hex_of_20_bytes();
@@ -212,8 +211,8 @@ impl Store {
         }
     }
 
-    /// Executes one command, name first, and appends its reply to `out`, and behind it a push that
-    /// the client's own command brought it (its `FLUSHALL`). An empty command has no reply.
+    /// Executes one command, name first, and appends its reply to `out`. If the command has caused a push to the client
+    /// itself (its `FLUSHALL`), the push follows. An empty command has no reply.
     pub fn execute(
         &mut self,
         session: &mut Session,
@@ -272,8 +271,8 @@ fn millis(now: Instant) -> Millis {
     EPOCH.saturating_add(millis)
 }
 
-/// Returns a time in whole seconds. The server measures its uptime as the difference of two of
-/// these, which may be almost a second too much.
+/// Returns a time in whole seconds. The server computes its uptime as the difference of two of these, which may be
+/// almost a second too much.
 fn whole_seconds(at: Instant) -> Duration {
     Duration::from_secs(at.as_nanos() / 1_000_000_000)
 }

@@ -324,7 +324,7 @@ pub(super) fn expiry(text: &[u8], now: Millis) -> Result<Millis, Refusal> {
     end.ok_or_else(|| Refusal::expire_time("pexpire"))
 }
 
-/// When an expiry may be changed, by what it was.
+/// The condition on the old expiry under which it may be changed.
 #[derive(Default)]
 struct ExpireCondition {
     /// There is none yet.

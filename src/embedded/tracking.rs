@@ -1,23 +1,23 @@
-//! Client-side caching: which clients are sent a push when a key changes.
+//! Client-side caching: which clients get a push when a key changes.
 //!
-//! As much of it as a client needs that waits for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, then
-//! `CLIENT CACHING YES` before each command whose keys are to be registered. The rules were
-//! measured on a redis-server 7.0.15 and a valkey-server 9.1.2, which do the same:
+//! It covers what a client needs to wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, then `CLIENT CACHING YES` before
+//! each command whose keys are to be registered. The rules were measured on a redis-server 7.0.15 and a valkey-server
+//! 9.1.2, which behave the same:
 //!
-//! * A registration is for a key by its name, in all databases, there or not. It ends with the next
-//!   change of the key, of which each registered client is sent one push.
-//! * A change by a client's own command erases its registration too, without a push to it. So
-//!   does its own command that finds the key's time to be over.
-//! * `FLUSHALL` and `FLUSHDB` push a null to each client that tracks, registered or not, and to the
-//!   one that flushes as well: behind the reply.
-//! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on
-//!   again, or while the client speaks RESP2, is not sent, and the registration is spent.
+//! * A registration is for a key by its name, in all databases, whether the key exists or not. It ends with the next
+//!   change of the key, when each registered client gets one push.
+//! * A change by a client's own command erases its registration too, without a push to it. So does its own command that
+//!   finds the key's time to be over.
+//! * `FLUSHALL` and `FLUSHDB` push a null to each client that tracks, registered or not. The client that flushes gets
+//!   one too, behind the reply.
+//! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on again, or while the
+//!   client speaks RESP2, is not sent, and the registration is used up.
 //!
 //! # Guarantees
 //!
 //! * A client that has gone leaves nothing behind.
-//! * There are at most [`REGISTRATIONS_MAX`] registrations. One more, and the registrations of
-//!   another key are ended by a push, as the server does when its table is full.
+//! * There are at most [`REGISTRATIONS_MAX`] registrations. Beyond that, a push ends the registrations of another key,
+//!   as on a server whose table is full.
 //!
 //! Not here: the commands. They are in `clients`.
 
@@ -30,22 +30,22 @@ use crate::resp::write;
 use super::reply::Protocol;
 use super::session::Session;
 
-/// Most registrations, of all keys and connections together. The server's own limit is a million
-/// keys; this is a node for tests.
+/// The most registrations, of all keys and connections together. A server has a limit of a million keys; this is a node
+/// for tests.
 pub(super) const REGISTRATIONS_MAX: usize = 1 << 16;
 
-/// See the [module](self). Clients go by the numbers that `CLIENT ID` shows.
+/// See the [module](self). Clients are identified by the numbers that `CLIENT ID` shows.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
-    /// Those that are sent pushes, because they track and speak RESP3, and their connections.
+    /// The clients that get pushes, because they track and speak RESP3, and their connections.
     listeners: BTreeMap<u64, u64>,
     registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
-    /// How many registrations there are.
+    /// The number of registrations.
     len: usize,
     pushes: VecDeque<Push>,
 }
 
-/// What is to be sent to a client.
+/// A push to send to a client.
 #[derive(Clone)]
 struct Push {
     client: u64,
@@ -59,7 +59,7 @@ impl Tracking {
         self.registered.is_empty()
     }
 
-    /// Takes over what a command has changed in the session.
+    /// Takes over the changes that a command has made to the session.
     pub(super) fn update(&mut self, session: &Session) {
         match session.tracking && session.protocol == Protocol::Resp3 {
             true => self.listeners.insert(session.id, session.connection),
@@ -75,7 +75,7 @@ impl Tracking {
         }
     }
 
-    /// Ends the registrations of the key after `key` in the order of their names, or of the first.
+    /// Ends the registrations of the key after `key` in the order of names, or of the first key.
     fn give_up_another(&mut self, key: &[u8]) {
         let behind = (Bound::Excluded(key), Bound::Unbounded);
         let mut others = self.registered.range::<[u8], _>(behind);
@@ -104,7 +104,8 @@ impl Tracking {
         }
     }
 
-    /// Pushes that this key may have changed, or all, unless the client has no use for it now.
+    /// Adds a push to `client` that this key, or all keys, may have changed, unless the client does not take pushes
+    /// now.
     fn push(&mut self, client: u64, key: Option<&[u8]>) {
         if let Some(&connection) = self.listeners.get(&client) {
             self.pushes.push_back(Push {
@@ -134,7 +135,7 @@ impl Tracking {
         });
     }
 
-    /// Returns the next push, and to which connection it goes.
+    /// Returns the next push, and the connection that it goes to.
     pub(super) fn poll(&mut self) -> Option<(u64, Vec<u8>)> {
         let Push {
             connection, bytes, ..
@@ -143,7 +144,7 @@ impl Tracking {
     }
 }
 
-/// Returns the push that says what may have changed: this key, or all.
+/// Returns the push that says which keys may have changed: this key, or all.
 fn invalidate(key: Option<&[u8]>) -> Vec<u8> {
     let mut push = Vec::new();
     write::push(&mut push, 2);

@@ -32,7 +32,7 @@ fn not_within(state: &State, call: &mut Call<'_>, line: &'static str) -> Result<
     Err(Refusal::fixed(line))
 }
 
-/// `EXEC`: returns what is to be run, or `None` if a watched key has changed.
+/// `EXEC`: returns the commands to run, or `None` if a watched key has changed.
 pub(super) fn end(state: &mut State, call: &mut Call<'_>) -> Result<Option<Queue>, Refusal> {
     let Some(queue) = call.session.queue.take() else {
         return Err(Refusal::fixed("ERR EXEC without MULTI"));

@@ -1,20 +1,20 @@
 //! Keys that clients watch (`WATCH`), and whose transactions are aborted by a change of one.
 //!
-//! A watch is for a key of one database, there or not. It ends with `EXEC`, `DISCARD`, `UNWATCH`, or with its
-//! client. A change by the client's own command counts too. A key whose time was over when it was watched, and
-//! that is removed for that later, has not changed.
+//! A watch is for a key of one database, whether the key exists or not. It ends with `EXEC`, `DISCARD`, `UNWATCH`, or
+//! with its client. A change by the client's own command counts too. If the time of a key was over when it was watched,
+//! its later removal for that reason is not a change.
 //!
-//! Not here: the commands, and what they are to run. That is in `transactions`.
+//! Not here: the commands, and the work of a transaction. They are in `transactions`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// See the [module](self). Clients go by the numbers that `CLIENT ID` shows.
+/// See the [module](self). Clients are identified by the numbers that `CLIENT ID` shows.
 #[derive(Clone, Default)]
 pub(super) struct Watches {
-    /// By database and key: who watches it, and whether its time was over then.
+    /// For each database and key: the clients that watch it, and whether its time was over then.
     watched: BTreeMap<(u32, Vec<u8>), BTreeMap<u64, bool>>,
-    /// Clients of which a watched key has changed.
+    /// The clients for which a watched key has changed.
     spoiled: BTreeSet<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Watches {
         }
     }
 
-    /// All keys go of which `had` knows that they are there.
+    /// Marks all watched keys as gone that existed, according to `had`.
     pub(super) fn flushed(&mut self, had: impl Fn(u32, &[u8]) -> bool) {
         let gone: Vec<(u32, Vec<u8>)> = self.watched.keys().cloned().collect();
         for (database, key) in gone {
@@ -54,8 +54,8 @@ impl Watches {
         }
     }
 
-    /// Ends all watches of the client. Returns `true` if nothing that it watched has changed. `is_over` knows
-    /// the keys whose time is over.
+    /// Ends all watches of the client. Returns `true` if none of its watched keys has changed. `is_over` returns `true`
+    /// for keys whose time is over.
     pub(super) fn end(&mut self, client: u64, is_over: impl Fn(u32, &[u8]) -> bool) -> bool {
         let mut same = !self.spoiled.remove(&client);
         self.watched.retain(|(database, key), clients| {

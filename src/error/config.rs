@@ -16,10 +16,10 @@ pub enum ConfigError {
     /// No node was named.
     #[error("no node was named; name at least one, better three or five")]
     NoNodes,
-    /// More nodes than a quorum may have.
+    /// There are more nodes than a quorum may have.
     #[error("{0} nodes were named, at most {NODES_MAX} are allowed")]
     TooManyNodes(usize),
-    /// One address was named twice. One server has one vote.
+    /// One address was named twice, but one server has one vote.
     #[error("node {address} was named twice; each server has one vote, so name it once")]
     DuplicateNode {
         /// The address, without credentials.
@@ -28,10 +28,9 @@ pub enum ConfigError {
     /// A node's URL cannot be used.
     #[error("the URL of node {index} (counted from 0) {problem}")]
     Url {
-        /// Which of the named nodes it is, counted from 0. The text itself may hold a secret
-        /// and is not shown.
+        /// The index of the node among the named ones, from 0. The text itself may hold a secret and is not shown.
         index: usize,
-        /// What is wrong with it.
+        /// The problem of the URL.
         problem: UrlProblem,
     },
     /// A setting cannot be used, or two of them do not go together.
@@ -45,8 +44,7 @@ impl From<SettingFault> for ConfigError {
     }
 }
 
-/// What is wrong with a setting of a [`Builder`](crate::Builder). Its text names the setting, and says what to
-/// set.
+/// The problem of a setting of a [`Builder`](crate::Builder). Its text names the setting, and says what to set.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct SettingProblem(pub(crate) SettingFault);
@@ -63,7 +61,7 @@ pub(crate) enum SettingFault {
     DriftFactor,
     #[error("the retry delay must not end before it begins, and at least one try is needed")]
     Retry,
-    /// Of which kind: `node` or `connect`.
+    /// The kind of timeout: `node` or `connect`.
     #[error("a {0} timeout of {1:?} is too short; it must be at least a millisecond")]
     Timeout(&'static str, Duration),
     #[error(
@@ -110,7 +108,7 @@ pub(crate) enum SettingFault {
     ClientName,
 }
 
-/// What is wrong with a node's URL.
+/// The problem of a node's URL.
 ///
 /// It never shows the URL, which may hold a secret.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]

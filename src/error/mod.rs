@@ -1,12 +1,12 @@
-//! Every way an operation can fail, sorted by who can repair it.
+//! Every way in which an operation can fail, sorted by who can repair it.
 //!
 //! [`LockError`], [`ExtendError`], [`ConfirmError`] and [`UnlockError`] are the failures of a caller's operations,
-//! [`CheckError`], [`TrustError`] and [`ReinitError`] those of an operator's requests. Those that
-//! come from the nodes carry a [`Report`]: what each node said, and how long it took.
-//! [`InvalidRequest`] and [`ConfigError`] are mistakes of the caller and come before any I/O.
+//! [`CheckError`], [`TrustError`] and [`ReinitError`] the failures of an operator's requests. Failures of the nodes
+//! carry a [`Report`] with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] are mistakes
+//! of the caller, and come before any I/O.
 //!
-//! No error holds a credential or a whole token. Servers echo arguments in their error texts, so only
-//! the first word of a server's error is kept ([`ServerError`]).
+//! No error holds a credential or a whole token. Servers echo arguments in their error texts, so only the first word of
+//! a server's error is kept ([`ServerError`]).
 
 mod config;
 mod node;

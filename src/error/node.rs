@@ -1,4 +1,4 @@
-//! Why a node did not do what it was asked: its error, its connection, its configuration.
+//! Why a node did not do what was asked: its error, its connection, its configuration.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use super::tls::TlsFailure;
 
 /// The first word of a server's error reply, such as `READONLY`.
 ///
-/// The rest of the text is not kept: servers echo arguments in it.
+/// The rest of the text is not kept, because servers echo arguments in it.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 pub struct ServerError {
     bytes: [u8; Self::BYTES_MAX],
@@ -37,13 +37,13 @@ impl ServerError {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 
-    /// Returns `true` if the word tells no kind of error: `ERR`, or the beginning of a sentence.
+    /// Returns `true` if the word says no kind of error: `ERR`, or the beginning of a sentence.
     pub(crate) fn is_plain(self) -> bool {
         let code = self.code();
         code == "ERR" || !code.bytes().any(|byte| byte.is_ascii_uppercase())
     }
 
-    /// Returns what it means, and what to do, where that is known.
+    /// Returns the meaning of the error and what to do, if they are known.
     pub(super) fn advice(&self) -> Option<&'static str> {
         Some(match self.code() {
             "OOM" => {
@@ -83,10 +83,10 @@ impl fmt::Debug for ServerError {
     }
 }
 
-/// Why there is no connection to a node. Its text says so, and what to do where that is known.
+/// Why there is no connection to a node. Its text names the reason, and what to do if that is known.
 ///
-/// The driver of an [`Engine`](crate::engine::Engine) makes one from an `io::Error` of
-/// a connection; the default says that the node closed it.
+/// The driver of an [`Engine`](crate::engine::Engine) makes one from the `io::Error` of a connection. The default says
+/// that the node closed it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct LinkError(#[from] pub(crate) LinkFault);
@@ -100,7 +100,7 @@ pub enum LinkFault {
     /// The host name could not be resolved to an address.
     #[error("its host name does not resolve")]
     Unresolved,
-    /// `Builder::credentials` has failed, or has not answered in time.
+    /// `Builder::credentials` has failed, or did not answer in time.
     #[error("there are no credentials for it")]
     Credentials,
     /// There is no socket at the path.
@@ -119,8 +119,8 @@ pub enum LinkFault {
     /// The connection was reset.
     #[error("connection reset")]
     Reset,
-    /// The connection was reset before the handshake was done. A port that wants TLS does this, and
-    /// a proxy without a server behind it.
+    /// The connection was reset before the handshake was done. A port that expects TLS does this, and so does a proxy
+    /// without a server behind it.
     #[error("connection reset in the handshake; the port may want TLS, check what listens there")]
     HandshakeReset,
     /// The connection was closed after a long silence of the node.
@@ -129,12 +129,11 @@ pub enum LinkFault {
     /// The node sent bytes that are not RESP, or a reply without a request.
     #[error("it broke the protocol")]
     Protocol,
-    /// There is no route, no permission, or no file descriptor left: the operating system's
-    /// error number.
+    /// There is no route, no permission, or no file descriptor left. Holds the operating system's error number.
     #[error("operating system error {0}")]
     Os(i32),
     /// The TLS handshake failed. The node is then [`Unusable::Tls`].
-    // Without the feature a reason is passed in two registers.
+    // Without the feature, a reason is passed in two registers.
     #[cfg(feature = "tls")]
     #[error("no TLS: {0}")]
     Tls(TlsFailure),
@@ -144,7 +143,7 @@ pub enum LinkFault {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unusable {
-    /// What answers there does not speak the protocol.
+    /// The program at the address does not speak the protocol.
     #[error("no Redis or Valkey server answers there")]
     NotRedis,
     /// It is a replica: a lock on it could vanish in a failover.
@@ -153,7 +152,7 @@ pub enum Unusable {
     /// It runs in cluster or sentinel mode.
     #[error("it does not run in standalone mode; Redlock needs independent masters")]
     Mode,
-    /// It wants credentials, and the URL has none.
+    /// It requires credentials, and the URL has none.
     #[error("it wants a password; put credentials into the URL")]
     NoCredentials,
     /// It refuses the credentials.
@@ -161,7 +160,7 @@ pub enum Unusable {
         "it refuses the credentials; correct the user or password in the URL, or where they come from"
     )]
     WrongCredentials,
-    /// The user lacks a permission that the handshake needs, and the server does not say which.
+    /// The user lacks a permission that the handshake needs, and the server does not name it.
     #[error(
         "the user lacks a permission; the manual (`shearline::manual::permissions`) has an ACL line \
          that suffices"
@@ -177,13 +176,13 @@ pub enum Unusable {
         /// The command, in lower case and as ACL rules name it, such as `"evalsha"`.
         command: &'static str,
     },
-    /// The user may not use the key that has the name of the lock. Other names may be permitted.
+    /// The user may not use the key with the name of the lock. Other names may be permitted.
     #[error(
         "its user may not use a key of this name; permit it (`ACL SETUSER .. ~lock:*` for names \
          that begin with `lock:`)"
     )]
     KeyPermission,
-    /// It has no database of the number in the URL.
+    /// It has no database with the number in the URL.
     #[error("it has no database of this number; correct the number in the URL")]
     NoDatabase,
     /// Protected mode refuses clients from other hosts.
@@ -192,69 +191,70 @@ pub enum Unusable {
     /// It has no client slot left.
     #[error("it has reached its `maxclients`; raise it, or close other clients")]
     TooManyClients,
-    /// It is the same server as another configured node, which has the vote of both.
+    /// It is the same server as another configured node, which votes for both.
     #[error("it is the same server as node {0} of the configuration; name each server once")]
     SameServer(u8),
-    /// It carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): it
-    /// is configured with other nodes, or under another name, elsewhere. While any node says so, no
-    /// lock is taken.
+    /// It carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): some client has
+    /// configured it with other nodes, or under another name. While any node reports this, no lock is taken.
     #[error(
         "its marker is that of a cluster of {nodes} nodes with a quorum of {quorum}{}; give all \
          clients the same nodes and cluster name, or see `Redlock::reinit`", if *name { " under another name" } else { "" }
     )]
     OtherCluster {
-        /// How many nodes the marker names; 0 if it cannot be read.
+        /// The number of nodes in the marker; 0 if it cannot be read.
         nodes: u16,
-        /// How many of them are a majority; 0 if it cannot be read.
+        /// The number of nodes that are a majority; 0 if it cannot be read.
         quorum: u16,
-        /// The cluster has another name, or the marker cannot be read. The name itself stands in the
-        /// key `shearline:marker`.
+        /// The cluster has another name, or the marker cannot be read. The name itself is in the key
+        /// `shearline:marker`.
         name: bool,
     },
-    /// It does not tell its `run_id`: the user may not ask `INFO server`. Without it
-    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart, and the node gives no
-    /// [fencing token](crate::LockOptions::fenced).
+    /// It does not report its `run_id`: the user may not run `INFO server`. Without the `run_id`,
+    /// [`RestartGuard::Strict`](crate::RestartGuard) cannot detect a restart, and the node gives no [fencing
+    /// token](crate::LockOptions::fenced).
     #[error(
         "it does not tell its `run_id`, which a strict restart guard and fencing tokens need; permit `INFO`"
     )]
     NoRunId,
-    /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its
-    /// `shearline:floor` is missing, or another server has written it. It takes no lock with a token,
-    /// and plain locks as before. It gets a floor by itself when every lock from before the loss is over, from the
-    /// floors of N - q + 1 of the other nodes (N nodes, of which q are a majority): two others of three, three of five.
+    /// It may have lost the counters of its [fencing tokens](crate::LockOptions::fenced): its `shearline:floor` is
+    /// missing, or another server has written it. It refuses locks with a token, and takes plain locks as before. When
+    /// every lock from before the loss is over, it gets a floor without an operator, from the floors of N - q + 1 of
+    /// the other nodes (N nodes, q of them a majority): two others of three, three of five.
     #[error(
         "its fencing tokens are in repair: it may have lost its data, and gives none before the longest lock from \
          then is over and enough of the other nodes have said how high theirs are; that needs no operator, but a program \
          that goes on for so long"
     )]
     InRepair,
-    /// The same, and a majority of the nodes is like it: never used for tokens, or restarted at the same time. So
-    /// nobody knows which tokens there were, and none of them is repaired before an operator vouches.
+    /// It may have lost its counters, and so may a majority of the nodes: they were never used for tokens, or restarted
+    /// at the same time. So the earlier tokens are unknown, and none of the nodes is repaired before an operator
+    /// vouches.
     #[error(
         "its fencing tokens have no floor, and neither have those of too many other nodes: they were never used for \
          tokens, or have lost their data together; `Redlock::trust_nodes` gives them one, if no token can be larger \
          than the time"
     )]
     NoFloor,
-    /// It has given the largest [fencing token](crate::LockOptions::fenced) that there is. Somebody has written
-    /// to its keys, or two clocks were wrong by centuries. To begin again, end all that use tokens, delete
-    /// `shearline:floor` and the keys that begin with `shearline:fence:` on every node, have the store
-    /// forget the tokens that it has seen, and give floors (`Redlock::trust_nodes`).
+    /// It has given the largest possible [fencing token](crate::LockOptions::fenced). Another program has written to
+    /// its keys, or two clocks were wrong by centuries. To begin again, stop every program that uses tokens, delete
+    /// `shearline:floor` and the keys that begin with `shearline:fence:` on every node, make the store forget the
+    /// tokens that it has seen, and create the floors (`Redlock::trust_nodes`).
     #[error(
         "it has given the largest fencing token that there is: a clock was wrong, or its keys were written to; \
          delete `shearline:floor` and `shearline:fence:*` on all nodes, have the store begin again with smaller tokens, \
          and give floors (`Redlock::trust_nodes`)"
     )]
     NoMoreTokens,
-    /// It runs no scripts, because its user may not or its server cannot, and what was asked for needs them:
-    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced). Other locks are had there without scripts.
+    /// It runs no scripts, because its user may not or its server cannot, and the request needs them: it uses
+    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced). Other locks are
+    /// granted there without scripts.
     #[error(
         "it runs no scripts, and what was asked for needs them; permit `EVAL` and `EVALSHA` (`ACL SETUSER \
          .. +eval +evalsha`), or ask for a lock without a token and with another guard"
     )]
     NeedsScripts,
-    /// The TLS handshake fails: its certificate, or ours, has to be corrected. A node on whose
-    /// port TLS is not spoken often gives no answer at all, and is then unreachable.
+    /// The TLS handshake fails: the node's certificate, or ours, has to be corrected. A node whose port does not speak
+    /// TLS often gives no answer at all, and is then unreachable.
     #[error("{0}")]
     Tls(TlsFailure),
     /// It refused the handshake with another error.
@@ -263,8 +263,8 @@ pub enum Unusable {
 }
 
 impl Unusable {
-    /// Returns why a node cannot serve from which there was no connection for this reason; `None` if
-    /// that passes by itself.
+    /// Returns why a node that could not be connected for this reason cannot serve; `None` if the reason passes by
+    /// itself.
     pub(crate) const fn of(reason: LinkFault) -> Option<Self> {
         match reason {
             #[cfg(feature = "tls")]
@@ -284,7 +284,7 @@ impl Unusable {
         }
     }
 
-    /// Returns `true` if only an operator can repair it: no later attempt will succeed.
+    /// Returns `true` if only an operator can repair the fault: no later attempt will succeed.
     pub(crate) const fn is_lasting(self) -> bool {
         match self {
             Self::NotRedis

@@ -1,4 +1,4 @@
-//! How an operation of a caller can fail: lock, extend, confirm, unlock.
+//! The ways in which an operation of a caller can fail: lock, extend, confirm, unlock.
 
 use core::fmt;
 use core::time::Duration;
@@ -11,29 +11,28 @@ use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Enough nodes answered, and others hold the lock on too many of them; or this handle itself holds
-    /// it ([`Report::is_held_here`]), or keeps the name free for a caller of its own that waits for
-    /// several ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed.
-    /// [`Report::held_for`] says when, and [`Report::holder`] who holds it, as far as that is known;
-    /// [`Report::never_expires`] says that no time ends it. Where several resources were asked for,
-    /// [`Report::held_resource`] says which is held.
+    /// Enough nodes answered, and other clients hold the lock on too many of them. Or this handle itself holds it
+    /// ([`Report::is_held_here`]), or reserves the name for a caller of its own that waits for several
+    /// ([`manual::waiting`](crate::manual::waiting)). Trying again later may succeed. As far as they are known,
+    /// [`Report::held_for`] returns the time that is left and [`Report::holder`] the holder. [`Report::never_expires`]
+    /// returns `true` if the lock has no expiry. If several resources were requested, [`Report::held_resource`] returns
+    /// the one that is held.
     #[error("{held}: {0}; {advice}", held = IsHeld(.0), advice = advice(.0))]
     Held(Report),
-    /// Too few nodes answered to know, or their answers do not count. The lock may be free.
+    /// Too few nodes answered, or their answers do not count. The lock may be free.
     #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
     NoQuorum(Report),
-    /// A majority granted the lock too late for any of its validity to be left, or is too far away
-    /// to answer within half of so short a ttl. What was granted is released.
+    /// A majority granted the lock so late that no validity is left, or is too far away to answer within half of such a
+    /// short ttl. The granted keys are released.
     #[error(
         "the nodes are too slow for so short a ttl, so no lock was taken: {0}; ask for a longer \
          ttl, or check the latency of the nodes"
     )]
     TooSlow(Report),
-    /// A node carries the marker of another cluster
-    /// ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use it with other nodes, or
-    /// under another name. Two such memberships can have majorities without a node in common, so no
-    /// lock is taken while any node says so, and the call does not try again. Locks that are held
-    /// can be extended by the nodes that count.
+    /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
+    /// it with other nodes, or under another name. Two such memberships can have majorities without a node in common.
+    /// So no lock is taken while any node reports this, and the call does not try again. The nodes that count still
+    /// extend the locks that are held.
     #[error(
         "a node belongs to another cluster, so no lock is taken: {0}; give all clients the same \
          nodes and cluster name, or see `Redlock::reinit`"
@@ -59,13 +58,13 @@ pub enum LockError {
     Closed,
 }
 
-/// Who holds what, in words.
+/// Describes who holds which resource.
 struct IsHeld<'a>(&'a Report);
 
 impl fmt::Display for IsHeld<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (report, what) = (self.0, What(self.0));
-        // It has neither asked, nor stood behind one that has.
+        // The operation has neither asked the nodes, nor waited behind one that has.
         let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
         match report.holder() {
             _ if report.is_held_here() => write!(f, "this handle itself holds {what}"),
@@ -78,7 +77,7 @@ impl fmt::Display for IsHeld<'_> {
     }
 }
 
-/// What is held, in words.
+/// Describes what is held.
 struct What<'a>(&'a Report);
 
 impl fmt::Display for What<'_> {
@@ -106,7 +105,7 @@ fn before_the_end<'a>(report: &Report, again: &'a str) -> &'a str {
     }
 }
 
-/// Said of an extension and of a confirmation.
+/// The text for an extension and for a confirmation.
 const FORKED: &str = "the lock belongs to the parent process, so nothing was sent; take a lock of your \
                       own with a handle built after the fork";
 
@@ -114,12 +113,12 @@ const FORKED: &str = "the lock belongs to the parent process, so nothing was sen
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
-    /// The lock's validity had run out, by the clock of this machine. An expired lock is never
-    /// extended: what was done since may have overlapped with another holder. A lock that comes
-    /// from another clock and was not confirmed yet has no validity, so it is not extended either.
+    /// The lock's validity had run out, by the clock of this machine. An expired lock is never extended, because the
+    /// work since then may have overlapped with another holder's. A lock from another clock has no validity until it is
+    /// confirmed, so it is not extended either.
     #[error("the lock had expired and cannot be extended; stop the work, and take the lock again")]
     Expired,
-    /// A majority says that the key is missing or another's. The lock is over now.
+    /// A majority says that the key is missing or another's. The lock is over.
     #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = Gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
@@ -154,17 +153,16 @@ pub enum ExtendError {
     Closed,
 }
 
-/// Why a lock was not, or perhaps not, released in time.
+/// Why a lock was not released in time, or perhaps not.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
-    /// A majority no longer had the lock: the critical section may have overlapped with
-    /// another's.
+    /// A majority no longer had the lock: the critical section may have overlapped with another holder's.
     #[error("the lock was no longer held: {0}; what it protected may have overlapped")]
     NotHeld(Report),
-    /// Too few nodes answered. The releases stay owed and are sent again when the nodes are back. If the lock
-    /// was valid until now, nobody else has had it; if its validity had ended, the critical section may have
-    /// overlapped with another's, and no node could say so.
+    /// Too few nodes answered. The releases stay debts and are sent again when the nodes are back. If the lock was
+    /// valid until now, no other client has held it. If its validity had ended, the critical section may have
+    /// overlapped with another holder's, and no node could report that.
     #[error(
         "too few nodes confirmed the release: {0}; it is repeated until they do or the keys have \
          expired, check the nodes named here; what the lock protected may have overlapped if its validity \
@@ -185,7 +183,7 @@ pub enum UnlockError {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Released {
-    /// On how many nodes the key was deleted before the verdict. Stragglers may add to it.
+    /// The number of nodes that had deleted the key before the verdict. Later answers may add to it.
     pub deleted: u8,
 }
 
@@ -196,12 +194,12 @@ pub enum InvalidRequest {
     /// A resource name has no bytes.
     #[error("the resource name{} is empty; give the lock a name", Place(*.index))]
     EmptyResource {
-        /// Its place among several, counted from 0.
+        /// Its index among several, counted from 0.
         index: Option<usize>,
     },
-    /// A resource name begins with `shearline:`. Such keys are this library's own, as the two that
-    /// [`RestartGuard::Strict`](crate::RestartGuard) keeps on each node: `shearline:marker`,
-    /// `shearline:barrier`. A lock there would keep other clients from theirs.
+    /// A resource name begins with `shearline:`. Such keys belong to this library, such as the two that
+    /// [`RestartGuard::Strict`](crate::RestartGuard) keeps on each node: `shearline:marker` and `shearline:barrier`. A
+    /// lock there would keep other clients from their keys.
     #[error("a resource name that begins with `shearline:` is reserved; use another name")]
     ReservedResource,
     /// A resource name is too long.
@@ -210,21 +208,21 @@ pub enum InvalidRequest {
         Place(*.index)
     )]
     ResourceTooLong {
-        /// Its place among several, counted from 0.
+        /// Its index among several, counted from 0.
         index: Option<usize>,
         /// Its length.
         bytes: usize,
     },
-    /// A lock on several resources was asked for, and none was named.
+    /// A lock on several resources was requested without any name.
     #[error("no resource was named; name one at least")]
     NoResources,
-    /// A lock on too many resources was asked for.
+    /// A lock on too many resources was requested.
     #[error(
         "{count} resources are too many for one lock, {RESOURCES_MAX} are allowed; use a name that \
          stands for several of them"
     )]
     TooManyResources {
-        /// How many.
+        /// The number of resources.
         count: usize,
     },
     /// The same resource was named twice.
@@ -232,13 +230,13 @@ pub enum InvalidRequest {
         "the resources at places {first} and {second}, counted from 0, are the same; name each once"
     )]
     DuplicateResource {
-        /// The place of the first of the two, counted from 0.
+        /// The index of the first of the two, counted from 0.
         first: usize,
-        /// The place of the other.
+        /// The index of the other.
         second: usize,
     },
-    /// A lock with a fencing token ([`LockOptions::fenced`](crate::LockOptions::fenced)) was asked for by a
-    /// handle that uses no scripts.
+    /// A lock with a fencing token ([`LockOptions::fenced`](crate::LockOptions::fenced)) was requested from a handle
+    /// that uses no scripts.
     #[error(
         "a fencing token needs scripts; permit `EVAL` and leave out `without_scripts`, or take the lock \
          without one"
@@ -253,7 +251,7 @@ pub enum InvalidRequest {
     TtlTooShort {
         /// The ttl asked for.
         ttl: Duration,
-        /// What is subtracted from it for drifting clocks.
+        /// The part that is subtracted from it for drifting clocks.
         drift: Duration,
     },
     /// The ttl is longer than the longest that this handle allows.
@@ -267,8 +265,8 @@ pub enum InvalidRequest {
         /// The longest that is allowed: [`Builder::max_ttl`](crate::Builder::max_ttl).
         maximum: Duration,
     },
-    /// The ttl is longer than what the [lock delay](crate::Builder::lock_delay), of this handle or of a
-    /// lock that another has granted, leaves of the longest ttl that this handle allows.
+    /// The ttl is too long together with the [lock delay](crate::Builder::lock_delay) of this handle, or of a lock from
+    /// another handle: the sum exceeds the longest ttl that this handle allows.
     #[error(
         "a ttl of {} is longer than the {} that the lock delay leaves of the longest this handle allows; \
          ask for a shorter one and extend it, raise `Builder::max_ttl`, or shorten `Builder::lock_delay`",
@@ -277,8 +275,7 @@ pub enum InvalidRequest {
     TtlWithDelayTooLong {
         /// The ttl asked for.
         ttl: Duration,
-        /// The longest that is allowed: [`Builder::max_ttl`](crate::Builder::max_ttl), less what the
-        /// lock delay takes.
+        /// The longest that is allowed: [`Builder::max_ttl`](crate::Builder::max_ttl) minus the lock delay.
         maximum: Duration,
     },
     /// Zero tries were asked for.
@@ -286,7 +283,7 @@ pub enum InvalidRequest {
     NoTries,
 }
 
-/// Which of several resources it is, in words.
+/// Describes which of several resources it is.
 struct Place(Option<usize>);
 
 impl fmt::Display for Place {
@@ -315,11 +312,11 @@ impl From<InvalidRequest> for LockError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfirmError {
-    /// The lock was known to be over, or what a majority keeps of it is over by now. It is not
-    /// revived: what was done since may have overlapped with another holder.
+    /// The lock was known to be over, or by now its keys on a majority are. It is not revived, because the work since
+    /// then may have overlapped with another holder's.
     #[error("the lock had expired and cannot be confirmed; stop the work, and take the lock again")]
     Expired,
-    /// A majority says that the key is missing or another's. The lock is over now.
+    /// A majority says that the key is missing or another's. The lock is over.
     #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = Gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.

@@ -1,4 +1,4 @@
-//! What each node answered: the part that most errors share.
+//! The answer of each node: the part that most errors share.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -13,7 +13,7 @@ use super::span::Span;
 use super::{LinkError, LinkFault, ServerError, Shown, Unusable};
 use crate::time::Instant;
 
-/// What each node said in the attempt that decided: the last one, if there were several.
+/// The answer of each node in the attempt that decided: the last one, if there were several.
 ///
 /// It is one pointer wide, and is made only when an operation fails.
 #[derive(Clone)]
@@ -25,15 +25,15 @@ struct ReportParts {
     quorum: u8,
     tries: u32,
     elapsed: Duration,
-    /// When it was made.
+    /// When the report was made.
     now: Instant,
     /// The holder of the lock, as far as it is known.
     holder: HolderParts,
-    /// Which of several resources it holds.
+    /// The resource that the holder holds, if several were requested.
     held: Option<Box<[u8]>>,
 }
 
-/// What is known of the holder of a lock that was not taken.
+/// The facts about the holder of a lock that was not taken.
 #[derive(Clone, Default)]
 struct HolderParts {
     owner: Option<Box<[u8]>>,
@@ -61,8 +61,8 @@ impl Report {
         }))
     }
 
-    /// Several resources were asked for: `of_nodes` says which of them each node says is another's, and
-    /// `most` which the most nodes do.
+    /// Records that several resources were requested. `of_nodes` holds the resource that each node says is another's,
+    /// and `most` the one that the most nodes name.
     #[must_use]
     pub(crate) fn of_several<'a>(
         mut self,
@@ -76,7 +76,7 @@ impl Report {
         self
     }
 
-    /// This handle itself holds the lock, with the label `owner`, until then.
+    /// Records that this handle itself holds the lock, with the label `owner`, until then.
     #[must_use]
     pub(crate) fn held_here(mut self, owner: &[u8], until: Instant) -> Self {
         self = self.held_until(Some(owner), until);
@@ -84,7 +84,7 @@ impl Report {
         self
     }
 
-    /// The lock is held until then, by another with the label `owner`, as far as both are known.
+    /// Records that another client holds the lock until then, with the label `owner`, as far as both are known.
     #[must_use]
     pub(crate) fn held_until(mut self, owner: Option<&[u8]>, until: Instant) -> Self {
         let left = until.saturating_since(self.0.now);
@@ -94,7 +94,7 @@ impl Report {
         self
     }
 
-    /// The lock is held without an end, by another with the label `owner`, if that is known.
+    /// Records that another client holds the lock without an expiry, with the label `owner`, if that is known.
     #[must_use]
     pub(crate) fn held_for_ever(mut self, owner: Option<&[u8]>) -> Self {
         self = self.held_until(owner, Instant::MAX);
@@ -102,18 +102,17 @@ impl Report {
         self
     }
 
-    /// Returns the label of the holder ([`Builder::owner`](crate::Builder::owner)), empty if it has none;
-    /// only where the error is [`LockError::Held`](crate::LockError::Held).
+    /// Returns the label of the holder ([`Builder::owner`](crate::Builder::owner)), empty if it has none. Only for
+    /// [`LockError::Held`](crate::LockError::Held).
     ///
     /// | the holder | its label is there |
     /// | --- | --- |
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
     /// | another client | if a caller of this handle has waited for about 0.8 s |
     ///
-    /// From half a second on a waiter also asks the nodes who holds the lock when it looks whether that is
-    /// free, ten times a second at most where the lock is extended or changes hands so often; shorter waits
-    /// cost nothing for this. A majority has to have the same token, and the user has
-    /// to be allowed to run scripts. Otherwise it is `None`;
+    /// After half a second, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
+    /// ten times a second at most, if the lock is extended or changes hands that often. Shorter waits cost nothing for
+    /// this. A majority must have the same token, and the user needs permission to run scripts. Otherwise it is `None`;
     /// [`inspect`](crate::engine::Engine::inspect) asks at once.
     ///
     /// Any client can write any label: it is for people and logs.
@@ -141,12 +140,12 @@ impl Report {
         self.0.holder.owner.as_deref()
     }
 
-    /// Returns which resource kept a lock on several (`lock_all`) from being taken: the one that the most
-    /// nodes say is another's. What [`holder`](Self::holder), [`held_for`](Self::held_for) and
-    /// [`never_expires`](Self::never_expires) say is about this one; others may be held too.
+    /// Returns the resource that kept a lock on several (`lock_all`) from being taken: the one that the most nodes say
+    /// is another's. [`holder`](Self::holder), [`held_for`](Self::held_for) and [`never_expires`](Self::never_expires)
+    /// are about this one; others may be held too.
     ///
-    /// `None` if one resource was asked for, or no node named one. Which it was at each node is in
-    /// [`NodeReport::resource`]; a node names the first that it finds.
+    /// `None` if one resource was requested, or no node named one. [`NodeReport::resource`] has the one of each node; a
+    /// node names the first that it finds.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -167,29 +166,27 @@ impl Report {
         self.0.held.as_deref()
     }
 
-    /// Returns `true` if this handle itself holds the lock; only where the error is
-    /// [`LockError::Held`](crate::LockError::Held).
+    /// Returns `true` if this handle itself holds the lock. Only for [`LockError::Held`](crate::LockError::Held).
     #[must_use]
     pub fn is_held_here(&self) -> bool {
         self.0.holder.here
     }
 
-    /// Returns for how much longer the lock is held, counted from when the call gave up, unless it is
-    /// released or extended before; only where the error is
-    /// [`LockError::Held`](crate::LockError::Held).
+    /// Returns how much longer the lock is held, counted from the time when the call gave up, unless it is released or
+    /// extended before. Only for [`LockError::Held`](crate::LockError::Held).
     ///
-    /// It is what a majority of the nodes has said, or the validity of a lock that this handle itself
-    /// holds. `None` if that is not known, or if the lock [never expires](Self::never_expires).
+    /// The time comes from a majority of the nodes, or from the validity of a lock that this handle itself holds.
+    /// `None` if it is not known, or if the lock [never expires](Self::never_expires).
     ///
-    /// A call that makes one attempt (`try_lock`) does not ask the nodes for it: it knows what another
-    /// caller of this handle knows, who holds the lock or waits for it, and otherwise `None`.
+    /// A call that makes one attempt (`try_lock`) does not ask the nodes for it. It uses the knowledge of other callers
+    /// of this handle that hold the lock or wait for it, and otherwise returns `None`.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         self.0.holder.left
     }
 
-    /// Returns in words what has become of the key of a lost lock, if that alone kept a majority from saying yes: it is
-    /// gone, or has another token.
+    /// Describes what has become of the key of a lost lock, if only that kept a majority from saying yes: it is gone,
+    /// or has another token.
     #[must_use]
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
@@ -206,14 +203,14 @@ impl Report {
         }
     }
 
-    /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by
-    /// itself; only where the error is [`LockError::Held`](crate::LockError::Held).
+    /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by itself. Only for
+    /// [`LockError::Held`](crate::LockError::Held).
     ///
-    /// Every lock of this library has an expiry: another program has written the key, or has
-    /// removed its expiry. Waiting helps only if that program deletes it. If it will not, an
-    /// operator has to, and has to know first that nobody relies on it.
+    /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
+    /// helps only if that program deletes the key. Otherwise an operator has to delete it, after making sure that no
+    /// program relies on it.
     ///
-    /// It is known where [`held_for`](Self::held_for) would be: where a caller has waited.
+    /// It is known in the same cases as [`held_for`](Self::held_for): if a caller has waited.
     ///
     /// ```
     /// # fn example(error: shearline::LockError) {
@@ -229,7 +226,7 @@ impl Report {
         self.0.holder.permanent
     }
 
-    /// Returns what each configured node said, in the order of the configuration.
+    /// Returns the answer of each configured node, in the order of the configuration.
     #[must_use]
     pub fn nodes(&self) -> &[NodeReport] {
         &self.0.nodes
@@ -253,9 +250,9 @@ impl Report {
         self.0.elapsed
     }
 
-    /// Returns `true` if only an operator can repair it: a node belongs to another cluster, or so many
-    /// nodes are [unusable](Unusable) for reasons that do not pass by themselves that the others are no
-    /// majority. Trying again does not help before that; where it is `false`, it may.
+    /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or no majority is
+    /// left without the nodes that are [unusable](Unusable) for lasting reasons. Trying again is of no use before the
+    /// repair; if this returns `false`, it may help.
     ///
     /// ```
     /// # fn example(error: shearline::LockError) {
@@ -296,8 +293,8 @@ impl Report {
             .count()
     }
 
-    /// Writes what each node said, once for all that said the same: `a:1 and c:3 each timed out, b:2 held`. A node
-    /// that said yes has `granted`.
+    /// Writes the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out, b:2 held`. A node that
+    /// said yes is `granted`.
     fn write_nodes(&self, f: &mut fmt::Formatter<'_>, granted: &str) -> fmt::Result {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {
@@ -376,7 +373,7 @@ impl fmt::Display for Answers<'_> {
     }
 }
 
-/// The report of what every node has to answer: there is no majority.
+/// The report of a question that every node has to answer: there is no majority.
 pub(super) struct OfAll<'a>(pub(super) &'a Report);
 
 impl fmt::Display for OfAll<'_> {
@@ -385,7 +382,7 @@ impl fmt::Display for OfAll<'_> {
     }
 }
 
-/// What ends a quarantine, if a node is in one.
+/// The end of the quarantine, if a node is in one.
 pub(crate) struct EndsBy<'a>(pub(crate) &'a Report);
 
 impl fmt::Display for EndsBy<'_> {
@@ -399,7 +396,7 @@ impl fmt::Display for EndsBy<'_> {
     }
 }
 
-/// What has become of the keys of a lock that is lost.
+/// What has become of the keys of a lost lock.
 pub(super) struct Gone<'a>(pub(super) &'a Report);
 
 impl fmt::Display for Gone<'_> {
@@ -413,26 +410,25 @@ impl fmt::Display for Gone<'_> {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `Debug` is as readable as `Display`: it is what a `main` that returns an error shows.
+        // `Debug` is as readable as `Display`, because a `main` that returns an error shows it.
         write!(f, "{self}")
     }
 }
 
-/// What one node said.
+/// The answer of one node.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeReport {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// What it said.
+    /// The outcome at this node.
     pub outcome: NodeOutcome,
-    /// The time from before the first byte of the attempt to its answer; `None` if it did not answer.
+    /// The time from before the first byte of the attempt to the answer; `None` if the node did not answer.
     pub latency: Option<Duration>,
-    /// Which resource it has said is another's, where a lock on several was not taken.
+    /// The resource that the node says is another's, if a lock on several was not taken.
     pub resource: Option<Box<[u8]>>,
-    /// Why, in the words of the server if it refuses by an error that is not known here, or of
-    /// `Builder::credentials` if that has failed. Printable, and at most 240
-    /// characters; never of a login.
+    /// The reason as a text: from the server, if it refuses with an unknown error, or from `Builder::credentials`, if
+    /// that has failed. Printable, and at most 240 characters. Never from a login.
     pub words: Option<Arc<str>>,
 }
 
@@ -447,7 +443,7 @@ impl NodeReport {
         }
     }
 
-    /// Adds what the node, or what stands for it, has said of its outcome.
+    /// Adds the text of the node, or of its provider, about its outcome.
     #[must_use]
     pub(crate) fn in_words(self, words: Option<&Arc<str>>) -> Self {
         let words = words.cloned();
@@ -455,7 +451,7 @@ impl NodeReport {
     }
 }
 
-/// What one node answered, or why it did not.
+/// The answer of one node, or why there is none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum NodeOutcome {
@@ -471,25 +467,25 @@ pub enum NodeOutcome {
     TimedOut,
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
-    /// Its answer does not count until `until`, on the clock of the handle: it restarted and may
-    /// have forgotten locks, or its clock was stepped and may have ended them, or it has a barrier.
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) `until` is the present while the marker of
-    /// the node is being read: it may be ready a round trip later. See
-    /// [`RestartGuard`](crate::RestartGuard) and
+    /// Its answer does not count until `until`, on the clock of the handle. It restarted and may have forgotten locks,
+    /// its clock was stepped and may have ended them, or a barrier stands on it. With
+    /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the marker of the node is being
+    /// read: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// When it votes again.
+        /// The time when it votes again.
         until: Instant,
     },
     /// It cannot serve as a node, for a reason that an operator has to repair.
     Unusable(Unusable),
-    /// It had not answered yet when the others had decided, or was not asked for that reason. Nothing is wrong
-    /// with it.
+    /// It had not answered when the other nodes decided, or was not asked because they had decided. The node has no
+    /// fault.
     Pending,
 }
 
 impl NodeOutcome {
-    /// Returns `true` if the words of this error, or of a provider of credentials if it is `None`, say more of it.
+    /// Returns `true` if the text that came with `error` explains this outcome. `None` stands for the provider of
+    /// credentials.
     pub(crate) fn is_due_to(self, error: Option<ServerError>) -> bool {
         if let Self::Refused(refusal) | Self::Unusable(Unusable::Refused(refusal)) = self {
             return error == Some(refusal) && refusal.advice().is_none();
@@ -498,11 +494,11 @@ impl NodeOutcome {
     }
 }
 
-/// Returns advice where a server has refused a script in such `words`.
+/// Returns advice for a script that a server has refused in such `words`.
 fn instead_of_scripts(words: &str) -> &'static str {
     let words = words.to_ascii_lowercase();
     let mut of_scripts = ["eval", "lua", "script"].iter();
-    // Servers name the script in every error of a command within one.
+    // Servers name the script in the error of every command within one.
     let is_within = words.contains("user_script");
     match !is_within && of_scripts.any(|word| words.contains(word)) {
         true => "; `without_scripts` does without them",
@@ -716,7 +712,7 @@ mod tests {
         let taken = LockError::NoQuorum(report.clone()).to_string();
         let ends = "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive; check";
         assert!(taken.contains(ends), "{taken}");
-        // Who extends has a lock from before.
+        // A caller that extends already has a lock.
         let extended = ExtendError::Unconfirmed(report).to_string();
         let ends = "; it stands until its old deadline, and a quarantine mostly lasts longer: end the work before that";
         assert!(extended.ends_with(ends), "{extended}");

@@ -6,11 +6,11 @@ use core::fmt;
 
 use crate::limits::OWNER_BYTES_MAX;
 
-/// So much of a name is shown: one of the longest, for each of many nodes, would hide the rest. Labels of this
-/// library are no longer.
+/// The number of bytes of a name that are shown: one of the longest names, repeated for many nodes, would hide the
+/// rest. Labels of this library are no longer than this.
 const BYTES_MAX: usize = OWNER_BYTES_MAX;
 
-/// What a server, or the provider of credentials, has said in words of its own: bounded, and printable.
+/// Returns the text of a server, or of the provider of credentials, bounded and printable.
 pub(crate) fn words(text: &str) -> Arc<str> {
     const MOST: usize = 240;
     let shown = text.trim().chars().take(MOST);
@@ -21,8 +21,8 @@ pub(crate) fn words(text: &str) -> Arc<str> {
     shown.collect::<String>().into()
 }
 
-/// Returns what the error `line` of a server says behind its `code`, as far as that can be shown: without what servers
-/// repeat of a command in it, names and tokens among them.
+/// Returns the text of a server's error `line` behind its `code`, as far as it can be shown. Leaves out the parts of a
+/// command that servers repeat, such as names and tokens.
 pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     let is_shown = |byte: &&u8| (byte.is_ascii_graphic() || **byte == b' ') && **byte != b'\\';
     let shown = line.iter().take_while(is_shown).count();
@@ -36,7 +36,7 @@ pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     (!text.is_empty()).then(|| words(text))
 }
 
-/// A name, or a label, as text: its first 64 bytes, and how many there are of a longer one.
+/// A name or a label as text: its first 64 bytes, and the length if it is longer.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {

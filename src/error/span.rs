@@ -14,7 +14,7 @@ impl Span {
         Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
     }
 
-    /// Leaves out what is less than a millisecond, where more than there is would be promised otherwise.
+    /// Cuts off a fraction of a millisecond, so that the text does not promise too much time.
     pub(crate) fn in_millis(self) -> Self {
         let beyond = Duration::from_nanos(u64::from(self.0.subsec_nanos() % 1_000_000));
         Self(self.0.saturating_sub(beyond))

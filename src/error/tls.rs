@@ -13,7 +13,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum TlsPart {
     Authorities,
-    /// The certificate of this client, with those between it and its authority.
+    /// The certificate of this client, and the intermediate certificates up to its authority.
     Certificate,
     Key,
     /// The name that the certificate of the node must have.
@@ -38,10 +38,10 @@ pub(crate) enum TlsProblem {
     Missing,
     #[error("this process may not read the file; correct its permissions")]
     Forbidden,
-    /// For another reason, or because it is larger than 16 MiB.
+    /// Another reason, or the file is larger than 16 MiB.
     #[error("the file cannot be read; check that it is a file of a usual size")]
     Unreadable,
-    /// There is no certificate or no key in it.
+    /// The file holds no certificate or no key.
     #[error("there is none in it; it has to be in PEM form")]
     Empty,
     #[error("it is not well-formed PEM, or of a kind that is not supported")]
@@ -65,13 +65,13 @@ pub(crate) enum TlsProblem {
 /// Why the TLS settings of a node cannot be used. Found when a handle is built, before any I/O with
 /// the node.
 ///
-/// Its text names the node, the setting, its file if it is in one, and what is wrong with it.
+/// Its text names the node, the setting, the file if there is one, and the problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TlsError {
-    /// The address of the node, as reports name it.
+    /// The address of the node, as in reports.
     pub(crate) node: String,
     pub(crate) part: TlsPart,
-    /// The path of its file; `None` if it is not in a file.
+    /// The path of the file; `None` if the setting is not in a file.
     pub(crate) file: Option<String>,
     pub(crate) problem: TlsProblem,
 }
@@ -128,15 +128,14 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or a connection by TLS was not tried. Its text says what
-/// has to be corrected.
+/// Why a TLS handshake with a node failed, or was not tried. Its text says what to correct.
 ///
-/// Until the reason is gone the node is tried again with the usual back-off.
+/// Until the reason is gone, the node is tried again with the usual back-off.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct TlsFailure(#[from] pub(crate) TlsFault);
 
-/// See [`TlsFailure`]. A certificate is that of the node, or one between it and its authority.
+/// See [`TlsFailure`]. A certificate here is the node's, or one between it and its authority.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
@@ -194,10 +193,10 @@ pub(crate) enum TlsFault {
     /// No version of TLS, cipher or signature.
     #[error("it has no TLS version and cipher in common with this client, which knows 1.2 and 1.3")]
     NothingInCommon,
-    /// For a reason that is none of the others here.
+    /// A reason other than the ones above.
     #[error("it refused the TLS handshake (alert {0}); its log may say why")]
     Alert(u8),
-    /// Its file was changed since the handle was built.
+    /// The file was changed after the handle was built, and cannot be used.
     #[error("{part} cannot be used any more: {problem}")]
     Setting { part: TlsPart, problem: TlsProblem },
 }
@@ -208,7 +207,7 @@ mod tests {
     use crate::error::LinkError;
     use alloc::string::ToString;
 
-    /// It is stored with every event of a connection.
+    /// The value is stored with every event of a connection.
     #[test]
     fn the_reason_of_a_connection_stays_small() {
         assert_eq!(size_of::<LinkError>(), 8);

@@ -1,4 +1,4 @@
-//! One call of a user of [`LocalRedlock`](super::LocalRedlock): it takes turns until its outcome is certain.
+//! One call to [`LocalRedlock`](super::LocalRedlock), which takes turns until its outcome is certain.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -9,14 +9,15 @@ use crate::engine::{Event, RoundId};
 use crate::error::{LinkFault, NodeOutcome};
 use crate::time::Instant;
 
-/// After a pause of this length the sockets are read before anything else is done. Unread answers
-/// make a node suspect after 100 ms at the earliest, so reading more often would gain nothing.
+/// After a pause of this length, a call reads the sockets first. Unread answers make a node suspect after 100 ms at the
+/// earliest, so reading more often would gain nothing.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Most reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), in case the caller never polls.
+/// The most reports that are kept for [`LocalRedlock::poll`](super::LocalRedlock::poll), in case the caller never
+/// polls.
 pub(super) const REPORTS_MAX: usize = 1024;
 
-/// One call of a user.
+/// One call to a handle.
 pub(super) struct Call<'a> {
     pub(super) driver: Working<'a>,
     pub(super) reporter: &'a Reporter,
@@ -25,27 +26,26 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Reads the sockets and lets timers fire if that was not done for a while. Returns the time. Calls
-    /// that fail at once would otherwise never learn that nodes are back.
+    /// Reads the sockets and lets timers fire, unless that was done a short time ago. Returns the time. Without this,
+    /// calls that fail at once would never find out that nodes are back.
     pub(super) fn catch_up(&mut self) -> Instant {
         let now = clock::now();
         if PAUSE <= now.saturating_since(*self.read_at) {
-            // A failure of the poll shows again in the turns that follow, which return it.
+            // The following turns return a failure of the poll again.
             let _ = self.driver.catch_up();
             *self.read_at = now;
         }
         now
     }
 
-    /// Takes turns until the operation of `round`, the one that is open, has its outcome. If the system
-    /// cannot wait it is cancelled, so that the next operation does not meet its outcome; what it
-    /// owes stays owed.
+    /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
+    /// operation, so that the next one does not meet its outcome. Its debts remain.
     pub(super) fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
         self.driver.flush();
         self.outcome_by(round, |call| call.turn(None))
     }
 
-    /// Waits for what became of floors for fencing tokens, if nodes were to get some. Fails if the system cannot wait.
+    /// Waits for the outcome about counter floors, if nodes were due to get some. Fails if the system cannot wait.
     pub(super) fn floors(&mut self, round: Option<RoundId>) -> Result<Option<Event>, NodeOutcome> {
         let failed = |error: io::Error| {
             let errno = error.raw_os_error().unwrap_or_default();
@@ -57,7 +57,7 @@ impl Call<'_> {
         }
     }
 
-    /// Does the rest of [`Self::outcome`]. A turn that fails may have brought the outcome.
+    /// Waits for the outcome with `turn`. A turn that fails may still have brought the outcome.
     pub(super) fn outcome_by(
         &mut self,
         round: RoundId,
@@ -85,8 +85,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss, or a lock at risk, for [`LocalRedlock::poll`](super::LocalRedlock::poll). There is nothing else
-    /// to keep: the engine reports no outcome of a cancelled round, and a kept lock shows its end.
+    /// Keeps a loss, or a lock at risk, for [`LocalRedlock::poll`](super::LocalRedlock::poll). Nothing else needs to be
+    /// kept: the engine reports no outcome of a cancelled round, and a kept lock shows its end.
     pub(super) fn keep(&mut self, event: Event) {
         if matches!(event, Event::Expired { .. } | Event::AtRisk { .. }) {
             if self.reports.len() == REPORTS_MAX {
@@ -96,14 +96,14 @@ impl Call<'_> {
         }
     }
 
-    /// Keeps what became known and is no outcome: none is waited for.
+    /// Keeps all reports among the events. No outcome is lost, because no call waits for one.
     pub(super) fn keep_all(&mut self) {
         while let Some(event) = self.driver.events.pop_front() {
             self.keep(event);
         }
     }
 
-    /// Returns the oldest report that still stands: a lock that was released or lost since is not at risk.
+    /// Returns the oldest report that still holds. A lock that was released or lost in the meantime is not at risk.
     pub(super) fn next_report(&mut self) -> Option<Event> {
         let engine = &self.driver.engine;
         let is_over =

@@ -1,6 +1,6 @@
-//! How long to wait before a connection is tried again: at once, then longer and longer.
+//! The delay before a connection is tried again: none at first, then longer and longer.
 //!
-//! 50 ms, doubled each time up to 2 s, each less a random part of up to half of it, so that many
+//! The delay starts at 50 ms and doubles up to 2 s. Each is shortened by a random part of up to a half, so that many
 //! clients do not come back in step.
 
 use core::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// A connection failed, or did not last. Returns the delay before the next one.
+    /// Records that a connection failed or did not last. Returns the delay before the next one.
     pub(crate) fn failed(&mut self, random: &mut StdRng) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -25,7 +25,7 @@ impl Backoff {
         half + Duration::from_nanos(random.random_range(0..=half.as_nanos() as u64))
     }
 
-    /// A connection lasted: the delay begins again with the shortest.
+    /// Records that a connection lasted: the next delay is the shortest again.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -1,26 +1,27 @@
-//! Renewals of locks that are kept: those that are due together go to a node in one command.
+//! Batches: renewals of kept locks that are due together go to a node in one command.
 //!
-//! They are collected until another command is sent, or the bytes of the node are offered. Then they are written
-//! as scripts that take many keys; one alone is written as the ordinary extension. If it is not the turn of the
-//! node they wait: whose turn it is, and for how long they wait, is not decided here.
-//! Among the commands in flight a batch stands in front of its renewals, and each of these is answered as a
-//! command of its own: nothing above knows of batches.
+//! Renewals are collected until another command is sent, or until the node's bytes are offered. Then they are written
+//! as scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
+//! wait. Another module decides whose turn it is and how long the renewals wait.
+//!
+//! Among the commands in flight, a batch stands in front of its renewals. Each renewal is answered as if it were a
+//! command of its own, so the layers above do not know about batches.
 //!
 //! # Guarantees
 //!
-//! * Each renewal has the answer of its own key: an answer with more or fewer ends the connection.
-//! * What is asked after a renewal is written behind it. Of those that wait for the turn of their node this is
-//!   so for what concerns the same lock; locks that are taken, and releases of others, go ahead.
-//! * A refusal that may be due to the batch is nobody's answer. Each of its renewals is asked again alone, and
-//!   so are all others on this connection.
+//! * Each renewal gets the answer for its own key. If the number of answers is wrong, the connection ends.
+//! * A command that is asked after a renewal is written behind it. If renewals wait for the turn of their node, this
+//!   holds only for commands about the same lock: the `SET`s and releases of other locks go ahead.
+//! * A refusal that may be due to the batch is not passed on. Each renewal of the batch is asked again alone, and so
+//!   are all later ones on this connection.
 //!
 //! # Not here
 //!
-//! A renewal is not taken out of a command that was written. If the connection has no room for long, it may reach
-//! the node after its lock is over, but before the lock's release.
+//! Renewals are not taken out of a command that was written. If the connection has no room for a long time, a renewal
+//! may reach the node after its lock is over, but before the release of the lock.
 //!
-//! Nodes with a marker, those that have forgotten the script, and locks on several resources: these are asked
-//! one by one.
+//! Nodes with a marker, nodes that have forgotten the script, and locks on several resources are asked one renewal at a
+//! time.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -47,35 +48,35 @@ const KEPT_BYTES: usize = 64 << 10;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// What is collected. Those whose keys' next changes are to be told go in commands of their own, which are
-    /// written before the others.
+    /// The collected renewals. A renewal that also asks for a notification of the next change of its key goes in the
+    /// first pile, which has commands of its own and is written before the other.
     piles: [Pile; 2],
-    /// When the first one was added.
+    /// When the first renewal was added.
     since: Instant,
-    /// It is not the turn of the node. Only while some are collected.
+    /// It is not the node's turn. Set only while some renewals are collected.
     waits: bool,
-    /// How many were sent in batches that are not answered.
+    /// The number of renewals in batches that are not answered.
     unanswered: usize,
-    /// The server has refused one on this connection.
+    /// The server has refused a batch on this connection.
     is_refused: bool,
-    /// What was answered to the renewals at the front of those in flight.
+    /// The answers to the renewals at the front of the commands in flight.
     answers: VecDeque<Reply>,
 }
 
-/// Renewals that are collected.
+/// One pile of collected renewals.
 #[derive(Debug, Default)]
 struct Pile {
-    /// Their keys, and their tokens and ttls, as arguments in wire form.
+    /// The keys, and the tokens and ttls, as arguments in wire form.
     keys: Vec<u8>,
     arguments: Vec<u8>,
     collected: Vec<Renewal>,
 }
 
-/// A renewal that is collected.
+/// A collected renewal.
 #[derive(Debug)]
 struct Renewal {
     request: Request,
-    /// How many bytes of the keys, and of the arguments, are its own.
+    /// The number of bytes in `keys` and in `arguments` that belong to this renewal.
     key: usize,
     arguments: usize,
 }
@@ -85,7 +86,7 @@ impl Batch {
         self.piles.iter().all(|pile| pile.collected.is_empty())
     }
 
-    /// Returns `true` if renewals are collected, and do not wait for the turn of the node.
+    /// Returns `true` if renewals are collected and do not wait for the node's turn.
     pub(super) fn is_to_write(&self) -> bool {
         !self.is_empty() && !self.waits
     }
@@ -106,7 +107,7 @@ impl Batch {
             .any(|pile| pile.collected.iter().any(about))
     }
 
-    /// Returns `true` if `request` is to be written behind what is collected.
+    /// Returns `true` if the collected renewals have to be written before `request`.
     fn is_before(&self, request: Request) -> bool {
         match request {
             Request::Set { .. }
@@ -130,7 +131,7 @@ impl Batch {
         }
     }
 
-    /// Takes the renewal of `request` out again, if it is collected.
+    /// Removes the renewal of `request`, if it is collected.
     #[cold]
     pub(super) fn withdraw(&mut self, request: Request) -> bool {
         let found = self.piles.iter_mut().any(|pile| pile.withdraw(request));
@@ -138,7 +139,7 @@ impl Batch {
         found
     }
 
-    /// Writes a command. One alone is [`EXTEND`](script::EXTEND), which takes the same arguments.
+    /// Writes one command. A single renewal is written as [`EXTEND`](script::EXTEND), which takes the same arguments.
     fn write(out: &mut Vec<u8>, count: usize, keys: &[u8], arguments: &[u8]) {
         let script = match count {
             1 => &script::EXTEND,
@@ -158,15 +159,14 @@ impl Batch {
         out.extend_from_slice(arguments);
     }
 
-    /// Takes out all renewals that are collected.
+    /// Takes out all collected renewals.
     fn collected(&mut self) -> impl Iterator<Item = Request> {
         self.waits = false;
         let [watched, others] = &mut self.piles;
         watched.taken().chain(others.taken())
     }
 
-    /// Forgets everything because the connection is gone. Yields the renewals that are collected, of which
-    /// none has left.
+    /// Forgets everything because the connection is gone. Yields the collected renewals; none of them has left.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.answers.clear();
         self.is_refused = false;
@@ -174,11 +174,11 @@ impl Batch {
         self.collected().map(|request| (request, false))
     }
 
-    /// The server has answered a batch of `count`.
+    /// Takes the server's answer to a batch of `count`.
     ///
     /// # Errors
     ///
-    /// It has answered something that is no answer to it.
+    /// The reply is not an answer to a batch.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
@@ -199,8 +199,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns what a refusal of a whole batch is to each of its renewals. They are asked again by the text of
-    /// their own script where that may help: one that does a part of them twice does no harm.
+    /// Returns the reply for each renewal of a batch that was refused as a whole. If it may help, the reply makes the
+    /// caller ask again by the text of the ordinary script. A renewal that is done twice does no harm.
     fn refusal(&mut self, reply: Reply) -> Reply {
         let code = reply.error();
         let code = code.as_ref().map_or("", ServerError::code);
@@ -226,7 +226,7 @@ impl Pile {
         });
     }
 
-    /// The same for this pile.
+    /// Removes the renewal of `request` from this pile.
     fn withdraw(&mut self, request: Request) -> bool {
         let mut all = self.collected.iter();
         let Some(index) = all.position(|renewal| renewal.request == request) else {
@@ -242,8 +242,8 @@ impl Pile {
         true
     }
 
-    /// Returns how many go into the next command, from the one at `first` on, and how many bytes of the keys, and
-    /// of the arguments, are theirs.
+    /// Returns how many renewals go into the next command, starting with the one at `first`, and the number of bytes
+    /// that they have in `keys` and in `arguments`.
     fn next_command(&self, first: usize) -> (usize, usize, usize) {
         let (mut count, mut keys, mut arguments) = (0, 0, 0);
         for renewal in &self.collected[first..] {
@@ -257,7 +257,7 @@ impl Pile {
         (count, keys, arguments)
     }
 
-    /// Takes out all renewals.
+    /// Takes out all renewals of the pile.
     fn taken(&mut self) -> impl Iterator<Item = Request> {
         empty(&mut self.keys);
         empty(&mut self.arguments);
@@ -265,7 +265,7 @@ impl Pile {
     }
 }
 
-/// Empties `buffer`. One that is much larger than usual is given back to the allocator.
+/// Empties `buffer`. A buffer that is much larger than usual is given back to the allocator.
 fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > KEPT_BYTES {
@@ -278,8 +278,8 @@ fn decimal(number: usize) -> Decimal {
 }
 
 impl Node {
-    /// Collects the renewal of `entry`, for at least `life` from now on. `watched`: the next change of its key is to
-    /// be told. Returns `false` if this node is asked for it by a command of its own.
+    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
+    /// of the next change of the key. Returns `false` if this node needs a command of its own for it.
     pub(crate) fn renew(
         &mut self,
         now: Instant,
@@ -298,12 +298,12 @@ impl Node {
         }
         self.batch.piles[usize::from(!watched)].add(request, entry, life);
         if self.batch.len() == BATCH_MAX && self.outbox.is_blocked() {
-            self.write_batch(now); // To take one back from among many costs less there.
+            self.write_batch(now); // In the out buffer, one of many is cheaper to withdraw.
         }
         true
     }
 
-    /// Puts `request` behind the renewals that are collected, if it has to be.
+    /// Writes the collected renewals if they have to go before `request`.
     #[cold]
     #[inline(never)]
     pub(super) fn write_batch_before(&mut self, now: Instant, request: Request) {
@@ -312,7 +312,7 @@ impl Node {
         }
     }
 
-    /// Puts the renewals that are collected into the out buffer.
+    /// Puts the collected renewals into the out buffer.
     #[cold]
     #[inline(never)]
     pub(super) fn write_batch(&mut self, now: Instant) {
@@ -351,33 +351,33 @@ impl Node {
 
     // ----- its turn -------------------------------------------------------------------------
 
-    /// Returns `true` if renewals are to be written now, so many that others notice it.
+    /// Returns `true` if renewals can be written now, and are so many that other nodes would notice the work.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns `true` if it works for renewals, so that others wait.
+    /// Returns `true` if the node works on so many renewals that others wait.
     pub(crate) fn is_renewing(&self) -> bool {
         RENEWALS_FEW < self.batch.unanswered && !self.pulse.is_suspect()
     }
 
-    /// The renewals that are collected wait from now on, or do so no longer.
+    /// Sets whether the collected renewals wait for the node's turn.
     pub(crate) fn let_wait(&mut self, waits: bool) {
         self.batch.waits = waits;
     }
 
-    /// Returns `true` if renewals wait for its turn.
+    /// Returns `true` if renewals wait for the node's turn.
     pub(crate) fn has_waiting(&self) -> bool {
         self.batch.waits
     }
 
-    /// Returns since when renewals wait for its turn alone, and not for the socket.
+    /// Returns since when renewals have waited for the node's turn. `None` if they wait for the socket too.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }
 
-    /// Returns the next answer to a batch, to one of its renewals.
+    /// Returns the next answer to a renewal of a batch.
     pub(crate) fn next_in_batch(&mut self, now: Instant) -> Option<Heard> {
         let Some(reply) = self.batch.answers.pop_front() else {
             let done = self.next_transacted();

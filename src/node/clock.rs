@@ -1,35 +1,32 @@
-//! The clock watch of one node: whether its wall clock was stepped.
+//! The clock watch of one node: checks whether the server's wall clock was stepped.
 //!
-//! Servers end keys by their wall clock. One that is stepped forward ends locks early, and nothing
-//! else shows that: the connection stays up, and the identity of the server stays the same. But the
-//! server tells its `TIME`, and the difference to our own clock, which is never stepped, changes no
-//! faster than clocks drift.
+//! Servers end keys by their wall clock. A step forward ends locks early, and nothing else shows it: the connection
+//! stays up, and the identity of the server stays the same. But the server reports its `TIME`. The difference to our
+//! own clock, which is never stepped, changes no faster than clocks drift.
 //!
-//! `TIME` is asked in front of a lock command that is sent anyway, in the same write, at most once
-//! a second; so the answer is there before that of the command, and a node that was stepped in
-//! between is not counted in that very round. A node that gets no other question is not asked for
-//! its time.
+//! `TIME` is asked in front of a lock command that is sent anyway, in the same write, at most once a second. So its
+//! answer comes before the answer to the command, and a node that was stepped in between does not count in that same
+//! round. A node that gets no other question is not asked for its time.
 //!
-//! The time was read on the server between the sending of the question and the reading of the answer,
-//! so an answer bounds the difference from both sides, however long it took. The bounds widen as fast as
-//! clocks drift. What two answers contradict each other by is what the clock was set by in between, and
-//! it adds up: bounds that contradict each other stay, and forget that only as they widen.
+//! The server read the time after the question was sent and before the answer was read. So an answer bounds the
+//! difference from both sides, no matter how long it took. The bounds widen as fast as clocks drift. If two answers
+//! contradict each other, the amount is what the clock was set by in between. These amounts add up: bounds that
+//! contradict each other stay, and the contradiction shrinks only as they widen.
 //!
 //! # What is allowed
 //!
-//! The drift of a lock is for the rate of clocks and for their steps together, while its keys live. A fifth
-//! of the share is for the rate ([`Drift::rate`](crate::quorum::Drift::rate)): so fast do the bounds widen. Over
-//! a longer [`PAUSE`] than two seconds without an answer they widen by 0.05 % of what is beyond it at most: no
-//! clock is slewed faster. The
-//! rest is for steps, and those of a clock may add up to that of the shortest ttl that this engine was asked
-//! for: so no lock as long as that, or longer, has ended early. If they add up to more, the clock was stepped,
+//! The drift of a lock covers both the rate of clocks and their steps, while its keys live. A fifth of the share is for
+//! the rate ([`Drift::rate`](crate::quorum::Drift::rate)): the bounds widen at this rate. After two seconds without an
+//! answer (a [`PAUSE`]) they widen by at most 0.05 % of the further time, because no clock is slewed faster. The rest
+//! of the drift is for steps. The steps of one clock may add up to the allowance of the shortest ttl that was asked of
+//! this engine, so no lock of that ttl or a longer one has ended early. If they add up to more, the clock was stepped,
 //! and the next steps count from there.
 //!
 //! # Not here
 //!
-//! What follows from a step: the restart guard and the engine decide that. A step that is taken
-//! back before the next question is not seen, nor is one within the last second or below [`SLACK`],
-//! for which the drift of the locks has to make up.
+//! The consequences of a step: the restart guard and the engine decide them. Some steps are not seen: a step that is
+//! taken back before the next question, a step within the last second, and a step below [`SLACK`]. The drift of the
+//! locks has to cover these.
 
 use core::time::Duration;
 
@@ -40,36 +37,36 @@ use crate::time::{Instant, nanos};
 
 use super::reply::{Reply, refuses_the_verb};
 
-/// The question.
+/// The `TIME` command.
 pub(super) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 
-/// How often it is asked at most.
+/// The shortest time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After so long without an answer the bounds widen by what a kernel slews only: nothing was asked of the node then, and
-/// nothing that it gained was seen.
+/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock: nothing was asked of the
+/// node in that time, and nothing that its clock gained was seen.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// By how much the steps of a clock may always add up.
+/// The sum of steps that is always allowed.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Clock {
     watched: bool,
-    /// From when on it is to be asked again; never while it is being asked.
+    /// When the node may be asked again. [`Instant::MAX`] while a question is open.
     next: Instant,
     known: Option<Difference>,
-    /// How fast it may run apart from ours, in parts per billion.
+    /// How fast the server's clock may run apart from ours, in parts per billion.
     rate: u64,
-    /// By how many nanoseconds its steps may add up.
+    /// The sum of steps that is allowed, in nanoseconds.
     allowed: i128,
-    /// How often it was seen to have been stepped.
+    /// How many times the clock was seen to be stepped.
     steps: u32,
 }
 
-/// By how many nanoseconds the server's clock is ahead of ours, at least and at most. If that is less than
-/// the least, it was set by the difference of the two.
+/// How many nanoseconds the server's clock is ahead of ours: at least `least`, at most `most`. If `most` is less than
+/// `least`, the clock was set by the difference of the two.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
     at: Instant,
@@ -101,14 +98,15 @@ impl Clock {
         self.next = Instant::MAX;
     }
 
-    /// The connection is gone, and with it the answer. On the next one it is asked at once.
+    /// The connection is gone, and so is the answer. The next connection asks at once.
     pub(crate) fn disconnected(&mut self) {
         if self.watched {
             self.next = Instant::ZERO;
         }
     }
 
-    /// Its steps may add up to `steps`, and to [`SLACK`]. If they have added up to more, it is asked at once.
+    /// Allows the steps to add up to `steps`, or to [`SLACK`] if that is more. If they have already added up to more,
+    /// the node is asked at once.
     pub(crate) fn allow(&mut self, steps: Duration) {
         self.allowed = nanos(steps.max(SLACK)).into();
         if self.next != Instant::MAX
@@ -124,8 +122,8 @@ impl Clock {
         self.steps
     }
 
-    /// Takes the answer at `now` to the question of `sent`. Returns `true` if the clock was
-    /// stepped. A node that may not tell is not asked again over this connection.
+    /// Takes the answer at `now` to the question of `sent`. Returns `true` if the clock was stepped. If the user may
+    /// not run `TIME`, the node is not asked again over this connection.
     #[cold]
     #[inline(never)]
     pub(crate) fn told(&mut self, sent: Instant, now: Instant, value: Value<'_>) -> bool {
@@ -134,7 +132,7 @@ impl Clock {
                 .error()
                 .is_some_and(|error| !refuses_the_verb(error))
             {
-                self.next = now.saturating_add(EVERY); // It cannot tell just now.
+                self.next = now.saturating_add(EVERY); // The server refuses it only for now.
             }
             return false;
         };
@@ -163,8 +161,8 @@ impl Difference {
         allowed < self.least - self.most
     }
 
-    /// Returns what both say. Since the earlier one the clocks have run apart by `rate` at most, and in a [`PAUSE`] by
-    /// what a kernel slews.
+    /// Returns the bounds that both answers allow. Since the earlier answer, the clocks have run apart by `rate` at
+    /// most, and in a [`PAUSE`] only as fast as a kernel slews.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =
@@ -179,7 +177,7 @@ impl Difference {
     }
 }
 
-/// Seconds since 1970, and microseconds.
+/// Returns the time of an answer: seconds since 1970, and microseconds.
 fn time_of(value: Value<'_>) -> Option<Duration> {
     let mut words = value.as_items()?.iter();
     let mut number = || {
@@ -203,7 +201,7 @@ mod tests {
         Clock::new(&builder.config().expect("valid"))
     }
 
-    /// Answers `(sent, now, time of the server)`, in microseconds; the steps that were seen.
+    /// Returns how many steps are seen in answers `(sent, now, time of the server)`, in microseconds.
     fn steps(answers: &[(u64, u64, u64)]) -> u32 {
         let mut clock = clock(true);
         for (sent, now, time) in answers {
@@ -244,13 +242,13 @@ mod tests {
         for (time, stepped) in [(80_988_000, 0), (80_987_999, 1)] {
             assert_eq!(steps(&[(0, 0, 80 * s), (s, s, time)]), stepped, "{time}");
         }
-        // A day later it may be 43.2 s off.
+        // After a day, the clock may be 43.2 s off.
         let day = 86_400 * s;
         assert_eq!(steps(&[(0, 0, s), (day, day, day + 44 * s)]), 0);
         assert_eq!(steps(&[(0, 0, s), (day, day, day + 45 * s)]), 1);
     }
 
-    /// What was measured before a shorter lock was asked for may be too much for that: it is asked in front of it.
+    /// An earlier measurement may be too much for a shorter lock, so the node is asked again before that lock.
     #[test]
     fn a_shorter_lock_looks_at_what_is_known() {
         for (step, is_due) in [(15, false), (18, true)] {
@@ -271,8 +269,8 @@ mod tests {
         }
     }
 
-    /// Each row: the shortest ttl, so many steps of so many milliseconds, one each so many milliseconds, and
-    /// after how many of them the clock is stepped, if ever.
+    /// Each row: the shortest ttl; the number of steps, their size, and the time between them in milliseconds; and the
+    /// step after which the clock counts as stepped, if any.
     #[test]
     fn steps_add_up_to_what_the_shortest_lock_allows_for() {
         let ms = SECOND / 1_000;
@@ -313,12 +311,12 @@ mod tests {
     #[test]
     fn what_an_answer_took_is_no_step() {
         let s = SECOND;
-        // The time was read at any instant of the three seconds.
+        // The server may have read the time at any instant of the three seconds.
         for time in [82 * s, 83 * s, 85 * s] {
             assert_eq!(steps(&[(0, 0, 80 * s), (2 * s, 5 * s, time)]), 0);
         }
         assert_eq!(steps(&[(0, 0, 80 * s), (2 * s, 5 * s, 86 * s)]), 1);
-        // And a slow answer does not make us forget what a fast one has shown.
+        // A slow answer does not make us forget what a fast one has shown.
         let slow = (2 * s, 5 * s, 83 * s);
         assert_eq!(steps(&[(0, 0, 80 * s), slow, (7 * s, 7 * s, 87 * s)]), 0);
         assert_eq!(steps(&[(0, 0, 80 * s), slow, (7 * s, 7 * s, 88 * s)]), 1);

@@ -1,5 +1,4 @@
-//! One node in its cluster: what the restart guard is asked and told about it, and what an operator says
-//! of it.
+//! One node in its cluster: the questions and facts for its restart guard, and the statements of operators about it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,41 +13,41 @@ use super::phase::{Phase, Trouble};
 use super::request::Step;
 
 impl Node {
-    /// The handshake is done: decides whether and until when its answers do not count. Returns `true`
-    /// if the other names of its server have to know of that.
+    /// The handshake is done: decides whether the node's answers count, and if not, until when. Returns `true` if the
+    /// other names of its server have to learn of the decision.
     pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) -> bool {
         let server = self.phase.server().filter(|_| self.is_ready());
         server.is_some_and(|server| self.guard.handshake_done(now, &server.identity, terms))
     }
 
-    /// Returns until when its answers do not count, if they do not at `now`.
+    /// Returns when the quarantine of the node ends, if it is in quarantine at `now`.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
         self.guard.kept_until(now, self.is_ready())
     }
 
-    /// Returns `true` if its clock was seen to be stepped, and its answers do not count at `now`.
+    /// Returns `true` if the node's clock was seen to be stepped, and its answers do not count at `now`.
     pub(crate) fn is_kept_by_steps(&self, now: Instant) -> bool {
         self.clock.steps() != 0 && self.kept_until(now).is_some()
     }
 
-    /// Returns `true` if its answers count at `now`, or do not only because its clock was stepped.
+    /// Returns `true` if the node's answers count at `now`, or would if its clock had not been stepped.
     pub(crate) fn counts_but_for_steps(&self, now: Instant) -> bool {
         self.guard.counts_but_for_steps(now, self.is_ready())
     }
 
-    /// Returns until when it is not asked what checks the marker, because the answer would not count, if it is
-    /// not at `now`.
+    /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
+    /// count. `None` if it may be asked at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         self.guard.unasked_until(now, self.is_ready())
     }
 
-    /// Asks it to join its cluster, if there are markers, with this longest ttl.
+    /// Asks the node to join its cluster with this longest ttl, if there are markers.
     ///
     /// # Errors
     ///
-    /// It does not say which incarnation it is.
+    /// The node does not report its `run_id`.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // What this handshake has read is a proof; what an earlier one has read may no longer hold.
+        // This handshake has read it, which is a proof. A fact from an earlier handshake may no longer hold.
         let durable = match &self.phase {
             Phase::Handshake(server) => server.identity.is_durable(),
             Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
@@ -65,8 +64,8 @@ impl Node {
         Ok(())
     }
 
-    /// Counts the answers of the server with this `run_id` from now on: an operator states that
-    /// every lock that it may have forgotten is over. Returns `true` if they did not count before.
+    /// Counts the answers of the server with this `run_id` from now on: an operator states that every lock that it may
+    /// have forgotten is over. Returns `true` if they did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -94,8 +93,8 @@ impl Node {
         Ok(kept)
     }
 
-    /// Asks it to join without a barrier, now or as part of the handshake that is under way,
-    /// because an operator trusts it. Returns `true` if that will be done.
+    /// Asks the node to join without a barrier because an operator trusts it, now or as part of the handshake that is
+    /// under way. Returns `true` if the request was sent or will be.
     fn join_trusted(&mut self, now: Instant, longest: Duration) -> bool {
         let has_link = self.has_link();
         let membership = self.guard.membership_mut();
@@ -105,13 +104,13 @@ impl Node {
         membership.trust(longest);
         match &self.phase {
             Phase::Ready { .. } => self.join(now, longest).is_ok(),
-            // Its handshake is past that question.
+            // The handshake has already sent that question.
             Phase::Handshake(_) if membership.open != 0 => self.join(now, longest).is_ok(),
             Phase::Handshake(_) | Phase::Connecting | Phase::Down => true,
         }
     }
 
-    /// Makes it a node of this cluster, regardless of its marker: now, or in the next handshake.
+    /// Makes the node a member of this cluster regardless of its marker: now, or in the next handshake.
     pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.guard.membership_mut() {
             membership.mode = Mode::Reinit;
@@ -121,7 +120,7 @@ impl Node {
         }
     }
 
-    /// Cancels a request of an operator to join that was not sent yet.
+    /// Cancels an operator's request to join that was not sent yet.
     pub(crate) fn cancel_join(&mut self, mode: Mode) {
         if let Some(membership) = self.guard.membership_mut()
             && membership.mode == mode
@@ -130,49 +129,47 @@ impl Node {
         }
     }
 
-    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and does
-    /// not any more.
+    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and no longer does.
     pub(crate) fn demand(&mut self, longest: Duration) -> bool {
         let membership = self.guard.membership_mut();
         membership.is_some_and(|membership| membership.demand(longest))
     }
 
-    /// Returns `true` if it is connected and has to join again, and was not asked to.
+    /// Returns `true` if the node is connected, has to join again, and has no open request to join.
     pub(crate) fn is_to_join(&self) -> bool {
         self.has_joined() == Some(false)
     }
 
-    /// Returns `true` if it has joined, and has nothing open about it.
+    /// Returns `true` if the node has joined and has no open request to join.
     pub(crate) fn is_settled(&self) -> bool {
         self.has_joined() == Some(true)
     }
 
-    /// Returns whether it has joined, if it is connected and has answered all that it was asked about
-    /// it.
+    /// Returns whether the node has joined, if it is connected and has answered every request to join.
     fn has_joined(&self) -> Option<bool> {
         let membership = self.guard.membership()?;
         (self.is_ready() && membership.open == 0).then_some(membership.joined)
     }
 
-    /// Returns the longest ttl that its marker tells of.
+    /// Returns the longest ttl in the node's marker.
     pub(crate) fn longest(&self) -> Duration {
         let membership = self.guard.membership();
         membership.map_or(Duration::ZERO, |membership| membership.longest)
     }
 
-    /// Returns the longest ttl that its marker tells of, if that marker is known to stand.
+    /// Returns the longest ttl in the node's marker, if that marker is known to stand.
     pub(crate) fn marked_ttl(&self) -> Option<Duration> {
         let membership = self.guard.membership()?;
         membership.joined.then_some(membership.longest)
     }
 
-    /// Returns for how much longer its barrier stands, by its last answer.
+    /// Returns how much longer the node's barrier stands, by its last answer.
     pub(crate) fn barrier(&self, now: Instant) -> Option<Duration> {
         let until = self.guard.membership()?.barrier?;
         (now < until).then(|| until.saturating_since(now))
     }
 
-    /// Returns why it belongs to another cluster, if its last answer said so.
+    /// Returns why the node belongs to another cluster, if its last answer said so.
     pub(crate) fn other_cluster(&self) -> Option<Unusable> {
         self.guard.membership()?.other
     }

@@ -1,12 +1,12 @@
 //! The commands that a lock needs, as bytes.
 //!
-//! Each is a template that was encoded at compile time; only the entry (key and token in wire form)
-//! is copied into it, and the ttl is written. That is done once per round and dialect, and the
-//! result is copied into the out buffer of every node.
+//! Each is a template that was encoded at compile time. Only the entry (key and token in wire form) is copied into it,
+//! and the ttl is written. This is done once for each round and dialect, and the result is copied into the out buffer
+//! of every node.
 //!
-//! Scripts are sent by their SHA-1 digest; a node that has forgotten them gets the text. A node that
-//! carries a marker gets scripts that check it, but for releases: see [`script`]. What a lock on several
-//! resources needs is in [`several`].
+//! Scripts are sent by their SHA-1 digest. A node that has forgotten them gets the text. A node that carries a marker
+//! gets scripts that check it, except for releases: see [`script`]. The commands of a lock on several resources are in
+//! [`several`].
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -95,9 +95,9 @@ pub(super) static OVERWRITE: Run<2, 448> =
 pub(super) static INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
 pub(super) static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
 
-/// The `SET` of `entry`: the command itself, or where it checks `marker` a script.
+/// The `SET` of `entry`: the command itself, or a script if it has to check `marker`.
 ///
-/// A marker is an argument in wire form, here and below.
+/// Here and below, a marker is an argument in wire form.
 pub(crate) fn set(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -134,8 +134,8 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
     }
 }
 
-/// The `SET` of `entry` with this token and ttl if the user may run all of `commands` on the key.
-/// With empty ones, and without a marker, it only asks which of them the user may not run.
+/// The `SET` of `entry` with this token and ttl, if the user may run all of `commands` on the key. If both are empty
+/// and there is no marker, it only asks which of the commands the user may not run.
 pub(crate) fn set_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -168,8 +168,7 @@ fn unwrapped(argument: &[u8]) -> &[u8] {
     bytes.unwrap_or_default()
 }
 
-/// The request to join with these `arguments` of [`JOIN`](script::JOIN), always by its text because it
-/// is rare.
+/// The request to join, with these `arguments` of [`JOIN`](script::JOIN). It is rare, so it is always sent by its text.
 pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     let mut words: Vec<&[u8]> = Vec::with_capacity(13);
     words.extend([
@@ -257,7 +256,7 @@ mod tests {
         }
     }
 
-    /// `write` behind bytes that are there already.
+    /// Returns what `write` appends to bytes that are there already.
     fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = b"before".to_vec();
         write(&mut out);
@@ -277,7 +276,7 @@ mod tests {
         ) {
             let entry = &Entry::new(Vec::new(), &key, &token);
             let (key, token) = (&key[..], &token[..]);
-            // A part of a millisecond is cut off.
+            // A fraction of a millisecond is cut off.
             let whole = Duration::from_millis(ttl) + Duration::from_micros(999);
             let digits = ttl.to_string();
             let ttl = digits.as_bytes();

@@ -1,10 +1,9 @@
-//! The releases that are owed to one node and cannot be sent yet.
+//! The debts of one node: releases that could not be sent yet, or that the node has refused.
 //!
-//! Two queues: what goes out as soon as there is a connection and room, and what the node has
-//! refused and is asked again after a while. A debt is a claim's key; the claim knows what is owed.
-//! Each claim stands here once at most, so that its number is bounded by that of the claims. One that
-//! time has ended is forgotten: its key may stand here for a while longer, but is not counted, and
-//! at most half of what stands here is forgotten.
+//! There are two queues: releases that go out as soon as there is a connection and room, and releases that the node has
+//! refused and that are retried after a while. A debt is the key of a claim; the claim knows what to release. Each
+//! claim is in the queues once at most, so there are never more debts than claims. A debt that time has ended is
+//! forgotten: it may stay in a queue for a while, but does not count. At most half of the entries are forgotten ones.
 
 use alloc::collections::VecDeque;
 
@@ -14,22 +13,22 @@ use crate::keys::ClaimKey;
 pub(crate) struct Debts {
     due: VecDeque<ClaimKey>,
     deferred: VecDeque<ClaimKey>,
-    /// How many of both are forgotten.
+    /// The number of forgotten entries in both queues.
     forgotten: usize,
 }
 
 impl Debts {
-    /// Owes the release of `claim`; it goes out as soon as it can.
+    /// Adds the release of `claim`, which goes out as soon as it can.
     pub(crate) fn owe(&mut self, claim: ClaimKey) {
         self.due.push_back(claim);
     }
 
-    /// Owes the release of `claim`, which the node refused: not before [`Debts::try_again`].
+    /// Adds the release of `claim`, which the node refused. It is not sent before [`Debts::try_again`].
     pub(crate) fn defer(&mut self, claim: ClaimKey) {
         self.deferred.push_back(claim);
     }
 
-    /// Makes what was deferred due now, before everything else. Returns `true` if there was any.
+    /// Moves all refused releases to the front of the ones that are due. Returns `true` if there were any.
     pub(crate) fn try_again(&mut self) -> bool {
         let any = !self.deferred.is_empty();
         while let Some(claim) = self.deferred.pop_back() {
@@ -38,8 +37,8 @@ impl Debts {
         any
     }
 
-    /// A release is no longer owed. When half of all are forgotten, removes those for which
-    /// `is_owed` returns `false`: the average cost is constant.
+    /// Records that a release is no longer owed. When half of all entries are forgotten, removes those for which
+    /// `is_owed` returns `false`, so the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
         if self.due.len() + self.deferred.len() <= 2 * self.forgotten {
@@ -49,12 +48,12 @@ impl Debts {
         }
     }
 
-    /// The claim that [`Debts::pop`] returned was forgotten before.
+    /// Records that the claim returned by [`Debts::pop`] was a forgotten one.
     pub(crate) fn popped_forgotten(&mut self) {
         self.forgotten -= 1;
     }
 
-    /// Returns the next release to send; it may be a forgotten one.
+    /// Returns the next release to send. It may be a forgotten one.
     pub(crate) fn pop(&mut self) -> Option<ClaimKey> {
         self.due.pop_front()
     }

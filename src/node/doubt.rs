@@ -1,28 +1,30 @@
-//! Nodes that refuse scripts in words that are not known: proxies, and servers that are like Redis.
+//! Nodes that refuse scripts in unknown words: proxies, and servers that resemble Redis.
 //!
-//! Such a refusal may be one of scripts, or one that passes. So it is acted on only where nothing can be left behind,
-//! and it is asked for again:
+//! Such a refusal may be about scripts, or may pass. So it is acted on only if nothing can be left behind, and the node
+//! is asked again:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
-//! | it loads the scripts in its handshake | no doubt; a refusal in such words is shown, and tried again |
-//! | it refuses to, by an error that neither passes nor is a missing permission | doubt: before its first `SET` it is asked by a script that does nothing |
-//! | it answers that script | no doubt: the `SET` is sent as ever |
-//! | it refuses that script in such words | it is asked without scripts over this connection: see `ways` |
-//! | it refuses all else too | doubt again; what is told is how it has refused the script |
+//! | it loads the scripts in its handshake | no doubt; a refusal in unknown words is shown, and tried again |
+//! | it refuses to load them, by an error that neither passes nor is a missing permission | doubt: before the first
+//! `SET` it gets a script that does nothing |
+//! | it answers that script | no doubt: the `SET` is sent as usual |
+//! | it refuses that script in unknown words | it is asked without scripts over this connection: see `ways` |
+//! | it refuses everything else too | doubt again; its refusal of the script is reported |
 //!
-//! An extension, another question or a release that is refused in such words is asked without scripts too, wherever the
-//! scripts were not loaded: each of them may be done twice. The next `SET` waits for a script again then.
+//! If the scripts were not loaded and an extension, another question or a release is refused in unknown words, it too
+//! is asked again without scripts: it does no harm if it is done twice. The next `SET` then waits for the answer to a
+//! script again.
 //!
 //! # Guarantees
 //!
-//! * A `SET` by a script that was refused in such words is never taken for one that was not run.
-//! * Every connection on which there is doubt is asked for a script before its first `SET`.
+//! * If a `SET` by a script is refused in unknown words, it counts as one that may have run.
+//! * On every connection with doubt, a script is tried before the first `SET`.
 //!
 //! # Not here
 //!
-//! Nodes with a marker, which have run a script before. The script that gives a fencing token: it is sent to nodes in
-//! doubt, and shows whether it is run.
+//! Nodes with a marker, which have already run a script. The script that takes a fenced lock: it is sent to nodes in
+//! doubt, and shows whether they run it.
 
 use alloc::sync::Arc;
 
@@ -32,7 +34,7 @@ use super::reply::{Forbidden, Reply, refuses_in_own_words};
 use super::request::{Dialect, Request};
 use super::{Node, Trouble};
 
-/// How scripts were refused: the error, and the words that are shown of it.
+/// How scripts were refused: the error, and its text for reports.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     error: ServerError,
@@ -40,7 +42,7 @@ pub(super) struct Refusal {
 }
 
 impl Node {
-    /// Returns `true` if it may run no scripts, and has not said so in known words.
+    /// Returns `true` if the node may run no scripts, but has not said so in known words.
     fn is_doubted(&self) -> bool {
         let is_known = self.ways.on && self.ways.refusal.is_none();
         let server = self.phase.server();
@@ -50,7 +52,7 @@ impl Node {
             && self.guard.membership().is_none()
     }
 
-    /// Returns `true` if a script has to be tried before its first `SET`.
+    /// Returns `true` if a script has to be tried before the node's first `SET`.
     pub(super) fn is_to_try_scripts(&self) -> bool {
         let server = self.phase.server();
         server.is_some_and(|server| server.scripts.refused && !server.scripts.tried)
@@ -63,12 +65,12 @@ impl Node {
         }
     }
 
-    /// It has answered a script that does nothing. Returns why its first `SET` is not sent; `None` if that can go on, by
-    /// scripts or without.
+    /// Takes the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if it
+    /// can be sent, with or without scripts.
     pub(crate) fn scripts_tried(&mut self, reply: Reply) -> Result<Option<NodeOutcome>, Trouble> {
         match reply.error() {
             None if matches!(reply, Reply::Integer(_)) => {
-                self.trust_scripts(); // What is missing is said again to the `SET`.
+                self.trust_scripts(); // The answer to the `SET` will name a missing permission again.
                 self.set_tried(true);
                 return Ok(None);
             }
@@ -82,12 +84,12 @@ impl Node {
             }
         }
         self.set_tried(true);
-        // No guard needs scripts where there is doubt.
+        // No guard needs scripts on a node in doubt.
         let _ = self.scripts_refused(Dialect::Text.verb());
         Ok(None)
     }
 
-    /// It has run a script.
+    /// The node has run a script.
     pub(super) fn trust_scripts(&mut self) {
         if self.ways.refusal.take().is_some() {
             self.use_scripts();
@@ -99,8 +101,8 @@ impl Node {
         self.ways.refusal = Some(Refusal { error, words });
     }
 
-    /// It has refused without scripts too what it had refused by one in words of its own. That is tried again, and how
-    /// it was refused is what is told.
+    /// The node has refused the same request without scripts too. Scripts are tried again, and the refusal of the
+    /// script is reported.
     #[cold]
     pub(crate) fn doubt_again(&mut self) -> Option<ServerError> {
         let refusal = self.ways.refusal.clone()?;
@@ -109,8 +111,8 @@ impl Node {
         Some(refusal.error)
     }
 
-    /// Returns what an error that it has answered to `request` means, where there is doubt. `transacted`: it was asked
-    /// by a transaction.
+    /// Returns the meaning of the error `reply` to `request` on a node in doubt. `transacted` says that a transaction
+    /// was used.
     #[cold]
     pub(super) fn reworded(&mut self, request: Request, reply: Reply, transacted: bool) -> Reply {
         if !self.is_doubted() {
@@ -132,7 +134,7 @@ impl Node {
         }
         if let (false, Some(error)) = (transacted, reply.error()) {
             self.keep_refusal(error);
-            self.set_tried(false); // This may have passed by its next `SET`.
+            self.set_tried(false); // The cause may have passed by the next `SET`.
         }
         Reply::Forbidden(Forbidden::Command)
     }

@@ -1,17 +1,17 @@
-//! Fencing tokens at one node: the commands, as bytes, and what is known of this connection.
+//! Fencing tokens on one node: the commands, as bytes, and what is known of this connection.
 //!
-//! A lock with a fencing token is taken by a script, which raises a counter for each of its names. A node whose
-//! floor is not one of its present `run_id` refuses: see [`script::fencing`](super::script).
+//! A script takes a fenced lock and raises a counter for each of its names. A node refuses it unless its counter floor
+//! belongs to the present `run_id`: see [`script::fencing`](super::script).
 //!
 //! # Guarantees
 //!
-//! * Nothing is sent to a server that does not tell its `run_id`.
-//! * The first command on a connection asks whether the user may release what it takes. Later ones are sent by
+//! * Nothing is sent to a server that does not report its `run_id`.
+//! * The first such command on a connection also asks whether the user may release the lock. Later ones are sent by
 //!   their digest.
 //!
 //! # Not here
 //!
-//! Which number is proposed, and what a majority of answers means.
+//! The choice of the number that is proposed, and the meaning of a majority of answers.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -32,12 +32,12 @@ use super::script::{
 use super::several::NO_MARKER;
 use super::{Command, Node};
 
-/// What is known of the script that takes a lock on this connection.
+/// What is known of the script that takes a fenced lock on this connection.
 #[derive(Debug)]
 pub(super) struct Fencing {
-    /// For how long a counter lives after its last token.
+    /// How long a counter lives after its last token.
     kept_for: Duration,
-    /// It was run: the server knows it, and the user may do what it does.
+    /// The script has run here: the server knows it, and the user has the permissions for it.
     is_known: bool,
 }
 
@@ -49,18 +49,18 @@ impl Fencing {
         }
     }
 
-    /// Its connection is gone.
+    /// The connection is gone.
     pub(super) fn disconnected(&mut self) {
         self.is_known = false;
     }
 }
 
 impl Node {
-    /// Sends the script that takes `entry` and raises its counters to `proposal` at least.
+    /// Sends the script that takes `entry` and raises its counters at least to `proposal`.
     ///
     /// # Errors
     ///
-    /// The node runs no scripts, or does not tell its `run_id`: nothing was sent.
+    /// The node runs no scripts, or does not report its `run_id`. Nothing was sent.
     pub(crate) fn send_fenced_set(
         &mut self,
         now: Instant,
@@ -83,7 +83,7 @@ impl Node {
             Decimal::millis(life),
             Decimal::millis(self.fencing.kept_for),
         );
-        // For this node alone, as one that checks a marker: it names the server.
+        // The command names the server, so it is written for this node alone, like one that checks a marker.
         let bytes = command.written(Dialect::Text, Some(b""), |out| {
             head(out, &TAKE_FENCED, by_digest, entry, marker, asked.len());
             tail(
@@ -101,7 +101,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends the script that raises the counters of `entry` to `token`, if it is there.
+    /// Sends the script that raises the counters of `entry` to `token`, if the lock is there.
     pub(crate) fn send_raise(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, token: u64) {
         let mut out = Vec::new();
         let marker = self.guard.marker();
@@ -112,8 +112,8 @@ impl Node {
         self.send(now, Request::Raise { claim }, &out);
     }
 
-    /// Makes the floor one of the present `run_id`: at least `seen`, and at least `proposal` as far as the
-    /// server's clock allows. `operation` waits for the answer. Returns `false` if it is not known which `run_id`.
+    /// Makes the counter floor one of the present `run_id`. It becomes at least `seen`, and at least `proposal` as far
+    /// as the server's clock allows. `operation` waits for the answer. Returns `false` if the `run_id` is not known.
     pub(crate) fn send_floor(
         &mut self,
         now: Instant,
@@ -121,7 +121,7 @@ impl Node {
         [seen, proposal]: [u64; 2],
     ) -> bool {
         let Some(run_id) = self.run_id() else {
-            return false; // No lock with a token is asked for there.
+            return false; // No lock with a fencing token is asked for there.
         };
         let command = about_floor(&SET_FLOOR, run_id, &[seen, proposal]);
         let operation = Some(operation);
@@ -129,8 +129,8 @@ impl Node {
         true
     }
 
-    /// Asks for the floor. One that is missing, or of another `run_id`, is in repair from then on, under
-    /// `nonce`. Returns `false` if the node cannot be asked.
+    /// Asks for the counter floor. A floor that is missing, or belongs to another `run_id`, is in repair from then on,
+    /// under `nonce`. Returns `false` if the node cannot be asked.
     pub(crate) fn look_at_floor(
         &mut self,
         now: Instant,
@@ -146,7 +146,7 @@ impl Node {
         true
     }
 
-    /// Makes the floor one of the present `run_id`, of at least `number`, if it is in repair under `nonce`.
+    /// Makes the counter floor one of the present `run_id`, of at least `number`, if it is in repair under `nonce`.
     pub(crate) fn repair_floor(&mut self, now: Instant, nonce: u64, number: u64) {
         if let Some(run_id) = self.run_id() {
             let command = about_floor(&REPAIR_FLOOR, run_id, &[nonce, number]);
@@ -154,7 +154,7 @@ impl Node {
         }
     }
 
-    /// Asks how many counters there are behind `cursor`, as far as the node looks at once.
+    /// Asks how many counters there are behind `cursor`, among the keys that the node scans at once.
     pub(crate) fn count_counters(&mut self, now: Instant, operation: OperationKey, cursor: u64) {
         let mut out = Vec::new();
         write::array(&mut out, 4);
@@ -165,14 +165,14 @@ impl Node {
         self.send(now, Request::Count { operation }, &out);
     }
 
-    /// The script that takes a lock was run on this connection.
+    /// The script that takes a fenced lock was run on this connection.
     pub(crate) fn knows_fenced_set(&mut self) {
         self.fencing.is_known = true;
         self.trust_scripts();
     }
 
-    /// The server has forgotten that script, and gets its text the next time. Returns `true` if it was sent by
-    /// its digest.
+    /// The server has forgotten that script; the next command has its text. Returns `true` if it was sent by its
+    /// digest.
     pub(crate) fn forgot_fenced_set(&mut self) -> bool {
         core::mem::take(&mut self.fencing.is_known)
     }
@@ -186,13 +186,13 @@ pub(crate) fn forbidden_to_fence(said: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns the cursor from which a count goes on, by this answer of [`COUNT_COUNTERS`]. Zero: it is over.
+/// Returns the cursor from which a count continues, by this answer of [`COUNT_COUNTERS`]. Zero at the end.
 pub(crate) fn cursor_in(value: Value<'_>) -> Option<u64> {
     let (_, _, cursor) = three(value)?;
     core::str::from_utf8(cursor).ok()?.parse().ok()
 }
 
-/// A script whose only key is the floor, by its text: it is rare.
+/// Writes a script whose only key is the counter floor, by its text because it is rare.
 fn about_floor(script: &Script, run_id: &str, numbers: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
     write::array(&mut out, 5 + numbers.len());
@@ -211,7 +211,7 @@ fn about_floor(script: &Script, run_id: &str, numbers: &[u64]) -> Vec<u8> {
     out
 }
 
-/// The command up to the token, with so many arguments more than those of [`tail`].
+/// Writes the command up to the token, with room for `more` arguments beside those of [`tail`].
 fn head(
     out: &mut Vec<u8>,
     script: &Script,
@@ -254,7 +254,7 @@ fn head(
     out.extend_from_slice(entry.token_argument());
 }
 
-/// The ttl, the marker, a number, for how long a counter is kept, and the `run_id`.
+/// Writes the ttl, the marker, a number, how long a counter is kept, and the `run_id`.
 fn tail(
     out: &mut Vec<u8>,
     [ttl, kept]: [&[u8]; 2],

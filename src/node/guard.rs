@@ -4,31 +4,29 @@
 //! | --- | --- | --- |
 //! | off | always | are plain |
 //! | observed | unless the node is in quarantine | are plain |
-//! | strict | unless it is, or its answer says that the marker or a barrier forbids it | check the marker |
+//! | strict | unless the node is in quarantine, or its answer says that the marker or a barrier forbids it | check the
+//! marker |
 //!
-//! A node that restarts without its memory has forgotten which locks it stands for, and would vote
-//! a second time. So it is *quarantined* until every lock that it may have forgotten is over: it is
-//! asked as before, because its key keeps others out, but its answers are not counted.
+//! A node that restarts without its memory has forgotten which locks it has granted, and would vote a second time. So
+//! it is *quarantined* until every lock that it may have forgotten is over. It is still asked, because its key keeps
+//! others out, but its answers do not count.
 //!
-//! A server is known by what it says at each handshake: its `run_id`, which is new at each start,
-//! and its `master_replid`, which is new at each promotion. If one of them differs, or cannot be
-//! read any more, it is another server, even if it remembers its keys. When a node is connected for
-//! the first time, its uptime tells whether it restarted a short while ago.
+//! Each handshake identifies the server by its `run_id`, which is new at each start, and its `master_replid`, which is
+//! new at each promotion. If one of them differs, or can no longer be read, it is another server, even if it remembers
+//! its keys. At the first connection to a node, its uptime shows whether it restarted a short while ago.
 //!
 //! # Guarantees
 //!
-//! * A quarantine counts from the *end* of the handshake in which the change was seen, never from
-//!   when the connection broke: the restart was before that end, and may have been long after the
-//!   connection broke.
-//! * It is never shortened but by [`Guard::trust`].
+//! * A quarantine counts from the *end* of the handshake in which the change was seen, never from the loss of the
+//!   connection. The restart was before that end, and may have been long after the loss.
+//! * Only [`Guard::trust`] shortens a quarantine.
 //!
 //! # Not here
 //!
-//! What no client can see from outside: a restart before the first handshake of a client that does
-//! not know the longest ttl, keys that were deleted, and a server that became a replica and a
-//! master again between two questions. Markers on the nodes show these (`membership`), unless what
-//! it followed was a copy of its own. Where there are markers, no more is read from identities than
-//! that.
+//! Losses that no client can see from outside: a restart before the first handshake of a client that does not know the
+//! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
+//! Markers on the nodes show these (`membership`), unless the server followed a copy of itself. With markers, the guard
+//! reads only this last case from identities.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -46,17 +44,16 @@ use super::phase::Trouble;
 use super::reply::{Reply, may_forget};
 use super::request::{Request, Step, Taught};
 
-/// How much an uptime may be overstated: it is the difference of two times in whole seconds, and
-/// seen to tick some milliseconds early.
+/// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
+/// tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
 /// How long a quarantine is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// How long it takes until every lock is over, by this clock.
+    /// The time until every lock is over, by this clock.
     pub(crate) span: Duration,
-    /// Whether the longest ttl of all clients is known, so that the uptime of a node that is met
-    /// for the first time says something.
+    /// Whether the longest ttl of all clients is known, so that the uptime of a node at its first handshake is of use.
     pub(crate) known: bool,
 }
 
@@ -64,16 +61,16 @@ pub(crate) struct Terms {
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     kind: Kind,
-    /// The newest that was read.
+    /// The newest `run_id` that was read.
     run_id: Option<String>,
     replid: Option<String>,
-    /// It said over a connection that it serves no writes: it may be another when it does again.
+    /// The server said over a connection that it serves no writes. When it serves again, it may be another.
     alarmed: bool,
     until: Option<Instant>,
-    /// The same because its clock was stepped.
+    /// The end of the quarantine for a step of its clock.
     stepped_until: Option<Instant>,
-    /// The nodes of the configuration that were seen to be one server with this one, and this one.
-    /// Kept for good: a server that restarts is another by its `run_id`, and has the same names.
+    /// This node, and the nodes of the configuration that were seen to be the same server. Kept for good: a server that
+    /// restarts gets another `run_id`, and keeps its names.
     pub(crate) names: NodeSet,
 }
 
@@ -99,13 +96,12 @@ impl Guard {
 
     // ----- how commands are written ---------------------------------------------------------
 
-    /// Returns the marker that commands have to check, as an argument in wire form. `None`: they are
-    /// plain.
+    /// Returns the marker that commands have to check, as an argument in wire form. `None` if commands are plain.
     pub(super) fn marker(&self) -> Option<&[u8]> {
         Some(&self.membership()?.marker)
     }
 
-    /// Returns the last questions of a handshake, and behind them the scripts that the server is taught.
+    /// Returns the last questions of a handshake, and behind them the scripts to load.
     pub(super) fn questions(&self) -> &'static [Step] {
         use Step::{Durability, Load, Memory, Replication, Server};
         use Taught::{CheckedAcquire, CheckedExtend, Extend, ExtendEach, Release};
@@ -130,14 +126,14 @@ impl Guard {
         }
     }
 
-    /// Its connection is gone.
+    /// The node's connection is gone.
     pub(super) fn disconnected(&mut self) {
         if let Some(membership) = self.membership_mut() {
             membership.disconnected();
         }
     }
 
-    /// Returns its membership of the cluster, where there are markers.
+    /// Returns the node's membership of the cluster, if there are markers.
     pub(super) fn membership(&self) -> Option<&Membership> {
         match &self.kind {
             Kind::Off | Kind::Observed => None,
@@ -154,23 +150,23 @@ impl Guard {
 
     // ----- whether answers count ------------------------------------------------------------
 
-    /// Returns until when its answers do not count, if they do not at `now`: because of what this
-    /// handle has seen, or because of a barrier on the node. `ready`: its handshake is done.
+    /// Returns when the node's answers count again, if they do not at `now`: because of what this handle has seen, or
+    /// because of a barrier on the node. `ready` says whether its handshake is done.
     pub(super) fn kept_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let barrier = self.membership().and_then(|there| there.until(now, ready));
         self.until(now).max(barrier)
     }
 
-    /// Returns until when it is not asked what checks the marker, because the answer would not count, if it is
-    /// not at `now`.
+    /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
+    /// count. `None` if it may be asked at `now`.
     pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let membership = self.membership();
         let barrier = membership.and_then(|there| there.unasked_until(now, ready));
         self.until(now).max(barrier)
     }
 
-    /// Returns whether the answer of a server whose handshake is done counts. `stale`: it was asked
-    /// under an older marker.
+    /// Decides whether the answer of a server whose handshake is done counts. `stale` says that it was asked under an
+    /// older marker.
     // Inlined: see the caller for single answers.
     #[inline(always)]
     pub(super) fn judge(
@@ -198,23 +194,22 @@ impl Guard {
         }
     }
 
-    /// Returns until when its answers do not count because of what this handle has seen, if they do
-    /// not at `now`.
+    /// Returns when the node's answers count again, if what this handle has seen forbids them at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         self.until
             .max(self.stepped_until)
             .filter(|until| guard!(QuarantineIgnored, now < *until))
     }
 
-    /// Returns `true` if its answers count at `now` for all that was there before its clock was stepped:
-    /// it has forgotten nothing.
+    /// Returns `true` if the node's answers count at `now` for everything that was there before its clock was stepped.
+    /// A step makes a node forget nothing.
     pub(super) fn counts_but_for_steps(&self, now: Instant, ready: bool) -> bool {
         let barrier = self.membership().and_then(|there| there.until(now, ready));
         self.until.max(barrier).is_none_or(|until| until <= now)
     }
 
-    /// Returns why the connection is of no use any more if `reply` says that the server may come back
-    /// as one that has forgotten locks.
+    /// Returns why the connection is of no further use, if `reply` shows that the server may come back without locks
+    /// that it had.
     #[inline]
     pub(crate) fn heard(&mut self, reply: Reply) -> Option<Trouble> {
         match (reply, &self.kind) {
@@ -228,19 +223,19 @@ impl Guard {
         }
     }
 
-    /// Returns `true` if `other` is about the same server, as far as both know.
+    /// Returns `true` if `other` belongs to the same server, as far as both know.
     pub(crate) fn is_of(&self, other: &Self) -> bool {
         self.run_id.is_some() && self.run_id == other.run_id
     }
 
-    /// It refused a command as a server that is loading or follows another: its keys may be
-    /// replaced. An unchanged identity in the next handshake proves nothing.
+    /// The server refused a command because it is loading or follows another server, so its keys may be replaced. An
+    /// unchanged identity in the next handshake then proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// Its handshake has ended at `now`. Returns `true` if the other names of its server have to know
-    /// of its quarantine: no change of identity shows them why.
+    /// The handshake has ended at `now`. Returns `true` if the other names of the server have to learn of the
+    /// quarantine, because no change of identity shows them the reason.
     pub(super) fn handshake_done(
         &mut self,
         now: Instant,
@@ -281,9 +276,9 @@ impl Guard {
         self.until = self.until.max(Some(now.saturating_add(span)));
     }
 
-    /// Its handshake has ended at `now`, and its marker says whether it forgot anything. Left are
-    /// alarms, and the same process with another history: what it holds may have been another's in
-    /// between, and if that was a copy of its own, the marker came back with it.
+    /// The handshake has ended at `now`, and the marker says whether the server forgot anything. Two cases remain: an
+    /// alarm, and the same process with another replication history. In the second case it may have had the keys of
+    /// another server in between; if that was a copy of its own, the marker came back with them.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -295,10 +290,10 @@ impl Guard {
         }
     }
 
-    /// Its clock was seen at `now` to have been stepped: every key on it may have ended early. Returns
-    /// until when its answers do not count for that.
+    /// The clock was seen at `now` to have been stepped, so every key on the node may have ended early. Returns when
+    /// its answers count again.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
-        let on = !matches!(self.kind, Kind::Off); // Otherwise it is reported, and that is all.
+        let on = !matches!(self.kind, Kind::Off); // Otherwise the step is only reported.
         if guard!(StepIgnored, on) {
             self.stepped_until = Some(now.saturating_add(terms.span)).max(self.stepped_until);
             return self.until(now);
@@ -306,9 +301,9 @@ impl Guard {
         None
     }
 
-    /// Returns until when another name of the same server that finished its handshake is kept from
-    /// voting for what is known by this one. An alarm is over with that handshake if it was that
-    /// process's; otherwise it stays, because this name may stand for another server by now.
+    /// Returns until when another name of the same server, whose handshake has ended, must not vote because of what
+    /// this name knows. If the alarm was about that process (`same`), that handshake ends it. Otherwise the alarm
+    /// stays, because this name may stand for another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Option<Instant> {
         let alarm = self.alarmed.then(|| now.saturating_add(terms.span));
         if same {
@@ -318,13 +313,12 @@ impl Guard {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// It is kept from voting until then at least.
+    /// Keeps the node from voting at least until then.
     pub(crate) fn keep_until(&mut self, until: Option<Instant>) {
         self.until = self.until.max(until);
     }
 
-    /// Counts its answers from now on: an operator states that every lock that it has forgotten is
-    /// over.
+    /// Counts the node's answers from now on: an operator states that every lock that it has forgotten is over.
     pub(crate) fn trust(&mut self) {
         self.until = None;
         self.stepped_until = None;
@@ -332,8 +326,7 @@ impl Guard {
     }
 }
 
-/// Returns `true` if what was known is not what is said now. Nothing known is nothing to differ
-/// from.
+/// Returns `true` if `said` differs from what was known. If nothing was known, nothing differs.
 fn differs(known: &Option<String>, said: &Option<String>) -> bool {
     known.is_some() && known != said
 }
@@ -367,8 +360,8 @@ mod tests {
         identity
     }
 
-    /// Does these handshakes, each at its second. Returns until when the last of them keeps the
-    /// node from voting, if it does at that second.
+    /// Does these handshakes, each at its second. Returns when the node may vote after the last of them, if it may not
+    /// at that second.
     fn after(terms: Terms, handshakes: &[(u64, Identity)]) -> Option<u64> {
         let mut guard = Guard::default();
         let mut last = 0;
@@ -398,7 +391,7 @@ mod tests {
     fn what_could_never_be_read_is_no_change() {
         let blind = || identity("?", "?", 0);
         assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
-        // What cannot be read for a while is remembered.
+        // An identity that cannot be read for a while is remembered.
         let seen = || identity("a", "r", 100);
         let back = [(1, seen()), (2, blind()), (30, seen())];
         assert_eq!(after(KNOWN, &back), None);
@@ -413,7 +406,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // Without a longest ttl that holds for all clients, no client is kept waiting for a guess.
+        // Without a longest ttl that holds for all clients, no client has to wait for a guess.
         assert_eq!(met(ASSUMED, 0), None);
     }
 
@@ -459,7 +452,7 @@ mod tests {
         let met = || identity("a", "r", 100);
         for (said, until) in [
             (met(), None),
-            (identity("b", "s", 0), None), // Its marker tells.
+            (identity("b", "s", 0), None), // Its marker decides.
             (identity("a", "s", 100), Some(Instant::from_millis(30_000))),
         ] {
             let mut guard = Guard::default();
@@ -470,7 +463,7 @@ mod tests {
         }
     }
 
-    /// What a guard of this kind says of a node that loads, comes back as another, and steps its clock.
+    /// Returns what a guard of this kind does about a node that loads, comes back as another, and steps its clock.
     fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
         let config = Config::builder().node("a").restart_guard(kind).config();
         let mut guard = Guard::new(&config.expect("valid"));

@@ -1,14 +1,13 @@
 //! The handshake of one connection: which server it is, and whether it can serve.
 //!
-//! `HELLO 3` with credentials and client name comes first and alone, because its answer tells
-//! whether anything else makes sense. Then, in one write: the database, what is owed from the
-//! connection before, the questions that identify the server, and the scripts. A server that does
-//! not know `HELLO` is asked the same in RESP2.
+//! `HELLO 3` with credentials and client name comes first and alone, because its answer shows whether anything else
+//! makes sense. The rest goes in one write: the database, the debts from the connection before, the questions that
+//! identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in RESP2.
 //!
 //! # Not here
 //!
-//! What an identity means (whether a node restarted, or is the same server as another): the engine
-//! decides that, because it knows all nodes.
+//! The meaning of an identity: whether a node restarted, or is the same server as another. The engine decides that,
+//! because it knows all nodes.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -23,7 +22,7 @@ use super::reply::is_known;
 use super::request::{Dialect, Request, Step, Taught, Waking};
 use super::script::{self, Script};
 
-/// What a probe asks. Every server answers something, even one that refuses us.
+/// The command of a probe. Every server answers it in some way, even one that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
 impl Taught {
@@ -37,7 +36,7 @@ impl Taught {
         }
     }
 
-    /// Returns its place in [`Scripts`]. No server is taught both extensions.
+    /// Returns the script's index in [`Scripts`]. No server is taught both extensions.
     const fn place(self) -> usize {
         match self {
             Self::Release => 0,
@@ -55,9 +54,9 @@ pub(crate) enum Next {
     Wait,
     /// Ask again in RESP2, then go on as after [`Next::Survey`].
     Fallback,
-    /// The server accepts us: send the debts, then ask the rest.
+    /// The server accepts us: send the debts, then ask the remaining questions.
     Survey,
-    /// It has joined once more, after its handshake.
+    /// The node has joined again, after its handshake.
     Joined,
 }
 
@@ -66,39 +65,39 @@ pub(crate) enum Next {
 pub(crate) struct Identity {
     /// The identifier that the server makes at each of its starts. `None` if `INFO` is forbidden.
     pub(crate) run_id: Option<String>,
-    /// The replication history it belongs to.
+    /// The replication history that the server belongs to.
     pub(crate) replid: Option<String>,
-    /// For how long the server runs, by its own clock.
+    /// How long the server has run, by its own clock.
     pub(crate) uptime: Option<Duration>,
-    /// Its policy evicts keys that expire, so locks too.
+    /// The server's policy evicts keys that have an expiry, so it may evict locks.
     pub(crate) evicts_locks: bool,
-    /// How much of its `maxmemory` it uses, in percent, if it has one.
+    /// The share of `maxmemory` in use, in percent, if there is such a limit.
     pub(crate) memory_percent: Option<u8>,
-    /// Every write is on disk before it is answered; `None` if it does not say.
+    /// Every write is on disk before it is answered. `None` if the server does not report it.
     writes_through: Option<bool>,
-    /// It has no replica, and was none.
+    /// The server has no replica, and is not and was not one itself.
     is_alone: bool,
-    /// What it says it is, such as `valkey 9.1.2`.
+    /// Product and version as the server reports them, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
-    /// The shortest way to release on this server, unless it has refused that.
+    /// The shortest way to release on this server, unless the server has refused it.
     pub(super) native_release: Option<Dialect>,
-    /// The same by its version alone.
+    /// The shortest way to release by the server's version alone.
     pub(super) native_by_version: Option<Dialect>,
 }
 
 impl Identity {
-    /// Returns whether it loses nothing in a restart, if it has told.
+    /// Returns whether the server loses nothing in a restart, if it has reported that.
     pub(super) fn is_durable(&self) -> Option<bool> {
         Some(self.writes_through? && self.is_alone)
     }
 }
 
-/// What the handshake says that depends on the configuration: user, password, client name, database.
+/// The parts of the handshake that depend on the configuration: user, password, client name, database.
 #[derive(Debug)]
 pub(crate) struct Credentials {
     node: NodeConfig,
     client_name: Option<String>,
-    /// A provider gives them, for each connection.
+    /// A provider gives the credentials for each connection.
     is_given: bool,
     given: Option<Given>,
 }
@@ -113,7 +112,7 @@ impl Credentials {
         }
     }
 
-    /// A connection is being opened. Returns `true` if a provider is asked for its credentials.
+    /// A connection is being opened. Returns `true` if a provider has to give its credentials.
     pub(super) fn ask_again(&mut self) -> bool {
         self.given = None;
         self.is_given
@@ -124,12 +123,12 @@ impl Credentials {
         self.given = Some(given);
     }
 
-    /// Returns `true` if a provider has not given them yet.
+    /// Returns `true` if a provider still has to give the credentials.
     pub(super) fn are_missing(&self) -> bool {
         self.is_given && self.given.is_none()
     }
 
-    /// Returns what a server has said in an error, unless it is about a login or repeats our user or password.
+    /// Returns the text of a server's error, unless it is about a login or repeats our user or password.
     #[cold]
     pub(super) fn words_of(
         &self,
@@ -152,7 +151,7 @@ impl Credentials {
         Some((Some(error), words))
     }
 
-    /// Returns user and password.
+    /// Returns the user and the password.
     fn login(&self) -> Option<(Option<&str>, &str)> {
         let user = self.node.user();
         match &self.given {
@@ -185,7 +184,7 @@ impl Credentials {
             Step::Memory => &[b"INFO", b"memory"],
             Step::Load(taught) => &[b"SCRIPT", b"LOAD", taught.script().text.as_bytes()],
             Step::Durability => &[b"CONFIG", b"GET", b"*append*"],
-            // The node itself asks to join: that is not the same on any two connections.
+            // The node itself writes this question, because it differs from one connection to the next.
             Step::Join => return false,
         };
         resp::command(out, words);
@@ -206,31 +205,31 @@ impl Credentials {
     }
 }
 
-/// What a server has said on this connection, in its handshake and after it.
+/// The answers of a server on this connection, in its handshake and after it.
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     pub(crate) identity: Identity,
     /// The scripts that the server has confirmed.
     pub(crate) scripts: Scripts,
-    /// How many questions are not answered.
+    /// The number of questions that are not answered.
     pub(super) open: usize,
-    /// The last questions have been asked.
+    /// The last questions have been sent.
     pub(super) surveyed: bool,
-    /// It has joined.
+    /// The node has joined.
     pub(super) joined: bool,
-    /// How it tells waiters that a lock may be free.
+    /// How the server wakes waiters when a lock may be free.
     pub(super) waking: Waking,
 }
 
-/// Which scripts a server holds.
+/// The scripts that a server holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
     known: [bool; 4],
-    /// The server could not load them just now.
+    /// The server could not load them at that moment.
     postponed: bool,
-    /// It has refused to load them, by an error that neither passes nor is a missing permission.
+    /// The server has refused to load them, with an error that will not pass and is not a missing permission.
     pub(super) refused: bool,
-    /// It has answered a script all the same, or refused that too.
+    /// The server has answered a script all the same, or has refused it too.
     pub(super) tried: bool,
 }
 
@@ -250,28 +249,28 @@ impl Scripts {
         self.known[taught.place()] = value.as_bytes() == Some(digest);
     }
 
-    /// The server has lost them. Returns `true` if it had any.
+    /// The server has lost the scripts. Returns `true` if it had any.
     pub(crate) fn forget(&mut self) -> bool {
         core::mem::take(self).known.contains(&true)
     }
 
-    /// The server runs scripts again. Returns `true` if it has to be asked once more to load them.
+    /// The server runs scripts again. Returns `true` if it has to be asked again to load them.
     pub(crate) fn take_postponed(&mut self) -> bool {
         core::mem::take(&mut self.postponed)
     }
 }
 
 impl Server {
-    /// Returns `true` if everything was asked and answered.
+    /// Returns `true` if every question was sent and answered.
     pub(crate) fn is_done(&self) -> bool {
         self.surveyed && self.open == 0
     }
 
-    /// Takes an answer.
+    /// Takes an answer and returns what to do next.
     ///
     /// # Errors
     ///
-    /// Why the server cannot serve.
+    /// The reason why the server cannot serve.
     pub(crate) fn answer(&mut self, step: Step, value: Value<'_>) -> Result<Next, Unusable> {
         self.open = self.open.saturating_sub(1);
         match step {
@@ -288,7 +287,7 @@ impl Server {
             Step::Durability => self.identity.writes_through = writes_through(value),
             Step::Load(taught) => self.scripts.loaded(taught, value),
             Step::Join => self.joined = true,
-            // A name is a courtesy to the operator; a server that refuses it can serve as well.
+            // A name is a courtesy to the operator; a server that refuses it can still serve.
             Step::SetName => {}
         }
         Ok(Next::Wait)
@@ -315,7 +314,7 @@ impl Server {
     }
 
     fn server(&mut self, info: &[u8]) -> Result<(), Unusable> {
-        // Valkey 9 has its own word for the same field.
+        // Valkey 9 has another name for this field.
         let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
         check_mode(mode)?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
@@ -341,7 +340,7 @@ fn evicts_locks(info: &[u8]) -> bool {
     limited && !keeps
 }
 
-/// Returns how much of its `maxmemory` it uses by this `INFO memory`, if it has one. No more than 255.
+/// Returns the share of `maxmemory` in use by this `INFO memory`, in percent, if there is such a limit. At most 255.
 fn memory_percent(info: &[u8]) -> Option<u8> {
     let number = |name: &[u8]| core::str::from_utf8(field(info, name)?).ok()?.parse().ok();
     let (used, most): (u64, u64) = (number(b"used_memory")?, number(b"maxmemory")?);
@@ -349,7 +348,8 @@ fn memory_percent(info: &[u8]) -> Option<u8> {
     Some(u8::try_from(percent).unwrap_or(u8::MAX))
 }
 
-/// Returns what `CONFIG GET *append*` tells: a map, or the same in a row. `None` if it is refused.
+/// Returns whether `CONFIG GET *append*` says that writes go through to the disk. The reply is a map, or a flat array
+/// of the same items. `None` if the server refuses it.
 fn writes_through(value: Value<'_>) -> Option<bool> {
     let is = |key: &[u8], wanted: &[u8]| {
         let text = match value.as_pairs() {
@@ -371,7 +371,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
-        // Proxies say in words of their own that they do not know it.
+        // Proxies have texts of their own for an unknown command.
         "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
         _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),
@@ -388,8 +388,8 @@ pub(super) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// Returns what a refused `AUTH` means. An error without a code of its own is a server that wants no
-/// password, or an old one that refuses it: in both cases the configuration is wrong.
+/// Returns what a refused `AUTH` means. An error without a code of its own comes from a server that wants no password,
+/// or from an old one that refuses this password. In both cases the configuration is wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
@@ -409,9 +409,9 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
     value.as_error().map(ServerError::from_line)
 }
 
-/// Returns the text of an `INFO`. `None` if it is forbidden or not at hand: that costs what it
-/// would have told, not the node. One that will be at hand when a script has ended is waited for:
-/// without it one server could have two votes, and a busy one has none anyway.
+/// Returns the text of an `INFO`. `None` if it is forbidden or not available: then only its facts are missing, and the
+/// node can still serve. If a running script delays it, the handshake fails and is retried later: without this `INFO`
+/// one server could have two votes, and a busy server has no vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),
@@ -420,7 +420,7 @@ fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     }
 }
 
-/// Returns the value of `key` in the lines `key:value` of an `INFO`.
+/// Returns the value of `key` in an `INFO`, which has lines `key:value`.
 fn field<'a>(info: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     info.split(|byte| *byte == b'\n').find_map(|line| {
         let value = line.strip_prefix(key)?.strip_prefix(b":")?;
@@ -438,7 +438,7 @@ fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
     right.then_some(()).ok_or(Unusable::Mode)
 }
 
-/// Returns an identifier, if it is one: printable, and not longer than any server's.
+/// Returns `text` if it can be an identifier: alphanumeric, and no longer than any server's.
 fn name(text: &[u8]) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
     let text = fits.then(|| core::str::from_utf8(text).ok())??;
@@ -449,7 +449,7 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Returns what a server says it is, if that can be shown.
+/// Returns product and version of a server, if they can be shown.
 fn product(server: Option<&[u8]>, version: Option<&[u8]>) -> Option<String> {
     const LONGEST: usize = 64;
     let text = [server?, b" ", version?].concat();

@@ -1,4 +1,4 @@
-//! The commands that one node has not answered, in the order in which it will.
+//! The commands that one node has not answered, in the order in which it will answer them.
 //!
 //! Replies match commands by count alone: the next reply answers the front.
 
@@ -11,50 +11,50 @@ use crate::time::Instant;
 use super::reply::Reply;
 use super::request::{Dialect, Remaining, Request};
 
-/// What was received from a node.
+/// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
     /// An answer to a lock command.
     Answer(Request, Reply),
     /// The server accepts us: debts are sent first, then [`Node::survey`](super::Node::survey).
     Admitted,
-    /// An answer to a lock command that does not count.
+    /// An answer to a lock command, which does not count as a vote.
     Uncounted {
         request: Request,
-        /// What the plain command would have answered.
+        /// The answer that the plain command would have got.
         reply: Reply,
-        /// What a report says of it.
+        /// The outcome for the report.
         outcome: NodeOutcome,
-        /// Its answers counted until now.
+        /// The node's answers counted until now.
         first: bool,
     },
-    /// The server has identified itself: it has to be asked to join.
+    /// The server has identified itself, and has to be asked to join.
     Introduced,
-    /// It has joined again.
+    /// The node has joined again.
     Joined,
     /// The handshake is done.
     Ready,
-    /// Its clock was stepped.
+    /// The node's clock was stepped.
     Stepped,
     /// The answer to a look.
     Looked {
         place: PlaceKey,
-        /// `None` if it does not say.
+        /// How long the key lives on. `None` if the answer does not say.
         left: Option<Remaining>,
-        /// The next change of the key is pushed.
+        /// The node will push the next change of the key.
         pushes: bool,
     },
-    /// The answer to a release of a token that no key has, where no scripts are used.
+    /// The answer to a release of a token that no key has, from a node without scripts.
     Tried {
-        /// For whose `SET`.
+        /// The claim whose `SET` waits for it.
         claim: ClaimKey,
-        /// Which release.
+        /// The way of releasing.
         way: Dialect,
         reply: Reply,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](super::Node::next_in_batch).
     Batch,
-    /// A push. If it says that keys have changed, they were shown.
+    /// A push. If it says that keys have changed, `changed` has already got them.
     Pushed,
 }
 
@@ -64,40 +64,41 @@ pub(crate) struct Sent {
     pub(crate) request: Request,
     /// When it was put into the out buffer.
     pub(crate) at: Instant,
-    /// Where it starts in the stream, and its length: none of its own if it is part of a batch.
+    /// The position in the stream and the length. Zero if the command is part of a batch.
     start: u64,
     len: u32,
-    /// The number of the marker that it was written for.
+    /// The number of the marker that the command was written for.
     pub(crate) era: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// How many of them are `SET`s: each may be followed by its release.
+    /// The number of `SET`s. Each may be followed by its release.
     sets: usize,
-    /// How many of them are releases that repair; none, usually.
+    /// The number of releases that repair, usually none.
     repairs: usize,
     era: u32,
-    /// No question starts behind this place.
+    /// No question starts behind this position.
     latest_question: u64,
-    /// How many of them were withdrawn.
+    /// The number of withdrawn commands.
     withdrawn: usize,
     unsent: Unsent,
 }
 
-/// Where the questions start that have not left, by who asks. It is empty until one of many is looked for.
+/// An index of the questions that have not left: where each starts, by asker. It is empty until a question is looked
+/// for among many.
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
-    /// Those that start before this place are in it, if they had not left.
+    /// The index holds the questions that start before this position and had not left.
     until: u64,
-    /// How many commands were looked at.
+    /// The number of commands that were looked at.
     #[cfg(test)]
     steps: usize,
 }
 
-/// Who may withdraw a question: each has asked a node for one thing at a time.
+/// What may withdraw a question. Each asker has at most one question open on a node.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Asker {
     Claim(ClaimKey),
@@ -129,7 +130,7 @@ impl Asker {
     }
 }
 
-/// As many are looked through one by one.
+/// Up to this many commands are searched one by one.
 const FEW: usize = 32;
 
 impl InFlight {
@@ -149,35 +150,34 @@ impl InFlight {
         });
     }
 
-    /// Returns the command that the next reply answers. `None`: nothing was asked.
+    /// Returns the command that the next reply answers; `None` if there is none.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
         self.left(sent.request);
         Some(sent)
     }
 
-    /// Commands from now on are written for another marker.
+    /// From now on, commands are written for another marker.
     pub(crate) fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);
     }
 
-    /// Returns `true` if it was written under the present marker.
+    /// Returns `true` if the command was written for the present marker.
     pub(crate) fn is_of_this_era(&self, sent: &Sent) -> bool {
         sent.era == self.era
     }
 
-    /// Keeps a place for work that waits.
+    /// Reserves a place for work that waits.
     pub(super) fn reserve(&mut self) {
         self.sets += 1;
     }
 
-    /// Gives that place back.
+    /// Gives back the reserved place.
     pub(super) fn unreserve(&mut self) {
         self.sets -= 1;
     }
 
-    /// Returns how many places are taken: by the commands, and by the releases of their `SET`s to
-    /// come.
+    /// Returns how many places are taken, by the commands and by later releases of their `SET`s.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -192,8 +192,8 @@ impl InFlight {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if a release that repairs is on its way, of a claim for which `same` holds.
-    /// Costs a step per command, but only while there is one at all.
+    /// Returns `true` if a release that repairs is on its way for a claim for which `same` holds. It costs one step for
+    /// each command, but only while there is such a release at all.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
@@ -201,11 +201,11 @@ impl InFlight {
             })
     }
 
-    /// Withdraws the question of `request` if `unsent(its start)`. Returns how long it is. It keeps its place
-    /// until [`sweep`](Self::sweep), so that nothing behind it is moved for it alone.
+    /// Withdraws the question of `request` if `unsent` returns `true` for its start. Returns its length. The question
+    /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it are not moved each time.
     ///
-    /// Where all questions have left, it costs one step: an attempt that fails does not look through the
-    /// releases of all others. Of many that have not left it is found by an index.
+    /// If all questions have left, this costs one step, so that a failed attempt does not search the releases of all
+    /// others. Among many questions that have not left, an index finds it.
     pub(crate) fn withdraw(
         &mut self,
         request: Request,
@@ -230,12 +230,12 @@ impl InFlight {
         Some(len)
     }
 
-    /// Returns the place of `request` among the commands from the place `first` on, none of which has left.
+    /// Returns the index of `request` among the commands from `first` on, none of which has left.
     #[cold]
     fn find(&mut self, first: usize, request: Request) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
         if queue.len() - first < unsent.starts.len() / 2 {
-            *unsent = Unsent::default(); // Most of it has left.
+            *unsent = Unsent::default(); // Most of the index has left.
         }
         let known = queue.partition_point(|sent| sent.start < unsent.until);
         for sent in queue.range(known.max(first)..) {
@@ -252,19 +252,18 @@ impl InFlight {
         (first <= place && found.start == start && found.request == request).then_some(place)
     }
 
-    /// Returns `true` if more were withdrawn than not, and enough to be worth a look at all.
+    /// Returns `true` if more than half of the commands are withdrawn, and enough to be worth a sweep.
     pub(crate) fn is_mostly_withdrawn(&self) -> bool {
         FEW < self.withdrawn && self.queue.len() < 2 * self.withdrawn
     }
 
-    /// The command that was popped was withdrawn.
+    /// Records that the popped command was a withdrawn one.
     #[cold]
     pub(super) fn popped_withdrawn(&mut self) {
         self.withdrawn -= 1;
     }
 
-    /// Removes all that were withdrawn, and hands where each starts, and how long it is, to `remove` in their
-    /// order.
+    /// Removes all withdrawn commands. Calls `remove` with start and length of each, in order.
     #[cold]
     #[inline(never)]
     pub(crate) fn sweep(&mut self, mut remove: impl FnMut(u64, usize)) {
@@ -286,14 +285,13 @@ impl InFlight {
         self.unsent.until = 0;
     }
 
-    /// Returns how many commands were looked at to withdraw some.
+    /// Returns how many commands withdrawals have looked at.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.unsent.steps
     }
 
-    /// Takes all commands out because the connection is gone. Yields each with whether its bytes
-    /// may have left.
+    /// Removes all commands because the connection is gone. Yields each one, and whether its bytes may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,
@@ -348,11 +346,11 @@ mod tests {
         };
         assert_eq!(in_flight.withdraw(Request::Set { claim }, unsent), None);
         assert_eq!(steps.get(), 1);
-        // A later one is found.
+        // A later command is found.
         in_flight.push(Request::Set { claim: other }, Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Request::Set { claim: other }, unsent);
         assert_eq!(found, Some(10));
-        // So is one of the next connection, whose positions begin again.
+        // So is a command of the next connection, where positions begin again at zero.
         assert_eq!(in_flight.drain(unsent).count(), 1_000);
         in_flight.push(Request::Set { claim }, Instant::ZERO, 0, 10);
         assert!(
@@ -394,7 +392,7 @@ mod tests {
         assert_eq!(in_flight.reserved(), 0);
     }
 
-    /// Tens of thousands that have not left are withdrawn in any order, at once, with few steps for each.
+    /// Tens of thousands of unsent commands are withdrawn in any order, at once, with few steps for each.
     #[test]
     fn many_that_have_not_left_are_withdrawn_with_few_steps_each() {
         const ALL: u64 = 20_000;
@@ -418,7 +416,7 @@ mod tests {
             let len = in_flight.len();
             in_flight.sweep(|_, _| swept += 1);
             assert_eq!((len, swept, in_flight.reserved()), (0, ALL, 0));
-            // Each is looked at for the index, and by the sweeps, of which each halves what is left.
+            // Building the index looks at each command once. Each sweep looks at all that are left, and halves them.
             assert!(
                 in_flight.steps() < 6 * ALL as usize,
                 "{}",
@@ -427,7 +425,7 @@ mod tests {
         }
     }
 
-    /// What comes in between is found too, and what has left is not.
+    /// Commands that are added in between are found too, and commands that have left are not.
     #[test]
     fn the_index_of_what_has_not_left_follows_what_comes_and_goes() {
         let mut slab = Slab::new();
@@ -451,7 +449,7 @@ mod tests {
                 }
                 assert_eq!(in_flight.withdraw(Request::Set { claim }, |_| false), None);
             }
-            // Nothing leaves before that.
+            // Nothing leaves before the sweep.
             if round % 5 == 4 || round % 7 == 6 {
                 let mut gone = 0;
                 in_flight.sweep(|start, len| {

@@ -1,7 +1,8 @@
-//! The operations whose question to one node waits for its handshake, or behind it until the release of a key
-//! of our own is written.
+//! The operations whose question to one node has to wait: for the handshake, or after it until the release of a key of
+//! our own is written.
 //!
-//! Two queues, each with a bound of its own: questions about locks that are held are asked first, and no
+//! There are two queues, each with its own bound. Questions about held locks are asked first, and other questions never
+//! take their room.
 //! number of others takes their room.
 
 use alloc::collections::VecDeque;
@@ -9,12 +10,12 @@ use alloc::collections::VecDeque;
 use crate::keys::OperationKey;
 use crate::limits::ROUNDS_MAX;
 
-/// Whose question it is.
+/// The kind of operation that asks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Whose {
-    /// Of one who holds a lock, about that lock.
+    /// A holder that asks about its lock.
     Holder,
-    /// Of anyone else.
+    /// Any other operation.
     Other,
 }
 
@@ -39,7 +40,7 @@ impl Late {
         room
     }
 
-    /// Returns the next to ask.
+    /// Returns the next operation to ask for.
     pub(crate) fn pop(&mut self) -> Option<OperationKey> {
         self.holders.pop_front().or_else(|| self.others.pop_front())
     }

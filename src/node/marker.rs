@@ -1,14 +1,14 @@
-//! The marker of the strict restart guard: a key on each node that says which cluster it belongs
-//! to.
+//! The marker of the strict restart guard: a key on each node that says which cluster it belongs to.
 //!
-//! A text of words, such as `1 4f1c..9b 60000 5 3 0 default`: the version of the format, the `run_id`
-//! of the server that it was written on, the longest ttl of all clients in milliseconds, how many
-//! nodes there are, how many of them are a majority, whether the server loses nothing in a restart,
-//! and the name of the cluster. Not the addresses: one node has several.
+//! Its value is a text of words, such as `1 4f1c..9b 60000 5 3 0 default`. The words are the version of the format, the
+//! `run_id` of the server that it was written on, the longest ttl of all clients in milliseconds, the number of nodes,
+//! the number of nodes that are a majority, whether the server loses nothing in a restart, and the name of the cluster.
+//! The addresses are not part of it, because one node has several.
 //!
 //! # Guarantees
 //!
-//! * Only a text that the script for joining a cluster can have written is read.
+//! * A marker is read only if the script for joining a cluster can have written it.
+//! * A [barrier](Cluster::barrier) lasts until every lock of that ttl is over.
 //! * A [barrier](Cluster::barrier) lasts until every lock of that ttl is over.
 
 use alloc::string::String;
@@ -44,8 +44,7 @@ impl Cluster {
         quorum_of(self.nodes)
     }
 
-    /// Returns how long a barrier is after which no lock of `longest` can be valid, in
-    /// milliseconds.
+    /// Returns the length of a barrier in milliseconds. After it, no lock with a ttl of `longest` can be valid.
     pub(crate) fn barrier(&self, longest: Duration) -> u64 {
         let drift = self.drift.of(longest).max(Drift::default().of(longest));
         whole_millis(longest.saturating_add(drift))
@@ -57,7 +56,7 @@ pub(crate) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// A marker that was read.
+/// A marker, as it was read from a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Marker {
     pub(crate) run_id: String,
@@ -68,7 +67,7 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    /// Returns `None` if it is of another version, or not a marker.
+    /// Returns `None` if the text has another version, or is not a marker.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let text = core::str::from_utf8(text).ok()?;
         let mut words = text.split(' ');
@@ -88,7 +87,7 @@ impl Marker {
         (whole && marker.longest <= TTL_HARD_MAX).then_some(marker)
     }
 
-    /// Returns how it differs from `cluster`, if it does.
+    /// Returns how the marker differs from `cluster`, if it does.
     pub(crate) fn differs(&self, cluster: &Cluster) -> Option<Unusable> {
         let differs = usize::from(self.nodes) != cluster.nodes
             || usize::from(self.quorum) != cluster.quorum()
@@ -157,7 +156,7 @@ mod tests {
         assert!(marker.differs(&cluster(three())).is_some());
     }
 
-    /// A hundredth and 2 ms more than the ttl at least, and more where the drift is larger.
+    /// A barrier is at least a hundredth and 2 ms longer than the ttl, and longer than that if the drift is larger.
     #[test]
     fn a_barrier_outlives_every_lock() {
         let one = || Config::builder().node("a");

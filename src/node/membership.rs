@@ -1,14 +1,14 @@
 //! The membership of one node in the cluster, for the strict restart guard.
 //!
-//! A node is *joined* while the marker that its scripts have to check is known. It is not joined
-//! when an answer said that this marker is gone, or when a longer ttl is known than the marker
-//! tells, until [`JOIN`](super::script::JOIN) was answered again. The check itself runs on
-//! the node: a question that was written for an old marker is never counted by mistake.
+//! A node is *joined* while the marker that its scripts have to check is known. It stops being joined when an answer
+//! says that this marker is gone, or when a ttl longer than the marker's is known, until [`JOIN`](super::script::JOIN)
+//! is answered again. The check itself runs on the node, so a question that was written for an old marker is never
+//! counted by mistake.
 //!
 //! # Guarantees
 //!
-//! * What a node said last about being another cluster's stands until it was joined.
-//! * A request of an operator holds for the connection over which it is sent, and for no later one.
+//! * The node's last answer about belonging to another cluster stands until the node has joined.
+//! * An operator's request holds for the connection over which it is sent, and for no later one.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -24,29 +24,30 @@ use super::phase::Trouble;
 use super::reply::{Forbidden, Reply, three};
 use super::request::Request;
 
-/// For how long it is not asked because of a barrier: another client may have ended that, for an operator.
+/// How long a barrier is believed before the node is asked again. Another client may have ended the barrier for an
+/// operator.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// See the [module](self). Only with a strict guard.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
     cluster: Cluster,
-    /// The marker that it was joined by, as an argument in wire form.
+    /// The marker with which the node has joined, as an argument in wire form.
     pub(super) marker: Vec<u8>,
-    /// The longest ttl that the marker tells.
+    /// The longest ttl in the marker.
     pub(super) longest: Duration,
-    /// The longest ttl that the last `JOIN` told it.
+    /// The longest ttl in the last `JOIN`.
     asked: Duration,
     pub(super) joined: bool,
-    /// How many times it was asked to join and has not answered.
+    /// The number of requests to join that the node has not answered.
     pub(super) open: u32,
-    /// How it is asked the next time.
+    /// How the next request to join is made.
     pub(super) mode: Mode,
-    /// Until when its barrier stands, by its last answer.
+    /// When the node's barrier ends, by its last answer.
     pub(super) barrier: Option<Instant>,
-    /// When it gave that answer.
+    /// The time of that answer.
     answered: Instant,
-    /// Why it belongs to another cluster, if its last answer said so.
+    /// Why the node belongs to another cluster, if its last answer said so.
     pub(super) other: Option<Unusable>,
 }
 
@@ -58,7 +59,7 @@ pub(crate) enum Mode {
     Join,
     /// An operator states that every lock that it may have forgotten is over.
     Trust,
-    /// It becomes one of this cluster, regardless of its marker.
+    /// The node becomes a member of this cluster, regardless of its marker.
     Reinit,
 }
 
@@ -80,7 +81,7 @@ impl Membership {
         }
     }
 
-    /// Its connection is gone.
+    /// The node's connection is gone.
     pub(super) fn disconnected(&mut self) {
         self.joined = false;
         self.open = 0;
@@ -129,7 +130,7 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// Why the connection is of no use.
+    /// The reason why the connection is of no use.
     pub(super) fn answered(
         &mut self,
         now: Instant,
@@ -161,7 +162,7 @@ impl Membership {
         self.marker.clear();
         argument(&mut self.marker, text);
         self.other = None;
-        // The last of several answers counts: it was executed last.
+        // Only the last of several answers counts, because it was executed last.
         if self.open == 0 {
             self.said(now, left);
             self.joined = true;
@@ -169,9 +170,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns what `node` has answered to a question, as the plain command would have; and if the
-    /// answer does not count, what a report says of it. `stale`: it was asked under an older
-    /// marker.
+    /// Returns the answer that the plain command would have got, and if the answer does not count, the outcome for the
+    /// report. `stale` says that the question was asked under an older marker.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -181,15 +181,15 @@ impl Membership {
     ) -> (Reply, Option<NodeOutcome>) {
         let (said, left) = match reply {
             Reply::Pair(said, left) => (plain(request, said), left),
-            // Refused before the marker was looked at.
+            // The script refused before it read the marker.
             Reply::Fenced { said: ..=0, .. } => return (reply, self.behind_barrier(now)),
             Reply::Fenced { left, .. } => (reply, i64::from(left)),
-            // The key of the lock is of another type. An error does not tell whether it counts.
+            // The lock's key has another type. An error does not show whether it counts.
             Reply::Error(error) if error.code() == "WRONGTYPE" && !request.is_set() => {
                 return (Reply::Integer(-1), Some(NodeOutcome::Held));
             }
             Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
-            // It was not done because a permission is missing.
+            // Nothing was done because a permission is missing.
             Reply::Integer(..0) if request.is_set() => {
                 return (reply, None);
             }
@@ -207,15 +207,14 @@ impl Membership {
         (said, self.behind_barrier(now))
     }
 
-    /// Returns that it is in quarantine, if a barrier is known to stand.
+    /// Returns the outcome of a quarantine, if a barrier is known to stand.
     fn behind_barrier(&self, now: Instant) -> Option<NodeOutcome> {
         let until = self.barrier.filter(|until| now < *until)?;
         Some(NodeOutcome::Quarantined { until })
     }
 
-    /// Returns until when its answers do not count, if they do not at `now`. Where that is not
-    /// known before it has joined again: until now. One that is not `ready` joins before it is
-    /// asked anything.
+    /// Returns when the node's answers count again, if they do not at `now`. If that is not known before the node has
+    /// joined again, returns `now`. A node that is not `ready` joins before it is asked anything.
     pub(super) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
         match ready && !self.joined {
@@ -224,8 +223,8 @@ impl Membership {
         }
     }
 
-    /// Returns until when it is not asked what checks the marker, if it is not at `now`. Behind a barrier it is asked
-    /// again a second after its last answer.
+    /// Returns when the node may be asked questions that check the marker again; `None` if it may be asked at `now`.
+    /// Behind a barrier the node is asked again a second after its last answer.
     pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let until = self.until(now, ready)?;
         let again = self.answered.saturating_add(BELIEVED);
@@ -235,23 +234,23 @@ impl Membership {
         }
     }
 
-    /// It says that its barrier stands for so many milliseconds.
+    /// Takes the node's answer that its barrier stands for `left` milliseconds.
     fn said(&mut self, now: Instant, left: i64) {
         let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
         self.barrier = guard!(BarrierIgnored, !left.is_zero()).then(|| now.saturating_add(left));
         self.answered = now;
     }
 
-    /// Trusts the node: its barrier is over. Questions from now on check the known marker, if it
-    /// tells this longest ttl.
+    /// Trusts the node: its barrier is over. From now on, questions check the known marker, if its ttl is at least
+    /// `longest`.
     pub(super) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
         self.joined |= !self.marker.is_empty() && longest <= self.longest;
     }
 
-    /// Sets the longest ttl of all clients: the node stays joined only if its marker tells at least
-    /// that. Returns `true` if it was joined and is not any more.
+    /// Sets the longest ttl of all clients. The node stays joined only if its marker has at least this ttl. Returns
+    /// `true` if it was joined and no longer is.
     pub(super) fn demand(&mut self, longest: Duration) -> bool {
         let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;
@@ -265,12 +264,12 @@ fn plain(request: Request, said: i64) -> Reply {
         (false, _) => Reply::Integer(said),
         (true, 1) => Reply::Ok,
         (true, 0) => Reply::Nil,
-        (true, 2..) => Reply::Integer(said), // Which of several keys is another's.
+        (true, 2..) => Reply::Integer(said), // The first key that is another's.
         (true, _) => Reply::Other,
     }
 }
 
-/// Returns why a server does not run the script. A missing permission within a script is a plain
+/// Returns why a server does not run the script. The server reports a missing permission within a script as a plain
 /// error.
 fn join_refused(line: &[u8]) -> Unusable {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);

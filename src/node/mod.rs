@@ -1,15 +1,14 @@
-//! One node: its connection, what it was asked, and what it is owed.
+//! One node: its connection, the commands that it has not answered, and the releases that it is still owed.
 //!
-//! A node knows bytes and the order of commands. It does not know what a round is: a [`Request`]
-//! names the claim or operation that a command serves, and is returned with the reply.
+//! A node knows bytes and the order of commands. It does not know what a round is: a [`Request`] names the claim or
+//! operation that a command serves, and is returned with the reply.
 //!
 //! # Guarantees
 //!
-//! * **Order.** All that concerns one key goes over one connection, in the order in which it was
-//!   asked for. Replies are matched by count; a push takes no place; an answer to nothing ends the
-//!   connection.
-//! * **Handshake first.** No lock command is queued before the handshake is done, and what is owed
-//!   from an earlier connection goes before any `SET`.
+//! * **Order.** All commands about one key go over one connection, in the order in which they were asked for. Replies
+//!   are matched by count. A push answers no command. A reply without a command ends the connection.
+//! * **Handshake first.** No lock command is queued before the handshake is done, and debts from an earlier connection
+//!   go before any `SET`.
 //! * **Room for the release.** A `SET` is accepted only while there is room for its release too.
 //!
 //! # Not here
@@ -111,11 +110,11 @@ pub(crate) use transaction::Work;
 pub(crate) use ways::Refused;
 pub(crate) use write::Command;
 
-/// The shortest silence after which a node is suspect. A busy machine takes as long now and then.
+/// The shortest silence after which a node is suspect. A busy machine is silent for almost this long now and then.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
-/// A connection that lasted this long is opened again at once when it ends: it was closed for
-/// idleness, or its server was restarted.
+/// A connection that lasted at least this long is opened again at once when it ends: it was closed because it was idle,
+/// or because its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
 /// One node of the quorum.
@@ -123,9 +122,10 @@ const LASTED: Duration = Duration::from_secs(1);
 pub(crate) struct Node {
     credentials: Credentials,
     phase: Phase,
-    /// Why it is not ready, as long as it is not.
+    /// Why the node is not ready. Has no meaning while it is.
     trouble: Trouble,
-    /// What others have said of it last: a server in an error, or the provider of its credentials (`None`).
+    /// The latest text about the node: from the server, with its error, or from the provider of its credentials
+    /// (`None`).
     words: Option<(Option<ServerError>, Arc<str>)>,
     inbox: Inbox,
     outbox: Outbox,
@@ -133,37 +133,37 @@ pub(crate) struct Node {
     batch: Batch,
     transactions: Transactions,
     ways: Ways,
-    /// What was shown by the latest answer of a transaction, in wire form.
+    /// What the latest answer of a transaction showed, in wire form.
     shown: Option<Vec<u8>>,
     /// Pushes since the last answer.
     pushes: u32,
-    /// It has refused its native way to release, and no script since.
+    /// The node has refused its native way to release, and no script since.
     native_refused: bool,
     pub(crate) debts: Debts,
     pub(crate) guard: Guard,
     pub(crate) clock: Clock,
     permissions: Permissions,
     fencing: Fencing,
-    /// Operations whose question waits for the handshake to be done.
+    /// Operations whose question waits until the handshake is done.
     pub(crate) waiting: Late,
     backoff: Backoff,
     tried_at: Instant,
     pub(crate) pulse: Pulse,
-    /// How often a probe has ended its connection since a lock command was answered, and until when
-    /// no probe is opened.
+    /// How often a probe has ended the connection since the node last answered a lock command, and the time before
+    /// which no further probe is opened.
     probed: u32,
     probed_until: Instant,
-    /// How many locks it has granted.
+    /// The number of locks that the node has granted.
     pub(crate) grants: u64,
     /// The node timeout of the latest question, in nanoseconds.
     pub(crate) timeout: u64,
-    /// The timer of the connection: a back-off, or the deadline of connecting and handshake.
-    /// With the time at which it fires.
+    /// The timer of the connection and the time at which it fires: the end of a back-off, or the deadline for
+    /// connecting and handshake.
     pub(crate) connection_timer: Option<(TimerKey, Instant)>,
-    /// With the time at which it fires.
+    /// The timer of a silence, and the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
-    /// The token of a holder that was asked for, until it is taken.
+    /// The token of the holder that a look has asked for, until it is taken.
     token: Option<OwnedToken>,
 }
 
@@ -211,7 +211,7 @@ impl Node {
 
     // ----- the connection -------------------------------------------------------------------
 
-    /// A connection is being opened.
+    /// Records that a connection is being opened.
     pub(crate) fn connecting(&mut self, now: Instant) {
         self.tried_at = now;
         self.phase = Phase::Connecting;
@@ -220,7 +220,7 @@ impl Node {
         }
     }
 
-    /// The provider has given credentials for the connection that is being opened, or has said why not.
+    /// Takes the credentials for the connection that is being opened, or the reason why the provider has none.
     #[cfg(feature = "std")]
     pub(crate) fn log_in(&mut self, given: Result<config::Credentials, Arc<str>>) {
         match given {
@@ -232,7 +232,8 @@ impl Node {
         }
     }
 
-    /// The connection is up: the first question goes out. Returns `false` if none was being opened.
+    /// The connection is up: sends the first command of the handshake. Returns `false` if no connection was being
+    /// opened.
     pub(crate) fn connected(&mut self, now: Instant) -> bool {
         if !matches!(self.phase, Phase::Connecting) {
             return false;
@@ -244,8 +245,8 @@ impl Node {
         true
     }
 
-    /// The connection is gone, or could not be opened: forgets what belongs to it, and returns
-    /// every request that was not answered, and whether its command may have left.
+    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every request
+    /// that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
         let lost = self.in_flight.drain(unsent);
@@ -265,8 +266,8 @@ impl Node {
         lost
     }
 
-    /// Returns how long to wait before the next connection, judged by how the last one did. To be
-    /// asked before [`Node::disconnected`].
+    /// Returns how long to wait before the next connection, which depends on how long the last one lasted. Must be
+    /// called before [`Node::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready { since, .. }
             if since.saturating_add(LASTED) <= now);
@@ -277,12 +278,12 @@ impl Node {
         self.backoff.failed(random)
     }
 
-    /// Returns when it was tried to connect to it last.
+    /// Returns when a connection was last tried.
     pub(crate) fn tried_at(&self) -> Instant {
         self.tried_at
     }
 
-    /// Returns `true` if it is down and was not tried since `before`.
+    /// Returns `true` if the node is down and no connection was tried after `before`.
     pub(crate) fn is_down_since(&self, before: Instant) -> bool {
         matches!(self.phase, Phase::Down) && self.tried_at <= before
     }
@@ -296,12 +297,12 @@ impl Node {
         matches!(self.phase, Phase::Ready { .. })
     }
 
-    /// Returns `true` if bytes of it mean anything: its connection is up.
+    /// Returns `true` if the node's connection is up, so that its bytes mean something.
     pub(crate) fn hears(&self) -> bool {
         self.phase.server().is_some()
     }
 
-    /// Returns its state, for reports to operators.
+    /// Returns the node's state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
         if let (Phase::Ready { .. }, Some(missing)) = (&self.phase, self.missing_permission()) {
             return NodeState::Unusable(missing);
@@ -321,17 +322,17 @@ impl Node {
         }
     }
 
-    /// Returns `true` if its votes count at `now`, as far as is known.
+    /// Returns `true` if the node's votes count at `now`, as far as is known.
     pub(crate) fn counts(&self, now: Instant) -> bool {
         self.serves() && self.kept_until(now).is_none()
     }
 
-    /// Returns from when on its votes may count, as far as is known at `now`: [`Instant::MAX`] while it
-    /// cannot be asked.
+    /// Returns the time from which the node's votes may count, as far as is known at `now`; [`Instant::MAX`] while the
+    /// node cannot be asked.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
         match self.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
-            Some(until) if until <= now => Instant::MAX, // Its end is not known.
+            Some(until) if until <= now => Instant::MAX, // The end is not known.
             until => until.unwrap_or(Instant::ZERO),
         }
     }
@@ -340,12 +341,12 @@ impl Node {
         self.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
     }
 
-    /// Returns `true` if a provider has not given the credentials for its connection yet.
+    /// Returns `true` if a provider still has to give the credentials for the connection.
     pub(crate) fn lacks_credentials(&self) -> bool {
         self.credentials.are_missing()
     }
 
-    /// Returns what others have said of this outcome.
+    /// Returns the text that belongs to this outcome: see `words`.
     pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
         let (error, words) = self.words.as_ref()?;
         outcome.is_due_to(*error).then_some(words)
@@ -365,8 +366,8 @@ impl Node {
         self.identity()?.run_id.as_deref()
     }
 
-    /// Returns for how long its server has been up at least: it says so in whole seconds, and may overstate
-    /// that by [`UPTIME_GRAIN`](guard::UPTIME_GRAIN).
+    /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
+    /// [`UPTIME_GRAIN`](guard::UPTIME_GRAIN).
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;
@@ -378,7 +379,7 @@ impl Node {
 
     // ----- asking ---------------------------------------------------------------------------
 
-    /// Returns whether a question can be asked now, with room for its release later.
+    /// Returns whether a question can be asked now, with room for a release later.
     #[inline(always)]
     pub(crate) fn access(&self) -> Access {
         match (&self.phase, self.trouble) {
@@ -386,7 +387,7 @@ impl Node {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready { .. }, _) => Access::Open,
-            // Its trouble may be over: the connection that is being opened will show that.
+            // The trouble may be over: the connection that is being opened will show it.
             (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkFault::NotYet),
             },
@@ -394,9 +395,8 @@ impl Node {
         }
     }
 
-    /// Returns `true` if it has been silent for too long, or half of its room is taken by
-    /// unanswered commands. It is not asked then, so that the other half remains for the releases
-    /// of what it may hold.
+    /// Returns `true` if the node has been silent for too long, or if unanswered commands take half of its room. A
+    /// suspect node gets no questions, so that the other half remains for the releases of what it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.pulse.is_suspect())
             || self.debts.is_due()
@@ -404,7 +404,7 @@ impl Node {
             || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if what is sent now has to wait until earlier bytes have left.
+    /// Returns `true` if a command that is sent now has to wait until earlier bytes have left.
     pub(crate) fn is_blocked(&self) -> bool {
         self.outbox.is_blocked()
     }
@@ -419,8 +419,7 @@ impl Node {
         self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
     }
 
-    /// Puts `command` into the out buffer, and `TIME` in front of a question about a lock if the
-    /// clock watch is due.
+    /// Puts `command` into the out buffer. If the clock watch is due, `TIME` goes in front of a question about a lock.
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
         self.send_time(now, request);
         self.put(now, request, command);
@@ -471,7 +470,7 @@ impl Node {
         true
     }
 
-    /// Removes what was withdrawn, all of it in one pass.
+    /// Removes all withdrawn commands in one pass.
     #[cold]
     #[inline(never)]
     fn sweep(&mut self) {
@@ -490,24 +489,24 @@ impl Node {
             || self.withdraw(Request::FencedSet { claim })
     }
 
-    /// Does the same where nobody wants the token any more: what was only read for is not taken either.
+    /// Does the same for a token that is no longer wanted. A transaction that has only read for it does not take the
+    /// keys either.
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey) -> bool {
         let request = Request::Set { claim };
         self.withdraw_set(claim)
             || !self.transactions.is_empty() && self.transactions.give_up_taking(request)
     }
 
-    /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a
-    /// repeated release of the same key is on its way, or waits for another try. `same` recognises
-    /// its claim.
+    /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a repeated release of
+    /// the same key is on its way, or waits to be tried again. `same` recognises the claim of that key.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.in_flight.is_repairing(&same)
             || self.debts.is_deferred(&same)
             || self.transactions.is_releasing(&same)
     }
 
-    /// Returns `true` if such a release is not even written yet, because it takes two round trips or waits for
-    /// others.
+    /// Returns `true` if a release of such a claim is not even written yet, because it takes two round trips or waits
+    /// for other work.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.transactions.is_to_release(&same)
     }
@@ -519,7 +518,7 @@ impl Node {
         }
     }
 
-    /// Asks one question of the handshake.
+    /// Sends one question of the handshake.
     fn ask(&mut self, now: Instant, step: Step) {
         let mut command = Vec::new();
         if self.credentials.ask(&mut command, step) {
@@ -534,7 +533,7 @@ impl Node {
         }
     }
 
-    /// Asks the last questions of the handshake, behind the debts, and teaches the scripts.
+    /// Sends the last questions of the handshake, behind the debts, and loads the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.guard.questions() {
             if !(self.ways.never && matches!(step, Step::Load(_))) {
@@ -548,8 +547,8 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read everything there was. Returns since when the node is silent, if it is: what
-    /// waits to be written is not unanswered.
+    /// One turn has read everything that had arrived. If the node is silent, returns since when. Commands that still
+    /// wait to be written do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.in_flight.front();
         let open = first.is_some_and(|start| !self.outbox.is_unsent(start));
@@ -562,14 +561,14 @@ impl Node {
         Duration::from_nanos(timeouts).max(SUSPECT_MIN)
     }
 
-    /// Returns `true` if it is to be connected to again, because its path may have become longer than
-    /// this connection allows for.
+    /// Returns `true` if the node needs another connection, because its path may have become longer than this
+    /// connection allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.is_ready() && self.pulse.has_moved_away()
     }
 
-    /// Returns `true` if it has a connection that brings nothing while it is suspect, or for as
-    /// long as `least`.
+    /// Returns `true` if a probe should be opened: the connection is ready but suspect, or its opening or handshake has
+    /// been silent for at least `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
@@ -582,8 +581,8 @@ impl Node {
         silent && (self.probed == 0 || self.probed_until <= now)
     }
 
-    /// A probe was answered while the connection was silent. If the next connection is silent too,
-    /// it is left alone for twice as long.
+    /// A probe was answered while the connection was silent. If the next connection is silent too, the next probe waits
+    /// twice as long.
     pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
         self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
         self.probed = self.probed.saturating_add(1);
@@ -591,7 +590,7 @@ impl Node {
 
     // ----- writing --------------------------------------------------------------------------
 
-    /// Returns `true` if it has something to write now.
+    /// Returns `true` if the node has something to write now.
     pub(crate) fn is_to_write(&self) -> bool {
         let empty = self.outbox.is_empty() && !self.batch.is_to_write();
         !(empty || self.outbox.is_blocked())
@@ -619,7 +618,7 @@ impl Node {
         self.outbox.unblock();
     }
 
-    /// Returns how many commands were looked at to withdraw some.
+    /// Returns how many commands withdrawals have looked at.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.in_flight.steps()

@@ -1,12 +1,11 @@
 //! The bytes that wait to be written to one node.
 //!
-//! A position is counted from the first byte of the connection, so it stays true while bytes leave
-//! at the front. Bytes that the operating system took are gone; a command of which it took none can
-//! be withdrawn.
+//! A position counts from the first byte of the connection, so it stays valid when bytes leave at the front. Bytes that
+//! the operating system took are gone. A command can be withdrawn if the system took none of its bytes.
 
 use alloc::vec::Vec;
 
-/// How many bytes may have left before the rest is moved to the front.
+/// The rest is moved to the front once this many bytes have left.
 const COMPACT_BYTES: usize = 64 << 10;
 
 /// An emptied buffer larger than this is given back to the allocator.
@@ -15,13 +14,13 @@ const KEPT_BYTES: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
-    /// How many of `bytes` have left.
+    /// The number of `bytes` that have left.
     sent: usize,
-    /// How many more of them belong to commands that were withdrawn.
+    /// The number of other bytes that belong to withdrawn commands.
     withdrawn: usize,
     /// The position of the first byte of `bytes`.
     base: u64,
-    /// The last write was cut short; nothing is offered until the socket is writable.
+    /// The last write was cut short, so nothing is offered until the socket is writable.
     blocked: bool,
 }
 
@@ -39,7 +38,7 @@ impl Outbox {
         start
     }
 
-    /// Returns how many bytes there are from `start` on.
+    /// Returns the number of bytes from `start` on.
     pub(crate) fn len_from(&self, start: u64) -> usize {
         (self.end() - start) as usize
     }
@@ -49,8 +48,8 @@ impl Outbox {
         (!self.blocked && !self.is_empty()).then(|| &self.bytes[self.sent..])
     }
 
-    /// The first `len` of the bytes offered were taken. A larger `len` counts as all of them: after
-    /// the connection is gone, nothing is offered and nothing happens.
+    /// The operating system took the first `len` of the offered bytes. A larger `len` counts as all of them. Once the
+    /// connection is gone, nothing is offered and this does nothing.
     pub(crate) fn transmitted(&mut self, len: usize) {
         let offered = self.len();
         let len = len.min(offered);
@@ -75,7 +74,7 @@ impl Outbox {
         self.blocked
     }
 
-    /// The socket can be written to again.
+    /// The socket is writable again.
     pub(crate) fn unblock(&mut self) {
         self.blocked = false;
     }
@@ -85,19 +84,19 @@ impl Outbox {
         self.base + self.sent as u64 <= start
     }
 
-    /// `len` bytes that have not left are not to leave. They stand there until [`remove`](Self::remove).
+    /// Marks `len` bytes that have not left as withdrawn. They stay in the buffer until [`remove`](Self::remove).
     pub(crate) fn withdraw(&mut self, len: usize) {
         self.withdrawn += len;
     }
 
-    /// Returns `true` if bytes stand there that are not to leave.
+    /// Returns `true` if the buffer holds withdrawn bytes.
     #[inline]
     pub(crate) fn has_withdrawn(&self) -> bool {
         self.withdrawn != 0
     }
 
-    /// Removes the bytes of all commands that were withdrawn. `places` calls what it is given with where each
-    /// starts, and how long it is, in their order.
+    /// Removes the bytes of all withdrawn commands. `places` calls the function that it gets with start and length of
+    /// each command, in order.
     pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {
         let (mut kept, mut read) = (0, 0);
         let Self { bytes, base, .. } = self;
@@ -128,7 +127,7 @@ impl Outbox {
         self.len() == 0
     }
 
-    /// Forgets everything: the connection is gone. Its memory is kept.
+    /// Forgets everything because the connection is gone. Keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         (self.sent, self.withdrawn, self.base, self.blocked) = (0, 0, 0, false);

@@ -1,26 +1,27 @@
-//! What the user of a connection may do: asked with the first `SET` on it.
+//! The permissions of the user of a connection, asked with the first `SET` on it.
 //!
-//! A user who may take a lock and not release it would leave a key that stands until its ttl has
-//! passed. Servers tell permissions by the name of the key, so the question is asked with the name
-//! of the first lock that is wanted: the first `SET` on a connection is a script that looks whether
-//! the lock could be released, and takes it only then.
+//! A user who may take a lock but not release it would leave a key that stands until its ttl has passed. Permissions
+//! can depend on the name of the key, so the question uses the name of the first lock: the first `SET` on a connection
+//! is a script that checks whether the lock could be released, and takes it only then.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
 //! | run scripts | the node is asked without them: see `ways` |
-//! | delete by them, but has a native release | that is tried on a token that no key has, then the `SET` is sent |
+//! | delete by scripts, but the node has a native release | the native release is tried on a token that no key has,
+//! then the `SET` is sent |
 //! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
 //! | use a key of this name | no `SET`; other names are not affected |
 //!
 //! # Guarantees
 //!
-//! * No plain `SET`, of an attempt or as a copy, goes over a connection on which no way to release it
-//!   was shown to be permitted.
-//! * Once one was, nothing more is asked on that connection.
+//! * No plain `SET`, of an attempt or as a copy, goes over a connection until some way to release it was shown to be
+//!   permitted on that connection.
+//! * After that, nothing more is asked on that connection.
 //!
 //! # Not here
 //!
-//! Permissions that are taken away later, and names that are treated otherwise than the first: then
+//! Permissions that are taken away later, and names with other permissions than the first: the refusal of the command
+//! itself shows these.
 //! the refusal of the command itself shows it.
 
 use alloc::collections::VecDeque;
@@ -37,11 +38,11 @@ use super::Node;
 use super::command::{release, set_if_permitted};
 use super::request::{Dialect, Request, Taught};
 
-/// What a lock needs where it is released by a script, in the order in which it is asked for. The
-/// last is asked for only where the digest of a script is sent.
+/// The commands that a lock needs if it is released by a script, in the order in which they are checked. The last one
+/// is checked only if scripts are sent by their digests.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
-/// What an extension or a confirmation needs.
+/// The commands that an extension or a confirmation needs.
 const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 
 /// See the [module](self).
@@ -49,15 +50,14 @@ const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 pub(super) struct Permissions {
     /// How locks may be released on this connection.
     pub(super) shown: Shown,
-    /// What was missing when it was asked for last, on this connection or an earlier one.
+    /// The permission that the latest check found missing, on this connection or an earlier one.
     missing: Option<Unusable>,
-    /// The locks whose `SET`s by scripts are not answered, in their order: those that are held have their entries
-    /// elsewhere.
+    /// The locks whose `SET`s by script are not answered, in order. The entries of locks that are held are elsewhere.
     asked_with: VecDeque<(ClaimKey, Entry)>,
 }
 
 impl Permissions {
-    /// The connection is gone: nothing is answered any more, and nothing is shown on the next one.
+    /// The connection is gone: no more answers come, and nothing is proved for the next one.
     pub(super) fn disconnected(&mut self) {
         self.shown = Shown::Nothing;
         self.asked_with.clear();
@@ -70,12 +70,12 @@ pub(super) enum Shown {
     Nothing,
     /// By the native command.
     Native,
-    /// By scripts, to which every other way falls back.
+    /// By scripts. Every other way falls back to them.
     Scripts,
 }
 
 impl Node {
-    /// Returns `true` if it was shown on this connection that a lock may be released.
+    /// Returns `true` if this connection has shown that a lock may be released.
     pub(crate) fn may_release(&self) -> bool {
         match self.permissions.shown {
             Shown::Scripts => true,
@@ -84,17 +84,17 @@ impl Node {
         }
     }
 
-    /// Returns `true` if it was shown on this connection that scripts may be run.
+    /// Returns `true` if this connection has shown that scripts may be run.
     pub(super) const fn may_run_scripts(&self) -> bool {
         matches!(self.permissions.shown, Shown::Scripts)
     }
 
-    /// Returns what was missing when it was asked for last.
+    /// Returns the permission that the latest check found missing.
     pub(crate) fn missing_permission(&self) -> Option<Unusable> {
         self.permissions.missing
     }
 
-    /// Sends the first `SET` of this connection. Without scripts it only asks whether that may be sent, and
+    /// Sends the first `SET` of this connection. Without scripts it only asks whether the `SET` may be sent, and
     /// returns `false`.
     pub(super) fn send_first_set(
         &mut self,
@@ -130,7 +130,7 @@ impl Node {
         true
     }
 
-    /// Takes it out again if none of its bytes has left.
+    /// Removes the first `SET` of `claim` if none of its bytes has left.
     pub(super) fn withdraw_first_set(&mut self, claim: ClaimKey) -> bool {
         let withdrawn = self.withdraw(Request::FirstSet { claim });
         if withdrawn {
@@ -139,7 +139,7 @@ impl Node {
         withdrawn
     }
 
-    /// Returns name and token of the lock of `claim`, whose first `SET` is answered, or withdrawn.
+    /// Returns name and token of the lock of `claim`, whose first `SET` was answered or withdrawn.
     #[cold]
     pub(crate) fn take_asked(&mut self, claim: ClaimKey) -> Option<Entry> {
         let asked = &mut self.permissions.asked_with;
@@ -147,8 +147,8 @@ impl Node {
         Some(asked.remove(place)?.1)
     }
 
-    /// Asks whether it could be released by the native command, with its own token, which no key
-    /// has yet: there is nothing to delete.
+    /// Asks whether the lock could be released by the native command. The question uses the lock's own token, which no
+    /// key has yet, so there is nothing to delete.
     pub(crate) fn ask_native(
         &mut self,
         now: Instant,
@@ -167,7 +167,7 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    /// Asks by a script that does nothing whether scripts are run.
+    /// Sends a script that does nothing, to see whether scripts are run.
     #[cold]
     fn try_script(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         let asked_with = &mut self.permissions.asked_with;
@@ -182,42 +182,42 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    /// Asks what was missing when an extension of `entry` was refused.
+    /// Asks which permission was missing when an extension of `entry` was refused.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
         set_if_permitted(&mut command, entry, [b"", b""], None, &TO_EXTEND);
         self.send(now, Request::Why { operation }, &command);
     }
 
-    /// Returns the commands that a user needs for a lock here; `evalsha` only where digests are sent.
+    /// Returns the commands that a user needs for a lock on this node; `evalsha` only if it gets digests.
     pub(super) fn to_lock(&self) -> &'static [&'static str] {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
 
-    /// Returns `true` if its scripts are sent by their digests.
+    /// Returns `true` if the node gets scripts by their digests.
     pub(super) fn takes_digests(&self) -> bool {
         self.phase.dialect(Taught::Release) == Dialect::Sha1
     }
 
-    /// It was shown that locks may be released by scripts.
+    /// Records that locks may be released by scripts.
     pub(crate) fn scripts_permitted(&mut self) {
         self.permissions.missing = None;
         self.permissions.shown = Shown::Scripts;
     }
 
-    /// It was shown that a lock on several resources may be taken and released: no permission is missing any
-    /// more. One on one resource may be released in another way, which was not shown.
+    /// Records that a lock on several resources may be taken and released, so no permission is missing any more. A lock
+    /// on one resource may be released in another way, which was not tried.
     pub(crate) fn permitted_for_several(&mut self) {
         self.permissions.missing = None;
     }
 
-    /// It was shown that locks may be released by the native command.
+    /// Records that locks may be released by the native command.
     pub(crate) fn native_permitted(&mut self) {
         self.permissions.missing = None;
         self.permissions.shown = Shown::Native;
     }
 
-    /// The user lacks a permission. One for a key says nothing of other names.
+    /// Records that the user lacks a permission. A missing permission for one key says nothing of other names.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.permissions.shown = Shown::Nothing;

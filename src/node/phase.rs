@@ -14,28 +14,28 @@ use super::request::{Dialect, Taught};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// It has never been reached; the first connection is under way.
+    /// The node has never been reached; the first connection is being opened.
     New,
     /// The connection is being opened again, or the handshake is under way.
     Connecting,
-    /// It votes.
+    /// The node votes.
     Ready,
-    /// It is asked and answers, but does not vote yet: it restarted, or was replaced, and may have
-    /// forgotten locks, or its clock was stepped, or a barrier stands on it. See [`RestartGuard`](crate::RestartGuard) and
+    /// The node is asked and answers, but does not vote yet. It may have forgotten locks because it restarted or was
+    /// replaced, its clock was stepped, or a barrier stands on it. See [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
-        /// For how much longer. Zero while it is being asked.
+        /// The time until it may vote. Zero while the node is being asked.
         left: Duration,
     },
-    /// It has a connection, and has been silent for so long that it is not asked.
+    /// The node has a connection, but has been silent for so long that it is not asked.
     Suspect,
-    /// There is no connection; it is tried again after a while.
+    /// There is no connection. The next one is tried after a delay.
     Down(LinkError),
-    /// It can be reached and cannot serve; it is tried again after a while.
+    /// The node can be reached but cannot serve. It is tried again after a delay.
     Unusable(Unusable),
 }
 
-/// What an operator reads: the state, and for one that does not vote why.
+/// The text for operators: the state, and the reason if the node does not vote.
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -54,15 +54,15 @@ impl fmt::Display for NodeState {
 }
 
 /// The phase of the connection. Each phase owns the data that exists in it.
-// With a tag of its own, because every command asks for the phase.
+// With a tag of its own, because every command reads the phase.
 #[derive(Debug)]
 #[repr(u8)]
 pub(super) enum Phase {
-    /// No connection; one is tried when the timer fires.
+    /// There is no connection; the next one is tried when the timer fires.
     Down,
-    /// One was asked for.
+    /// A connection was asked for.
     Connecting,
-    /// It is up, and the server has not identified itself yet.
+    /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
     /// Questions can be asked.
     Ready { server: Server, since: Instant },
@@ -83,8 +83,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble that an unasked reply means. Some servers say why they close a
-    /// connection before they were asked anything.
+    /// Returns the trouble behind a reply that was not asked for. Some servers say why they close a connection before
+    /// they get a command.
     pub(super) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);
@@ -104,17 +104,17 @@ impl Trouble {
 pub(crate) enum Access {
     /// Yes.
     Open,
-    /// Not before its handshake is done.
+    /// Not before the handshake is done.
     Handshake {
-        /// It has never been reached before.
+        /// The node has never been reached before.
         first: bool,
     },
-    /// No, and this is the outcome of the question.
+    /// No. Holds the outcome of the question.
     Shut(NodeOutcome),
 }
 
 impl Phase {
-    /// Returns what the server has said, if the connection is up.
+    /// Returns the server's answers, if the connection is up.
     #[inline]
     pub(super) fn server(&self) -> Option<&Server> {
         match self {
@@ -131,7 +131,7 @@ impl Phase {
         }
     }
 
-    /// Returns how a command that runs this script is written for this node.
+    /// Returns the dialect in which this node gets a command that runs this script.
     #[inline]
     pub(super) fn dialect(&self, taught: Taught) -> Dialect {
         match self {

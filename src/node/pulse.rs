@@ -5,31 +5,31 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// Of how many answers the fastest one tells the round trip.
+/// The number of answers whose fastest one gives the round trip.
 const SAMPLES: usize = 32;
 
-/// How far the node timeout follows a path that becomes longer while it is connected: four of these
-/// are 240 ms. Nothing tells a longer path from a node that stalls each time it is asked.
+/// How far the node timeout follows a path that becomes longer during a connection: four times this is 240 ms. A longer
+/// path looks the same as a node that stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    /// The last round trips in nanoseconds, [`u64::MAX`] where there was none yet.
+    /// The last round trips in nanoseconds; [`u64::MAX`] for those that do not exist yet.
     samples: [u64; SAMPLES],
-    /// Where the latest of them stands.
+    /// The index of the latest one.
     latest: usize,
-    /// The smallest of them.
+    /// The smallest one.
     round_trip: u64,
-    /// The smallest on this connection.
+    /// The smallest one on this connection.
     nearest: u64,
     /// When the latest sample was taken.
     sampled_at: Instant,
-    /// Answers to commands that were sent before this may have waited unread.
+    /// Answers to commands sent before this time may have waited unread.
     measured_from: Instant,
-    /// How long all answers took that did not wait unread.
+    /// The round trips of all answers, except those that may have waited unread.
     pub(crate) latency: Histogram,
-    /// Since when answers have been open without a byte.
+    /// When the present silence began: answers have been due since then, and no byte has come.
     silent_since: Option<Instant>,
     /// The silence has lasted too long.
     suspect: bool,
@@ -52,15 +52,14 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    /// A connection is up: its handshake measures its path.
+    /// A connection is up, and its handshake will measure the path.
     pub(super) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
         self.measured_from = now;
     }
 
-    /// The driver did not read for a while until `now`. When an answer that is read now arrived is
-    /// not known.
+    /// The driver did not read until `now`, so the arrival times of answers that are read now are unknown.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
@@ -72,8 +71,8 @@ impl Pulse {
         self.suspect = false;
     }
 
-    /// What was sent at `sent` is answered `now`. All answers that were read at once are one
-    /// sample, the shortest: they measure one round trip.
+    /// A command sent at `sent` is answered `now`. All answers that are read at once give one sample, the shortest,
+    /// because they measure one round trip.
     pub(super) fn answered(&mut self, now: Instant, sent: Instant) {
         if sent < self.measured_from {
             return;
@@ -96,8 +95,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// One turn has read all that there was: if answers are `open`, the silence begins here.
-    /// Returns since when it lasts, if it does.
+    /// One turn has read everything that had arrived. If answers are still `open`, a silence begins here, unless one
+    /// lasts already. Returns since when it lasts.
     pub(super) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -125,21 +124,21 @@ impl Pulse {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
 
-    /// Returns `true` if the path seems to have become so much longer that no answer comes in time any
-    /// more. Only the handshake of another connection can tell that from stalls.
+    /// Returns `true` if the path seems to have become so much longer that no answer comes in time. Only the handshake
+    /// of another connection can distinguish this from stalls.
     pub(super) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The next to be replaced is the oldest: if there is one, there are all.
+        // The next sample to be replaced is the oldest. If it exists, all do.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
-    /// Returns the round trip that the node timeout allows for. It grows beyond [`FOLLOWED`] only
-    /// with another connection, so that no number of stalls makes all callers wait for the node.
+    /// Returns the round trip for which the node timeout allows. It exceeds [`FOLLOWED`] only after a new connection,
+    /// so that stalls, however many, do not make all callers wait for the node.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }
 
-    /// Returns the same in nanoseconds.
+    /// Returns the distance in nanoseconds.
     pub(crate) fn distance_nanos(&self) -> u64 {
         match self.round_trip {
             u64::MAX => 0,
@@ -152,7 +151,7 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    /// Returns the round trip and the distance after these samples, in milliseconds, each read on
+    /// Returns the round trip and the distance in milliseconds after these samples. Each sample is read in a turn of
     /// its own.
     fn measured(samples: &[u64]) -> (u64, u64) {
         let mut pulse = Pulse::default();
@@ -179,13 +178,13 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // The window has only stalls: the round trip shows them, and the node timeout does not.
+        // The window holds only stalls: they change the round trip, but not the node timeout.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));
         assert_eq!(with(&[9, 1], 31, 5), (1, 1));
         assert_eq!(with(&[9, 1], 32, 5), (5, 5));
-        // It was as far away as this when it was connected.
+        // The path was as long as this when the node was connected.
         assert_eq!(with(&[200], 31, 900), (200, 200));
         assert_eq!(with(&[200], 32, 900), (900, 200));
         assert_eq!(with(&[200], 32, 100), (100, 100));

@@ -1,7 +1,7 @@
-//! The questions about a lock, or its name, that nodes are asked and answer by a vote, besides the `SET`.
+//! The questions about a lock or its name, other than the `SET`, that nodes answer with a vote.
 //!
-//! Each is a line in every function here: how it is written, in the forms that a node may take it in,
-//! and what an answer says. What a majority of answers means is the operation's own.
+//! Each question is one line in every function here: how it is written, in each form that a node may take, and what an
+//! answer says. The operation decides what a majority of answers means.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -19,13 +19,12 @@ use super::reply::{Reply, Said, three};
 use super::request::{Dialect, Question, Request, Taught};
 use super::{Command, Node, Work, several};
 
-/// What [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) answer of a key
-/// without an expiry.
+/// The life that [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) report for a key without
+/// an expiry.
 const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
 
 impl Question {
-    /// Returns the token in an answer to [`Self::Inspect`] and for how long the node keeps it, if it
-    /// has one.
+    /// Returns the token in an answer to [`Self::Inspect`], if it has one, and how long the node keeps it.
     pub(crate) fn token_in(value: Value<'_>) -> Option<(&[u8], Duration)> {
         let (above, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
         let left = Duration::from_millis(above.unsigned_abs() - 1);
@@ -36,7 +35,7 @@ impl Question {
         Some((&token[..token.len().min(TOKEN_BYTES_MAX + 1)], left))
     }
 
-    /// Returns what `reply` says of the token; `None` if no such question is answered so.
+    /// Returns what `reply` says of the token; `None` if it is no answer to such a question.
     #[inline]
     pub(crate) fn read(self, reply: Reply) -> Option<Said> {
         match self {
@@ -46,8 +45,7 @@ impl Question {
         }
     }
 
-    /// Writes the question about `entry`, with a marker check if there is a `marker`: an argument in
-    /// wire form.
+    /// Writes the question about `entry`. If there is a `marker`, an argument in wire form, the question checks it.
     #[inline(never)]
     pub(super) fn write(
         self,
@@ -73,7 +71,7 @@ impl Question {
             (Self::Confirm, Some(marker)) => CHECKED_CONFIRM.write(out, [key, token, marker], way),
             (Self::Inspect, None) => INSPECT.write(out, [key], way),
             (Self::Inspect, Some(marker)) => CHECKED_INSPECT.write(out, [key, marker], way),
-            // What it says is true of a node that does not count too.
+            // The answer is true also on a node that does not count.
             (Self::Overwrite, _) => {
                 let mut other = Vec::new();
                 argument(&mut other, &broken(entry.token()));
@@ -84,7 +82,7 @@ impl Question {
 }
 
 impl Said {
-    /// Returns the same for the answer to an inspection: a token is there, of any client.
+    /// Returns what the answer to an inspection says. A token of any client counts as there.
     #[cold]
     #[inline(never)]
     fn of_inspection(reply: Reply) -> Option<Self> {
@@ -98,7 +96,7 @@ impl Said {
 }
 
 impl Node {
-    /// Returns in which dialect it is asked `question`.
+    /// Returns the dialect in which this node is asked `question`.
     pub(crate) fn dialect_of(&self, question: Question) -> Dialect {
         match question {
             Question::Extend => self.phase.dialect(Taught::Extend),
@@ -115,7 +113,8 @@ impl Node {
         }
     }
 
-    /// Asks `question` about `entry` without scripts. `watched`: the next change of the key is to be told.
+    /// Asks `question` about `entry` without scripts. If `watched`, the node also notifies us of the next change of the
+    /// key.
     #[cold]
     pub(crate) fn ask_without_scripts(
         &mut self,
@@ -135,7 +134,7 @@ impl Node {
         self.transact(now, request, entry, work);
     }
 
-    /// Returns `question` about `entry` as this node takes it; by the text of its script if `by_text`.
+    /// Returns `question` about `entry` in the form for this node; by the text of its script if `by_text`.
     pub(crate) fn question<'c>(
         &self,
         question: Question,

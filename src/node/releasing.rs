@@ -1,8 +1,8 @@
-//! In which way a node releases locks: by a command of its own, by script, or by a transaction.
+//! How a node releases locks: by a command of its own, by script, or by a transaction.
 //!
 //! # Not here
 //!
-//! What the user of a connection may do besides: `permission.rs`. How the commands are written: `write.rs`.
+//! The other permissions of the user: see `permission.rs`. The bytes of the commands: see `write.rs`.
 
 use crate::time::Instant;
 
@@ -11,7 +11,7 @@ use super::request::Dialect;
 use super::{Node, Phase, Taught};
 
 impl Node {
-    /// Returns in which way it releases locks, as far as that was shown on this connection: what operators read.
+    /// Returns how the node releases locks, as far as this connection has shown it. For operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.permissions.shown {
             Shown::Nothing => return None,
@@ -26,11 +26,11 @@ impl Node {
         })
     }
 
-    /// Returns how a release is written for this node; never by digest if it is to `repair`.
+    /// Returns the dialect of a release for this node; never a digest if it has to `repair`.
     ///
-    /// The native way comes first also for what is owed: the user may not be allowed any script. Not
-    /// when it was refused over the connection before: one that is given up at the end of its
-    /// handshake, as that of a second name of one server is, leaves no time for another way.
+    /// The native way comes first for debts too, because the user may not be allowed to run scripts. It does not if it
+    /// was refused on the connection before: a connection that is given up at the end of its handshake, such as one to
+    /// a second name of the same server, leaves no time for another way.
     pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -45,8 +45,7 @@ impl Node {
         native.filter(|_| !self.native_refused)
     }
 
-    /// The node does not have its native way to release, or does not allow it: the script is used
-    /// from now on.
+    /// The node does not have its native way to release, or does not allow it. The script is used from now on.
     pub(crate) fn refused_native_release(&mut self) {
         self.native_refused = true;
         if let Some(server) = self.phase.server_mut() {
@@ -54,14 +53,13 @@ impl Node {
         }
     }
 
-    /// The node does not allow a release by script: on the next connection the native way comes first
-    /// again.
+    /// The node does not allow a release by script. On the next connection the native way comes first again.
     pub(crate) fn refused_scripted_release(&mut self) {
         self.native_refused = false;
     }
 
-    /// The node has forgotten the scripts: it is taught them again, and until it has confirmed
-    /// them it gets their text.
+    /// The node has forgotten the scripts. They are loaded again, and the node gets their text until it has confirmed
+    /// them.
     pub(crate) fn forgot_scripts(&mut self, now: Instant) {
         if let Phase::Ready { server, .. } = &mut self.phase
             && server.scripts.forget()

@@ -1,8 +1,8 @@
-//! What a reply to a lock command means.
+//! The meaning of a reply to a lock command.
 //!
-//! Errors are distinguished by their first word only, because servers echo arguments behind it. The
-//! classes are measured ones (redis-server 7): what refuses *for certain* was not executed and
-//! leaves nothing to undo; everything else may have been, and has to be released.
+//! Errors are distinguished by their first word only, because servers echo arguments behind it. The classes were
+//! measured (redis-server 7). A command that was refused *for certain* was not executed and leaves nothing to undo.
+//! After any other error the command may have been executed, and needs a release.
 
 use core::time::Duration;
 
@@ -21,15 +21,15 @@ pub(crate) enum Reply {
     Nil,
     /// `:n`.
     Integer(i64),
-    /// Two integers: what was said, and whether it counts.
+    /// Two integers: the answer, and whether it counts.
     Pair(i64, i64),
-    /// Three integers: what was said of a lock with a fencing token, whether it counts, and its number.
+    /// Three integers about a fenced lock: the answer, whether it counts, and the number.
     Fenced { said: i16, left: i32, number: i64 },
     /// `-CODE ..`.
     Error(ServerError),
     /// The user lacks a permission.
     Forbidden(Forbidden),
-    /// Something that no lock command is answered with.
+    /// A reply that no lock command gets.
     Other,
 }
 
@@ -54,7 +54,7 @@ impl Reply {
         }
     }
 
-    /// Returns the same where only an error, or two integers and a text, answer the question.
+    /// Returns the meaning of `value` if the question is answered only by an error, or by two integers and a text.
     #[cold]
     #[inline(never)]
     pub(crate) fn with_text(value: Value<'_>) -> Self {
@@ -71,7 +71,7 @@ impl Reply {
         }
     }
 
-    /// Returns what is missing, where the server has refused to let the user run `command`.
+    /// Returns the missing permission, if the server has refused to let the user run `command`.
     pub(crate) fn missing(self, command: &'static str) -> Option<Unusable> {
         let Self::Forbidden(forbidden) = self else {
             return None;
@@ -98,14 +98,14 @@ impl Reply {
         }
     }
 
-    // Out of line: where no node carries a marker there are none.
+    // Out of line, because such replies exist only with markers.
     #[inline(never)]
     fn of_items(items: Items<'_>) -> Self {
         let mut items = items.iter().map(|item| item.as_integer());
         match (items.next(), items.next(), items.next()) {
             (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
             (Some(Some(said)), Some(Some(left)), Some(Some(number))) if items.next().is_none() => {
-                // One that does not fit is cut, and is not zero.
+                // A number that does not fit is cut off, and does not become zero.
                 let left = left.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
                 let said = i16::try_from(said);
                 said.map_or(Self::Other, |said| Self::Fenced { said, left, number })
@@ -125,23 +125,22 @@ pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
     items.next().is_none().then_some((first, second, text))
 }
 
-/// What a user lacks the permission for.
+/// What the user lacks the permission for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The command. A server that does not have the command, or no engine for its scripts, is no
-    /// other.
+    /// The command. A server that does not have the command, or no engine for its scripts, counts too.
     Command,
-    /// Its key.
+    /// The key of the command.
     Key,
-    /// A command that a script of ours has called.
+    /// A command called by one of our scripts.
     Within,
-    /// A command of a transaction of ours, in which nothing was done.
+    /// A command in one of our transactions, in which nothing was done.
     Part,
 }
 
 impl Forbidden {
-    /// Returns what the error `line` says of a permission. All servers say "to run the '..'
-    /// command" of a command; what they say of a key differs.
+    /// Returns what the error `line` says of a permission. For a command, all servers say "to run the '..' command";
+    /// for a key, their texts differ.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         let error = ServerError::from_line(line);
@@ -163,13 +162,13 @@ impl Forbidden {
     }
 }
 
-/// Returns `true` if the error `line` says that scripts are not run at all, as proxies and servers that are like Redis
-/// do in words of their own. An error that may pass says nothing of scripts, or not that.
+/// Returns `true` if the error `line` says in its own words that no scripts are run at all, as proxies and servers that
+/// resemble Redis do. Errors that may pass lack these words.
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
     if says(&&b"user_script"[..]) {
-        return false; // One has begun, and a command in it was refused.
+        return false; // A script has begun, and a command in it was refused.
     }
     let scripts: [&[u8]; 3] = [b"eval", b"script", b"lua"];
     let none: [&[u8]; 4] = [
@@ -181,8 +180,8 @@ fn runs_no_scripts(line: &[u8]) -> bool {
     says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
-/// Returns the error of a command that a script of ours has called: servers before Redis 7.0 quote
-/// it, behind where in the script that was. Their own complaints have no code.
+/// Returns the error of a command called by one of our scripts. Servers before Redis 7.0 quote it behind its place in
+/// the script. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -197,21 +196,21 @@ fn quoted(line: &[u8]) -> Option<&[u8]> {
     is_code.then_some(said)
 }
 
-/// What a script of ours, or a native compare-and-delete, says of the token.
+/// The answer of one of our scripts, or of a native compare-and-delete, about the token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Said {
-    /// The key held it, and what was asked was done.
+    /// The key held the token, and the request was carried out.
     Done,
     /// There is no such key.
     Missing,
     /// The key holds another's token, or another type.
     Foreign,
-    /// It was not run, or not to its end.
+    /// The command was not run, or not to its end.
     Refused(ServerError),
 }
 
 impl Said {
-    /// Returns `None` if no such command has this answer.
+    /// Returns `None` if no such command gets this answer.
     pub(crate) fn of(reply: Reply) -> Option<Self> {
         match reply {
             Reply::Integer(1) => Some(Self::Done),
@@ -228,7 +227,7 @@ impl Said {
         }
     }
 
-    /// Returns the same for the answer to a release that was written in this `dialect`.
+    /// Returns what the answer to a release in this `dialect` says.
     #[inline]
     pub(crate) fn of_release(dialect: Dialect, reply: Reply) -> Option<Self> {
         match dialect == Dialect::SetIfEq {
@@ -241,7 +240,7 @@ impl Said {
     #[inline(never)]
     fn of_set_if_eq(reply: Reply) -> Option<Self> {
         if reply == Reply::Nil {
-            return Some(Self::Missing); // It may hold another's token too.
+            return Some(Self::Missing); // The key may also hold another's token.
         }
         match reply == Reply::Ok {
             true => Some(Self::Done),
@@ -249,7 +248,7 @@ impl Said {
         }
     }
 
-    /// Returns the same for the answer to a confirmation, and for how long the token is kept.
+    /// Returns what the answer to a confirmation says, and how long the token is kept.
     pub(crate) fn of_confirmation(reply: Reply) -> Option<(Self, Duration)> {
         if let Reply::Integer(above @ 1..) = reply {
             let kept = Duration::from_millis(above.unsigned_abs() - 1);
@@ -258,7 +257,7 @@ impl Said {
         Some((Self::of(reply)?, Duration::ZERO))
     }
 
-    /// Returns how it counts, and what a report says of it.
+    /// Returns the vote, and the outcome for the report.
     pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
         match self {
             Self::Done => (Vote::Yes, NodeOutcome::Granted),
@@ -269,12 +268,12 @@ impl Said {
     }
 }
 
-/// Returns `true` if a command that was answered by this error was certainly not executed.
+/// Returns `true` if a command that got this error was certainly not executed.
 pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
     guard!(RefusedReleased, is_known(error))
 }
 
-/// Returns `true` if this reply may say that no scripts are run, in words that are not known.
+/// Returns `true` if this reply may mean, in unknown words, that no scripts are run.
 pub(super) fn refuses_in_own_words(reply: Reply) -> bool {
     let Reply::Error(error) = reply else {
         return false;
@@ -282,7 +281,7 @@ pub(super) fn refuses_in_own_words(reply: Reply) -> bool {
     !is_known(error) && !matches!(error.code(), "WRONGTYPE" | "EXECABORT")
 }
 
-/// Returns `true` if servers refuse commands by this error, which they do not execute.
+/// Returns `true` if this is an error by which servers refuse commands that they do not execute.
 pub(super) fn is_known(error: ServerError) -> bool {
     matches!(
         error.code(),
@@ -306,19 +305,18 @@ pub(super) fn is_known(error: ServerError) -> bool {
     )
 }
 
-/// Returns `true` if a server that answers so may have other keys when it serves again: it loads
-/// them, or takes them over from another.
+/// Returns `true` if a server that answers this error may have other keys when it serves again, because it loads them
+/// or takes them over from another server.
 pub(crate) fn may_forget(error: ServerError) -> bool {
     matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
 }
 
-/// Returns `true` if this error says that the script is not known by its digest.
+/// Returns `true` if this error says that the server does not know the script by its digest.
 pub(crate) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
-/// Returns `true` if this error says that the command itself is unknown or forbidden, and not only
-/// refused for the time being.
+/// Returns `true` if this error says that the command itself is unknown or forbidden, and not only refused for now.
 pub(crate) fn refuses_the_verb(error: ServerError) -> bool {
     matches!(error.code(), "ERR" | "NOPERM")
 }
@@ -330,7 +328,7 @@ mod tests {
     #[test]
     fn a_missing_permission_is_about_the_command_its_key_or_one_within() {
         use Forbidden::{Command, Key, Within};
-        // As Redis 6.2, 7.0 and Valkey 9.1 say it.
+        // The texts of Redis 6.2, 7.0 and Valkey 9.1.
         for (line, forbidden, code) in [
             (
                 "NOPERM this user has no permissions to run the 'eval' command",
@@ -388,12 +386,12 @@ mod tests {
             assert_eq!(reply, Reply::Forbidden(forbidden), "{line}");
             let error = reply.error().expect("it is one");
             assert_eq!(error.code(), code, "{line}");
-            // What was called before it stays done.
+            // Commands that the script had called before stay done.
             assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
         }
     }
 
-    /// What may pass, and what a script that has begun may say.
+    /// Errors that may pass, and errors of a script that has begun.
     #[test]
     fn other_errors_do_not_say_that_no_scripts_are_run() {
         for line in [
@@ -449,7 +447,7 @@ mod tests {
             ("", true),
             ("NOTHERE", true),
             ("no luck", true),
-            // What is known to be said of scripts, and of permissions.
+            // Known texts about scripts and permissions.
             ("ERR unknown command 'EVAL'", false),
             ("EVAL is disabled", false),
             ("ERR bad lua script for redis cluster", false),
@@ -462,7 +460,7 @@ mod tests {
                 "ERR ACL failure in script: User u has no permissions",
                 false,
             ),
-            // What passes, or says that the command itself is known.
+            // Errors that pass, and errors that show that the command itself is known.
             ("LOADING Redis is loading the dataset in memory", false),
             ("BUSY Redis is busy running a script", false),
             ("OOM command not allowed", false),

@@ -1,6 +1,6 @@
-//! What a node is asked, and how that is written: types that all files of `node` use.
+//! The questions to a node, and the forms that they are written in: types that all files of `node` use.
 //!
-//! This file imports none of the others.
+//! This file imports none of the other files.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,99 +8,98 @@ use core::time::Duration;
 use crate::error::ServerError;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 
-/// What a command asks of a node, and for which operation or claim. Either may be gone by the time
-/// the reply comes.
+/// A command to a node, and the operation or claim that it serves. Either may be gone when the reply arrives.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Request {
     /// Part of the handshake, or of teaching the scripts again.
     Handshake(Step),
     /// `SET` of a claim's token.
     Set {
-        /// Whose token.
+        /// The claim.
         claim: ClaimKey,
     },
     /// The release of a claim's token.
     Release {
-        /// Whose token.
+        /// The claim.
         claim: ClaimKey,
-        /// How it was written.
+        /// The form of the command.
         dialect: Dialect,
-        /// An earlier one came to nothing, or its connection was lost: what was `SET` before it
-        /// may stand until it is answered.
+        /// An earlier release failed, or its connection was lost. Until this one is answered, a key that was `SET`
+        /// before it may stand.
         repair: bool,
     },
     /// A question about a lock.
     Question {
-        /// Which.
+        /// The kind of question.
         question: Question,
-        /// Who asks.
+        /// The operation that asks.
         operation: OperationKey,
-        /// About whose token, if that is in the engine's care.
+        /// The claim of the token in question, if this engine has one.
         claim: Option<ClaimKey>,
     },
-    /// The first `SET` on a connection, done only if the user may do what the lock needs.
+    /// The first `SET` on a connection, which is done only if the user has the permissions that the lock needs.
     FirstSet {
-        /// Whose token.
+        /// The claim.
         claim: ClaimKey,
     },
-    /// The script that takes a claim's lock with a fencing token.
+    /// The script that takes a fenced lock for a claim.
     FencedSet {
-        /// Whose token.
+        /// The claim.
         claim: ClaimKey,
     },
-    /// The counters of a claim's lock are to be raised to its fencing token.
+    /// Raises the counters of a claim's lock to its fencing token.
     Raise {
-        /// Whose lock.
+        /// The claim.
         claim: ClaimKey,
     },
-    /// The floor of fencing tokens is to be one of the present `run_id`.
+    /// Makes the counter floor one of the present `run_id`.
     Floor {
-        /// Who waits for the answer: nobody, if it is repaired.
+        /// The operation that waits for the answer. `None` for a repair.
         operation: Option<OperationKey>,
     },
-    /// Whether the floor is one of the present `run_id`, and how high.
+    /// Asks whether the counter floor belongs to the present `run_id`, and how high it is.
     LookAtFloor {
-        /// Who asks.
+        /// The operation that asks.
         operation: OperationKey,
     },
-    /// How many counters of fencing tokens there are.
+    /// Asks how many counters of fencing tokens there are.
     Count {
-        /// Who asks.
+        /// The operation that asks.
         operation: OperationKey,
     },
-    /// A release before the `SET` of a claim: whether the user may run it. By a script, that asks only whether it is
-    /// run.
+    /// A release before the `SET` of a claim, to see whether the user may run it. If the way is a script, it only asks
+    /// whether scripts are run.
     Probe {
-        /// Whose token.
+        /// The claim.
         claim: ClaimKey,
-        /// Which release.
+        /// The way of releasing.
         way: Dialect,
         /// All ways are tried, one behind the other.
         with_others: bool,
     },
-    /// A command of the transaction that is open.
+    /// A command of the open transaction.
     Transaction,
-    /// The renewals behind it, which one script does. Its answer has one for each of them.
+    /// One script for the renewals behind it. Its answer has one item for each of them.
     Batch {
-        /// How many.
+        /// The number of renewals.
         count: u8,
     },
-    /// Which permission was missing when an extension or confirmation was refused.
+    /// Asks which permission was missing when an extension or confirmation was refused.
     Why {
-        /// Who asks.
+        /// The operation that asks.
         operation: OperationKey,
     },
-    /// One that was withdrawn. Its bytes are removed before any is written.
+    /// A withdrawn command. Its bytes are removed before any others are written.
     Withdrawn,
-    /// The question for the time of the server.
+    /// Asks for the time of the server.
     Time,
-    /// That changes of keys are to be told: once on a connection, and before each look.
+    /// Asks for notifications of changed keys: once on a connection, and before each look.
     Track,
-    /// What is left of a key, or which token is in it.
+    /// Asks how long a key lives on, or which token it holds.
     Look {
-        /// Of which resource.
+        /// The place of the resource.
         place: PlaceKey,
-        /// The token.
+        /// Whether it asks for the token.
         holder: bool,
     },
 }
@@ -113,7 +112,7 @@ impl Request {
         )
     }
 
-    /// Returns `true` if it asks about the lock of `claim`.
+    /// Returns `true` if the request asks about the lock of `claim`.
     pub(super) fn is_about(self, claim: ClaimKey) -> bool {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
@@ -125,7 +124,7 @@ impl Request {
             | Self::FirstSet { .. }
             | Self::FencedSet { .. }
             | Self::Raise { .. } => true,
-            // It changes the key whether it counts or not.
+            // `Overwrite` changes the key whether the node counts or not.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Handshake(_)
             | Self::Floor { .. }
@@ -144,25 +143,25 @@ impl Request {
     }
 }
 
-/// What a node is asked.
+/// A question about a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Question {
-    /// To keep the token for a ttl at least.
+    /// Keep the token at least for a ttl.
     Extend,
-    /// For how long it keeps the token.
+    /// How long does the node keep the token?
     Confirm,
-    /// Which token it has under the name, of any client, and for how long.
+    /// Which token of any client is under the name, and how long does the node keep it?
     Inspect,
-    /// To have the [token of a broken lock](crate::resource::broken) in place of the token, for as long as the key lives.
+    /// Replace the token by the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
     Overwrite,
 }
 
-/// How a script or its native equivalent is sent to a node.
+/// The form in which a script or its native equivalent is sent to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
-    /// By the digest.
+    /// By its digest.
     Sha1,
-    /// By the whole text: the node may have forgotten the script.
+    /// By its whole text, because the node may have forgotten the script.
     Text,
     /// By a native compare-and-delete: `DELIFEQ` (Valkey 9). For releases only.
     DelIfEq,
@@ -175,7 +174,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the command that the user needs a permission for, as ACL rules name it.
+    /// Returns the command for which the user needs a permission, as ACL rules name it.
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Sha1 => "evalsha",
@@ -193,9 +192,9 @@ impl Dialect {
 pub(crate) enum Step {
     /// `HELLO 3 [AUTH user password] [SETNAME name]`.
     Hello,
-    /// `AUTH`, where `HELLO` is unknown.
+    /// `AUTH`, if `HELLO` is unknown.
     Auth,
-    /// `CLIENT SETNAME`, where `HELLO` is unknown.
+    /// `CLIENT SETNAME`, if `HELLO` is unknown.
     SetName,
     /// `SELECT`.
     Select,
@@ -207,9 +206,9 @@ pub(crate) enum Step {
     Memory,
     /// `SCRIPT LOAD`.
     Load(Taught),
-    /// `CONFIG GET`: whether the server loses nothing in a restart. With a strict guard alone.
+    /// `CONFIG GET`: whether the server loses nothing in a restart. Only with a strict guard.
     Durability,
-    /// The marker: whether the node is one of the cluster. With a strict guard alone.
+    /// The marker: whether the node belongs to the cluster. Only with a strict guard.
     Join,
 }
 
@@ -218,39 +217,39 @@ pub(crate) enum Step {
 pub(crate) enum Taught {
     Release,
     Extend,
-    /// Many of them at once.
+    /// Extends many locks at once.
     ExtendEach,
     /// The `SET` with a marker check.
     CheckedAcquire,
     CheckedExtend,
 }
 
-/// What a node says is left of a key.
+/// What is left of a key, by the answer of a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Remaining {
     /// There is no such key.
     Missing,
-    /// It lives for so much longer.
+    /// It lives on for this time.
     For(Duration),
-    /// It has no end.
+    /// It has no expiry.
     Permanent,
 }
 
-/// How a node tells a waiter that a lock may be free.
+/// How a node wakes a waiter when a lock may be free.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// No caller has waited for a lock on this connection yet, and none was kept, or the server was
-    /// busy or loading when it was asked: it is asked again.
+    /// The node was not asked yet: no caller has waited for a lock on this connection, and no lock was kept. Or the
+    /// server was busy or loading when it was asked, and is asked again.
     #[default]
     Unasked,
     /// By a push, as soon as the lock is released.
     Push,
-    /// It does not: the waiter looks from time to time, because the connection speaks RESP2.
+    /// It does not, because the connection speaks RESP2. The waiter looks from time to time.
     Resp2,
-    /// It does not: the waiter looks from time to time, because the server has refused
-    /// `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL` with this error. With `NOPERM`, grant the user
-    /// `+client|tracking`, `+client|caching` and `+pttl`.
+    /// It does not, because the server has refused `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL` with this error. The
+    /// waiter looks from time to time. If the error is `NOPERM`, grant the user `+client|tracking`, `+client|caching`
+    /// and `+pttl`.
     Refused(ServerError),
 }
 

@@ -1,16 +1,14 @@
 //! The scripts that nodes run.
 //!
-//! They are sent by their SHA-1 digest or by their text: see `command`. The digests are constants,
-//! because some builds of some systems may not compute SHA-1 at all; a test holds them against a
-//! server.
+//! They are sent by their SHA-1 digest or by their text: see `command`. The digests are constants, because the builds
+//! for some systems may not be allowed to compute SHA-1. A test compares them with a server's.
 //!
 //! # With a strict restart guard
 //!
-//! [`JOIN`] reads and writes the [marker](super::marker) of a node; it is run at every handshake,
-//! and whenever another script answers that the marker is not the one that it was given. The others
-//! do to the key of the lock exactly what the plain commands do, whether the node votes or not: a
-//! key that does not count still keeps others out. What they answer is two integers: what the plain
-//! command would have said, and whether it counts.
+//! [`JOIN`] reads and writes the [marker](super::marker) of a node. It runs at every handshake, and whenever another
+//! script answers that the marker is not the one that it was given. The other scripts do to the key of the lock exactly
+//! what the plain commands do, whether the node votes or not: a key that does not count still keeps others out. They
+//! answer two integers: the answer of the plain command, and whether it counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -22,7 +20,7 @@
 //!
 //! # Not here
 //!
-//! Releases: they are the plain ones. A key may be released on a node whether it votes or not.
+//! Releases use the plain scripts: a key may be released on a node whether it votes or not.
 
 mod fencing;
 mod several;
@@ -32,9 +30,9 @@ pub(crate) use fencing::{
 };
 pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
 
-/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key
-/// `$key`; `c` is `redis.acl_check_cmd`. Servers may insist on a number of arguments that the command takes:
-/// one for `get` and `pttl`, while the others take a second, which is the same key.
+/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key `$key`; `c` is
+/// `redis.acl_check_cmd`. Some servers check the number of arguments: `get` and `pttl` get one, the other commands get
+/// the key twice.
 macro_rules! end_unless_permitted {
     ($key:literal, $refused:literal) => {
         concat!(
@@ -59,7 +57,7 @@ pub(crate) struct Script {
     pub(crate) sha1: &'static str,
 }
 
-/// Deletes the key if it holds the token: `1` deleted, `0` not there, `-1` another's.
+/// Deletes the key if it holds the token. Answers `1`: deleted, `0`: not there, `-1`: another's.
 pub(crate) const RELEASE: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
@@ -67,11 +65,10 @@ pub(crate) const RELEASE: Script = Script {
     sha1: "4453c08d4b7260dfec522c1d9be6140ee00157cb",
 };
 
-/// Raises the expiry of the key if it holds the token: `1` it lives at least that long now, `0`
-/// not there, `-1` another's. It never shortens an expiry, nor gives one to a key that an operator
-/// made permanent.
+/// Raises the expiry of the key if it holds the token. Answers `1`: it lives at least that long now, `0`: not there,
+/// `-1`: another's. It never shortens an expiry, nor gives one to a key that an operator made permanent.
 ///
-/// Behind its own write it reads the key again, which writes spend a registration for its next change: see
+/// After its own write it reads the key again, because a write uses up the registration for its next change: see
 /// `tracking`.
 pub(crate) const EXTEND: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
@@ -82,9 +79,9 @@ pub(crate) const EXTEND: Script = Script {
     sha1: "861c16b0751b430a3233aad3e2ab867202584ef5",
 };
 
-/// Does [`EXTEND`] with each of several keys, whose tokens and ttls alternate in the arguments, and answers
-/// for each what that answers. A command that fails for one key is an error in its place, and does not keep
-/// the others from theirs.
+/// Does [`EXTEND`] for each of several keys, whose tokens and ttls alternate in the arguments, and answers a list of
+/// its answers. If a command fails for one key, the list has the error in that place, and the other keys are still
+/// extended.
 pub(crate) const EXTEND_EACH: Script = Script {
     text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
            local v,t,s=c('get',k),ARGV[2*i],0 \
@@ -95,11 +92,11 @@ pub(crate) const EXTEND_EACH: Script = Script {
     sha1: "ab45eed4405dc0e1a96a226b5088d35bf5f4512a",
 };
 
-/// Tells for how many milliseconds the key lives on if it holds the token, and adds one, because it
-/// may be none: `0` not there, `-1` another's. A key that an operator made permanent lives for
-/// 285 000 years; a number of Lua is exact up to about there.
+/// Returns how many milliseconds the key lives on if it holds the token, plus one, because that may be zero. Otherwise
+/// `0`: not there, `-1`: another's. A key that an operator made permanent counts as 285 000 years; numbers in Lua are
+/// exact up to about this size.
 ///
-/// It is always sent by its text: it is too rare to be loaded in the handshake.
+/// It is always sent by its text, because it is too rare to be loaded in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -108,11 +105,11 @@ pub(crate) const CONFIRM: Script = Script {
     sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
 };
 
-/// Gives the key that holds the token another, and keeps its expiry: for how many milliseconds it lives on, and one
-/// more; `0` not there, `-1` another's. A key that has the other token already counts as one that gets it. One without an
-/// expiry counts as another's: it would keep others out for ever.
+/// Replaces the token in the key by another, and keeps the expiry. Answers how many milliseconds the key lives on, plus
+/// one; `0`: not there, `-1`: another's. A key that already has the new token counts as replaced. A key without an
+/// expiry counts as another's, because it would keep others out for ever.
 ///
-/// It is always sent by its text: it is too rare to be loaded in the handshake.
+/// It is always sent by its text, because it is too rare to be loaded in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
@@ -121,11 +118,11 @@ pub(crate) const OVERWRITE: Script = Script {
     sha1: "a0c929ad7a26c6c16212348c2ec97887478c5218",
 };
 
-/// The first `SET` on a connection: takes the lock if the user may run all the commands in the
-/// arguments behind token and ttl on its key. `1` taken, `0` another's, `-n` the n-th command is
-/// forbidden, and nothing was done. Without a ttl it only asks. Redis 6.2 cannot tell, and takes it.
+/// The first `SET` on a connection: takes the lock if the user may run all commands in the arguments behind token and
+/// ttl on its key. Answers `1`: taken, `0`: another's, `-n`: the n-th command is forbidden, and nothing was done.
+/// Without a ttl it only asks for the permissions. Redis 6.2 cannot check them, and takes the lock.
 ///
-/// It asks with the name of the lock itself, because permissions depend on it.
+/// It checks them for the name of the lock itself, because permissions depend on the name.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
     text: concat!(
         "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do ",
@@ -136,12 +133,12 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "f44fbb47329f6240174dcf2a6d84c503009bf73e",
 };
 
-/// Tells for how many milliseconds the key lives on, and adds one, or `0` if it is not there; whether
-/// that counts, where the keys of a marker and a barrier are given (see the [module](self)); and the
-/// token, or what a token may be of a longer text and one byte more.
+/// Returns three values. The first is how many milliseconds the key lives on, plus one, or `0` if it is not there. The
+/// second is whether that counts, if the keys of a marker and a barrier are given (see the [module](self)). The third
+/// is the token. A value that is longer than any token is cut one byte behind the length of the longest token.
 ///
-/// It is one script, so that the time is that of the token. It is always sent by its text: it is
-/// too rare to be loaded in the handshake.
+/// It is one script, so that time and token belong together. It is always sent by its text, because it is too rare to
+/// be loaded in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local v,s,b=redis.call('get',KEYS[1]),0,0 \
            if v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end \
@@ -152,19 +149,18 @@ pub(crate) const INSPECT: Script = Script {
     sha1: "7efe98cd9aa3f807cb00a9941f224d6646756a65",
 };
 
-/// Makes a node one of a cluster, or says why it is not.
+/// Makes a node a member of a cluster, or says why it is not.
 ///
-/// Keys: the marker and the barrier. Arguments: `run_id`, longest ttl, nodes, quorum, cluster,
-/// durable (`1` it is, `0` it is not, `-` not known), the barrier for that ttl, and the mode: `join`,
-/// `trust` or `anew`. Answers three: 1, or 0 where the marker is another cluster's and nothing was
-/// changed; for how many milliseconds the barrier stands; the marker as it is now.
+/// Keys: the marker and the barrier. Arguments: `run_id`, longest ttl, nodes, quorum, cluster, durable (`1` yes, `0`
+/// no, `-` not known), the barrier for that ttl, and the mode: `join`, `trust` or `anew`. Answers three values: 1, or 0
+/// if the marker belongs to another cluster and nothing was changed; how many milliseconds the barrier stands; the
+/// marker as it is now.
 ///
-/// A marker is written where it is missing, of another incarnation of the server, or of a shorter
-/// longest ttl, each with a barrier; a barrier is written before its marker, and never shortened.
-/// There is none for another incarnation where both the marker and this client say that nothing is
-/// lost in a restart. A server that has a replica by now, or was one, is not durable, even if the
-/// client has read otherwise before: its marker may be that of another master. `anew` makes the node
-/// one of this cluster regardless of its marker; `trust` does without the barrier.
+/// A marker is written if it is missing, belongs to another incarnation of the server, or has a shorter longest ttl,
+/// each time with a barrier. A barrier is written before its marker, and never shortened. Another incarnation gets no
+/// barrier if both the marker and this client say that nothing is lost in a restart. A server that has a replica by
+/// now, or was one, is not durable, even if the client has read otherwise before: its marker may come from another
+/// master. `anew` makes the node a member of this cluster regardless of its marker. `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -192,8 +188,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check, which has put the answer of the plain command into `s`.
-/// It adds whether that counts. The expected marker is this argument.
+/// The end of a script with a marker check, which has put the answer of the plain command into `s`. It adds whether
+/// that answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -204,9 +200,8 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// `SET NX PX`, and whether it counts: `said` is 1 or 0. If the user may not run the n-th of the
-/// commands behind the marker, `-n` alone, and nothing was done: see
-/// [`SET_IF_PERMITTED`].
+/// Does `SET NX PX`, and adds whether it counts: `said` is 1 or 0. If the user may not run the n-th of the commands
+/// behind the marker, answers only `-n`, and nothing was done: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",
@@ -217,7 +212,7 @@ pub(crate) const CHECKED_ACQUIRE: Script = Script {
     sha1: "e1abfe99af4abd1f120cafa1b0c7fade91f23dd9",
 };
 
-/// The [extension](EXTEND), and whether it counts.
+/// Does an [extension](EXTEND), and adds whether it counts.
 pub(crate) const CHECKED_EXTEND: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \
@@ -229,7 +224,7 @@ pub(crate) const CHECKED_EXTEND: Script = Script {
     sha1: "48589953d3ec4993a11ccc034147403e4ff7af26",
 };
 
-/// The [confirmation](CONFIRM), and whether it counts.
+/// Does a [confirmation](CONFIRM), and adds whether it counts.
 pub(crate) const CHECKED_CONFIRM: Script = Script {
     text: concat!(
         "local v,s=redis.call('get',KEYS[1]),0 \

@@ -1,7 +1,7 @@
 //! The commands of a lock on several resources, as bytes.
 //!
-//! They are scripts, sent by their text, for the number of keys differs and such locks are rare. A node of
-//! any kind takes them in the same form, but for the marker. See [`script::several`](super::script).
+//! They are scripts. They are sent by their text, because the number of keys differs and such locks are rare. Every
+//! kind of node takes the same form, except for the marker. See [`script::several`](super::script).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,14 +13,14 @@ use crate::resp::{Decimal, argument, write};
 use super::request::Question;
 use super::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
 
-/// What a lock on several resources needs, in the order of `TO_LOCK` in `permission.rs`, which names what an answer
-/// says is missing. It is always released by the text of a script.
+/// The commands that a lock on several resources needs. Their order matches `TO_LOCK` in `permission.rs`, which names
+/// the command that an answer says is missing. Such a lock is always released by the text of a script.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
-/// What stands for a marker where none is checked: an empty argument.
+/// The argument in place of a marker if none is checked: an empty one.
 pub(super) const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
-/// Takes all keys of `entry` for `ttl`, or none. Whether the user may release them is asked each time.
+/// Takes all keys of `entry` for `ttl`, or none. Each such command also asks whether the user may release them.
 #[cold]
 #[inline(never)]
 pub(super) fn take(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, marker: Option<&[u8]>) {
@@ -28,8 +28,8 @@ pub(super) fn take(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, marker: Opti
     take_if_permitted(out, entry, ttl.as_bytes(), marker, &TO_LOCK_SEVERAL);
 }
 
-/// Does the same if the user may run all of `commands`. With an empty ttl it only asks which of them the
-/// user may not run.
+/// Takes the keys if the user may run all of `commands`. With an empty ttl it only asks which of them the user may not
+/// run.
 #[cold]
 #[inline(never)]
 pub(super) fn take_if_permitted(
@@ -74,7 +74,7 @@ pub(super) fn question(
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));
 }
 
-/// The command up to the token, with so many arguments to come.
+/// Writes the command up to the token, with room for this number of further `arguments`.
 fn head(
     out: &mut Vec<u8>,
     script: &Script,

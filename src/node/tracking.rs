@@ -1,19 +1,19 @@
-//! Looking at a key: what is left of it, and that its next change is told.
+//! Looks at a key: they ask what is left of it, and for a notification of its next change.
 //!
-//! Redis and Valkey call it client-side caching. `CLIENT TRACKING ON OPTIN NOLOOP` is said once on a
-//! connection, when the first look needs it. `CLIENT CACHING YES` makes the next command register its
-//! key, so it goes in one piece with the `PTTL` behind it: a command between the two would take the
-//! registration. The next change of the key is then pushed, once, to this connection.
+//! Redis and Valkey call this client-side caching. `CLIENT TRACKING ON OPTIN NOLOOP` is sent once on a connection, when
+//! the first look needs it. `CLIENT CACHING YES` makes the next command register its key. It goes in one piece with the
+//! `PTTL` behind it, because a command between the two would take the registration. The next change of the key is then
+//! pushed, once, to this connection.
 //!
 //! # Guarantees
 //!
 //! * Nothing stands between `CACHING` and its `PTTL`.
-//! * A look says whether it has registered: where the user may not track, or the connection speaks
-//!   RESP2, on which nothing is pushed, the `PTTL` alone is asked.
+//! * A look says whether it has registered. If the user may not track, or the connection speaks RESP2, which has no
+//!   pushes, only the `PTTL` is sent.
 //!
 //! # Not here
 //!
-//! What follows from a look. A registration that our own later write to the key erases.
+//! The consequences of a look. The loss of a registration by our own later write to the key.
 
 use core::time::Duration;
 
@@ -35,12 +35,12 @@ const TRACK: &[u8] =
     b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
 const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
-/// A node has so many commands to answer before looks that can wait are put off.
+/// A node with this many unanswered commands gets no looks that can wait.
 const BUSY: usize = 512;
 
 impl Waking {
-    /// The server has answered with an error, if `value` is one: it does not tell. One that only could not do it
-    /// just then is asked again with the next look.
+    /// Takes an answer to a tracking command. If `value` is an error, the node sends no notifications; if the error
+    /// passes, the next look asks again.
     fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             let error = ServerError::from_line(line);
@@ -53,7 +53,7 @@ impl Waking {
 }
 
 impl Node {
-    /// Asks what is left of the key `resource`, and to be told of its next change where that can be.
+    /// Asks what is left of the key `resource`, and for a notification of its next change if the node can send one.
     /// Returns `false` if the node cannot be asked now.
     pub(crate) fn look(
         &mut self,
@@ -74,8 +74,8 @@ impl Node {
         true
     }
 
-    /// The next command registers the keys that it reads, where that can be; `MULTI` those of all that is
-    /// read until `EXEC`.
+    /// Makes the next command register the keys that it reads, if the node can do that. `MULTI` registers all keys that
+    /// are read until `EXEC`.
     pub(super) fn register(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             self.write_batch(now);
@@ -89,7 +89,7 @@ impl Node {
         register_next(now, phase, outbox, in_flight);
     }
 
-    /// Sends `question`, and asks to be told of the next change of the keys that it reads. Nothing comes
+    /// Sends `question`, and asks for a notification of the next change of the keys that it reads. Nothing comes
     /// between the two.
     pub(crate) fn send_watched(&mut self, now: Instant, request: Request, question: &[u8]) {
         self.send_time(now, request);
@@ -97,19 +97,18 @@ impl Node {
         self.put(now, request, question);
     }
 
-    /// Returns `true` if it has much to answer: looks that can wait are for later.
+    /// Returns `true` if the node has many commands to answer, so that looks which can wait are postponed.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_ready() && BUSY <= self.in_flight.len()
     }
 
-    /// Returns `true` if it is known not to tell of changes.
+    /// Returns `true` if the node is known to send no notifications.
     pub(crate) fn tells_nothing(&self) -> bool {
         matches!(self.waking(), Waking::Resp2 | Waking::Refused(_))
     }
 
-    /// Asks who has the key `resource`, where the user may run scripts: one that cuts off what is longer
-    /// than any token, and that nobody is told of. It goes behind a look: what changes the key after that
-    /// is told.
+    /// Asks for the holder of the key `resource`, if the user may run scripts. The script cuts off a value that is
+    /// longer than any token, and registers nothing. It goes behind a look, so a later change of the key is notified.
     pub(crate) fn ask_holder(
         &mut self,
         now: Instant,
@@ -126,19 +125,19 @@ impl Node {
         }
     }
 
-    /// Returns the token that was shown by the latest answer to the question for the holder, once.
+    /// Returns the token in the latest answer to the question for the holder, and forgets it.
     pub(crate) fn take_token(&mut self) -> Option<OwnedToken> {
         self.token.take()
     }
 
-    /// Returns how it tells a waiter that a lock may be free.
+    /// Returns how the node wakes a waiter when a lock may be free.
     pub(crate) fn waking(&self) -> Waking {
         let server = self.phase.server();
         server.map_or(Waking::Unasked, |server| server.waking)
     }
 }
 
-/// Has the next command register the keys that it reads, where that can be.
+/// Makes the next command register the keys that it reads, if the node can do that.
 pub(super) fn register_next(
     now: Instant,
     phase: &mut Phase,
@@ -161,7 +160,7 @@ pub(super) fn register_next(
     }
 }
 
-/// `server` has answered `CLIENT TRACKING` or `CLIENT CACHING`.
+/// Takes the answer of `server` to `CLIENT TRACKING` or `CLIENT CACHING`.
 #[inline]
 pub(super) fn answered(server: Option<&mut Server>, value: Value<'_>) {
     if let Some(server) = server {
@@ -169,8 +168,8 @@ pub(super) fn answered(server: Option<&mut Server>, value: Value<'_>) {
     }
 }
 
-/// `server` has answered a look at the key of `place`. One that is forbidden registers nothing.
-// In line: out of line, what every answer becomes would pass through memory.
+/// Takes the answer of `server` to a look at the key of `place`. A look that is forbidden registers nothing.
+// Inlined: out of line, the result of every answer would pass through memory.
 #[inline(always)]
 pub(super) fn looked(server: Option<&mut Server>, place: PlaceKey, value: Value<'_>) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
@@ -187,7 +186,7 @@ pub(super) fn looked(server: Option<&mut Server>, place: PlaceKey, value: Value<
     }
 }
 
-/// Returns what the answer to a look says is left of the key. `None` if it does not say.
+/// Returns what an answer to a look says is left of the key, if it says so.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
@@ -199,16 +198,16 @@ fn left(value: Value<'_>) -> Option<Remaining> {
     }
 }
 
-/// Keeps the token that the answer to the question for the holder shows, if any.
+/// Keeps the token in an answer to the question for the holder, if there is one.
 #[cold]
 #[inline(never)]
 pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
     *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
-/// Hands the keys that a push says have changed to `changed`; `None` is all of them. One of
-/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes may be any that begins so. Other pushes are
-/// ignored. Returns `true` if `changed` does so for any.
+/// Passes the keys that a push reports as changed to `changed`; `None` stands for all keys. A key of
+/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins so. Other pushes are
+/// ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]
 #[inline(never)]
 pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) -> bool) -> bool {

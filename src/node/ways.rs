@@ -1,29 +1,28 @@
-//! The ways of one node to release a lock without a script, found by what it answers.
+//! The ways of one node to release a lock without a script, found by its answers.
 //!
-//! A node that refuses to run a script (the user may not, or the server knows no such command) is asked
-//! without scripts from then on. One that has loaded them again in a later handshake is asked by scripts.
+//! A node that refuses to run a script (the user may not, or the server knows no such command) is asked without scripts
+//! from then on. It is asked by scripts again if it loads them in a later handshake.
 //!
-//! All ways are tried at once on a token that no key has, before the first `SET` of a connection. The first
-//! that the node knows and permits is used for all that follows; what was found is remembered for what is
-//! owed when the connection is gone. No version is looked at: one who answers in place of a server may know
-//! less than that one does.
+//! Before the first `SET` of a connection, all ways are tried at once with a token that no key has. The first way that
+//! the node knows and permits is used from then on. It is remembered when the connection is gone, for the debts. The
+//! version of the server is not used: a proxy that answers in its place may know fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
-//! | what the command answers | it may be used |
-//! | it is unknown, or forbidden to the user | it may not |
-//! | any other refusal | it passes: it is tried with the next `SET` |
+//! | the answer of the command | the way may be used |
+//! | the command is unknown, or forbidden to the user | the way may not be used |
+//! | any other refusal | it may pass: the way is tried again with the next `SET` |
 //!
 //! # Guarantees
 //!
-//! * No `SET` goes over a connection on which no way to release was shown to be permitted.
-//! * What is owed is tried by one way after the other, also where the node has refused all of them; then by
-//!   scripts again, unless the configuration forbids that.
-//! * Where scripts are run nothing of this is asked.
+//! * No `SET` goes over a connection unless some way to release was shown to be permitted on it.
+//! * Debts are tried by one way after the other, even if the node has refused all of them. After that they are sent by
+//!   scripts again, unless the configuration forbids scripts.
+//! * A node that runs scripts is not asked for other ways.
 //!
 //! # Not here
 //!
-//! Nodes that are asked by scripts: see [`permission`](super::permission).
+//! Nodes that run scripts: see [`permission`](super::permission).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -41,7 +40,7 @@ use super::reply::{Forbidden, Reply};
 use super::request::{Dialect, Request};
 use super::transaction::Work;
 
-/// In the order in which they are tried.
+/// All ways, in the order of preference.
 const ORDER: [Dialect; 4] = [
     Dialect::DelIfEq,
     Dialect::DelEx,
@@ -54,30 +53,30 @@ const ORDER: [Dialect; 4] = [
 pub(super) struct Ways {
     /// Scripts are not used at present.
     pub(super) on: bool,
-    /// They never are, by the configuration.
+    /// The configuration forbids scripts.
     pub(super) never: bool,
-    /// How they were refused, where that was in words that are not known.
+    /// How the node refused scripts, if it did so in unknown words.
     pub(super) refusal: Option<Refusal>,
-    /// The command that was refused when a script was to be run.
+    /// The command that was refused when a script was sent.
     script_verb: &'static str,
-    /// The place of the way that is used, or tried next.
+    /// The index of the way that is used, or tried next.
     place: usize,
-    /// Which are unknown to the node, or forbidden.
+    /// The ways that the node does not know, or forbids.
     refused: [bool; ORDER.len()],
-    /// The only one for a lock on several resources was refused.
+    /// The only way for a lock on several resources was refused.
     several_refused: bool,
-    /// The locks with whose tokens they are tried, until one is permitted or all are answered.
+    /// The locks with whose tokens the ways are tried, until one way is permitted or all are answered.
     tried_with: VecDeque<(ClaimKey, Entry)>,
 }
 
-/// What follows from a way that was refused.
+/// What to do after a node has refused a way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Refused {
-    /// It may be permitted at another time.
+    /// Try it again later: it may be permitted then.
     ForNow,
-    /// There is another way.
+    /// Use another way.
     UseAnother,
-    /// There is none left, and this is missing.
+    /// No way is left. Holds what is missing.
     NoneLeft(Unusable),
 }
 
@@ -99,7 +98,7 @@ impl Ways {
         ORDER[self.place]
     }
 
-    /// The connection is gone: nothing is answered any more.
+    /// The connection is gone, so no more answers come.
     pub(super) fn disconnected(&mut self) {
         self.tried_with.clear();
     }
@@ -108,8 +107,8 @@ impl Ways {
         !self.refused.contains(&false)
     }
 
-    /// The node refuses `way`. The next that it has not refused is used; where there is none, the next in a
-    /// circle.
+    /// Records that the node refuses `way`. The next way that it has not refused is used from then on. If it has
+    /// refused all, the ways take turns.
     fn refuse(&mut self, way: Dialect) {
         let Some(place) = ORDER.iter().position(|other| *other == way) else {
             return;
@@ -122,7 +121,8 @@ impl Ways {
         }
     }
 
-    /// The node permits `way`, which is `used` from now on, unless a better one is.
+    /// Records that the node permits `way`. If `used`, it replaces the present way; otherwise only if it is a better
+    /// one.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -134,17 +134,17 @@ impl Ways {
 }
 
 impl Node {
-    /// Returns `true` if it is not asked to run scripts.
+    /// Returns `true` if the node is not asked to run scripts.
     #[inline]
     pub(crate) fn is_without_scripts(&self) -> bool {
         self.ways.on
     }
 
-    /// It has refused `verb`, which runs scripts: nothing is asked by scripts from now on.
+    /// The node has refused `verb`, which runs scripts: it is asked without scripts from now on.
     ///
     /// # Errors
     ///
-    /// Its guard needs scripts.
+    /// The restart guard needs scripts.
     #[cold]
     pub(crate) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
         if self.guard.membership().is_some() {
@@ -164,7 +164,7 @@ impl Node {
         Ok(())
     }
 
-    /// Scripts are run again, or are worth another try.
+    /// Uses scripts again, because the node runs them or they are worth another try.
     #[cold]
     pub(super) fn use_scripts(&mut self) {
         if self.ways.never || !self.ways.on {
@@ -180,8 +180,8 @@ impl Node {
         }
     }
 
-    /// It is about to be asked again: by scripts, where it has refused all other ways, or the only one for a
-    /// lock on several resources.
+    /// Uses scripts for the next question if the node has refused all other ways, or the only one for a lock on several
+    /// resources.
     #[cold]
     pub(crate) fn reconsider_scripts(&mut self) {
         if self.ways.is_none_left() || self.ways.several_refused {
@@ -189,14 +189,14 @@ impl Node {
         }
     }
 
-    /// It has refused the transaction that releases a lock on several resources by `reply`.
+    /// The node has answered `reply` to the transaction that releases a lock on several resources.
     #[cold]
     pub(crate) fn several_refused(&mut self, reply: Reply) {
         self.ways.several_refused |= is_final(Dialect::Watch, reply);
     }
 
-    /// Returns what the user needs for what was refused in a transaction: a script would do instead, unless
-    /// the configuration forbids it.
+    /// Returns the command that the user needs after a refusal in a transaction. Permission for a script is enough,
+    /// unless the configuration forbids scripts.
     #[cold]
     pub(super) fn verb_of_transaction(&self) -> &'static str {
         match self.transactions.forbidden() {
@@ -212,8 +212,8 @@ impl Node {
         }
     }
 
-    /// Asks in which ways a lock could be released, with the token of `entry`, which no key has yet: there
-    /// is nothing to delete. The answers come in their order, but that of a transaction at any time.
+    /// Tries all ways of releasing a lock with the token of `entry`. No key has that token yet, so there is nothing to
+    /// delete. The answers come in order, except for the transaction, which may be answered at any time.
     pub(crate) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.ways.tried_with.push_back((claim, entry.clone()));
         for way in ORDER {
@@ -233,7 +233,7 @@ impl Node {
         }
     }
 
-    /// Returns name and token of the lock of `claim` with which ways are tried, once.
+    /// Returns the entry that `try_ways` has kept for `claim`, and removes it.
     #[cold]
     pub(crate) fn take_tried(&mut self, claim: ClaimKey) -> Option<Entry> {
         let tried = &mut self.ways.tried_with;
@@ -250,7 +250,7 @@ impl Node {
         }
     }
 
-    /// It has answered that `way` may be used. Returns `true` if that is news: there was none.
+    /// The node has answered that `way` may be used. Returns `true` if no way was known to be permitted before.
     pub(crate) fn way_permitted(&mut self, way: Dialect) -> bool {
         let is_news = !self.may_release();
         self.ways.permit(way, is_news);
@@ -259,7 +259,7 @@ impl Node {
         is_news
     }
 
-    /// It has answered `way` by `reply`, which is an error. What was shown before does not hold any more.
+    /// The node has answered `reply`, an error, to `way`. An earlier proof that it is permitted no longer holds.
     pub(crate) fn way_refused(&mut self, way: Dialect, reply: Reply) -> Refused {
         if !is_final(way, reply) {
             return Refused::ForNow;
@@ -280,11 +280,11 @@ impl Node {
     }
 }
 
-/// Returns `true` if a node that refuses `way` so does not know it, or forbids it to the user.
+/// Returns `true` if `reply` means that the node does not know `way`, or forbids it to the user.
 fn is_final(way: Dialect, reply: Reply) -> bool {
     match reply {
         Reply::Forbidden(Forbidden::Command | Forbidden::Part) => true,
-        // An option that a server does not know is a syntax error, which has no code of its own.
+        // A server answers an unknown option with a syntax error, which has no code of its own.
         Reply::Error(error) => way == Dialect::SetIfEq && error.code() == "ERR",
         Reply::Forbidden(Forbidden::Key | Forbidden::Within)
         | Reply::Ok
@@ -307,7 +307,7 @@ mod tests {
             assert_eq!(ways.way(), way);
             assert!(!ways.is_none_left());
             ways.refuse(way);
-            // A second refusal, of one who has asked at the same time, changes nothing.
+            // A second refusal, of a command sent at the same time, changes nothing.
             ways.refuse(way);
             let next = ORDER[(place + 1) % ORDER.len()];
             if place + 1 < ORDER.len() {
@@ -315,7 +315,7 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // What is owed goes round in a circle meanwhile.
+        // Meanwhile the ways take turns for the debts.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(ways.way(), Dialect::Watch);
         ways.refuse(Dialect::DelEx);
         assert_eq!(ways.way(), Dialect::Watch);
-        // A better one is preferred, and a worse one is not.
+        // A better way is preferred, and a worse one is not.
         ways.permit(Dialect::SetIfEq, false);
         assert_eq!(ways.way(), Dialect::SetIfEq);
         ways.permit(Dialect::Watch, false);

@@ -1,7 +1,7 @@
-//! The commands of the lock, written for one node: each in the form that this node takes.
+//! The commands of a lock, each written in the form that a node takes.
 //!
-//! A node that carries a marker gets scripts that check it, which are written for that node alone. All
-//! others share the bytes: a [`Command`] is written once for all that take it in the same form.
+//! A node that carries a marker gets scripts that check it, which are written for that node alone. All other nodes
+//! share the bytes: a [`Command`] is written once for all nodes that take it in the same form.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,12 +17,12 @@ use super::{Node, Work, command};
 #[derive(Debug)]
 pub(crate) struct Command {
     bytes: Vec<u8>,
-    /// In which form it stands in `bytes`, if any node may share that.
+    /// The form of the command in `bytes`, if other nodes may share it.
     shared: Option<Dialect>,
 }
 
 impl Command {
-    /// A command that is not written yet, in an empty `buffer`.
+    /// Returns a command that is not written yet, with an empty `buffer`.
     pub(crate) const fn new(buffer: Vec<u8>) -> Self {
         Self {
             bytes: buffer,
@@ -35,8 +35,8 @@ impl Command {
         self.bytes
     }
 
-    /// Returns the command in `dialect`, written by `write` unless it is there already. One that checks
-    /// a `marker` is written for one node alone.
+    /// Returns the command in `dialect`. Calls `write` unless the command is already there in that form. A command that
+    /// checks a `marker` is written for one node alone.
     #[inline]
     pub(super) fn written(
         &mut self,
@@ -65,10 +65,10 @@ impl Node {
         })
     }
 
-    /// Sends the `SET` of `entry`; on condition that it may be released, until that was shown on this
-    /// connection. Returns `false` if only that was asked: it may be sent when that is answered.
-    // Inlined into the loop over the nodes of an attempt; the copy for a node that has lost the key is the
-    // rare other caller.
+    /// Sends the `SET` of `entry`. Until this connection has shown that locks may be released, the node takes the lock
+    /// only if the user may release it. Returns `false` if only that question was sent; the `SET` may then follow.
+    // Inlined into the loop over the nodes of an attempt. The other caller, which sends a copy to a node that has lost
+    // the key, is rare.
     #[inline(always)]
     pub(crate) fn send_set(
         &mut self,
@@ -119,8 +119,7 @@ impl Node {
         self.guard.marker().is_some()
     }
 
-    /// Sends the release of `entry`, never by digest if it is to `repair`. Returns `false` if there is
-    /// no room for it.
+    /// Sends the release of `entry`; never by digest if it has to `repair`. Returns `false` if there is no room for it.
     #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
@@ -131,7 +130,7 @@ impl Node {
         repair: bool,
     ) -> bool {
         let dialect = self.release_dialect(repair);
-        // A transaction that takes the keys may be repeated: a release by a script would overtake it.
+        // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
         let is_taken =
             !self.transactions.is_empty() && self.transactions.is_taking(Request::Set { claim });
         let by_script = !self.is_without_scripts() || !entry.is_several();

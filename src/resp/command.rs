@@ -7,9 +7,8 @@ use super::write::{LINE_END, header, string};
 
 /// Appends a command: an array of bulk strings, as servers read it.
 ///
-/// No `format!`, no allocation but what `out` does to grow.
-/// Without any argument it is an empty array, to which servers give no answer at all: do not send
-/// it where replies are matched by count.
+/// Uses no `format!`, and allocates only if `out` has to grow. Without any argument it writes an empty array. Servers
+/// do not answer that at all, so do not send it if replies are matched by count.
 ///
 /// # Panics
 ///
@@ -53,7 +52,7 @@ pub const fn argument_len(len: usize) -> usize {
     header_len(len) + len + LINE_END.len()
 }
 
-/// Returns how many of these bytes stand before the text.
+/// Returns how many of these bytes come before the text.
 const fn header_len(count: usize) -> usize {
     1 + decimal_len(count as u64) + LINE_END.len()
 }

@@ -1,8 +1,8 @@
-//! The decoder: which elements make a reply, and where a torn one goes on.
+//! The decoder: finds the elements of a reply, and continues a torn one.
 //!
-//! One loop over tokens with a stack of open aggregates; nothing calls itself. The stack holds at
-//! most [`Limits::depth`] levels, the tape one entry for each aggregate that is not empty, made
-//! when its header has arrived: memory grows with what was received, not with what was announced.
+//! One loop over tokens with a stack of open aggregates; no function calls itself. The stack holds at most
+//! [`Limits::depth`] levels. The tape holds one entry for each aggregate that is not empty, made when its header has
+//! arrived. So memory grows with the bytes received, not with the lengths announced.
 
 use alloc::vec::Vec;
 
@@ -17,24 +17,23 @@ use super::view::{Entry, View};
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///
-/// It holds no bytes, only how far it came in the reply that is torn. Each byte is looked at a
-/// bounded number of times however the stream is cut, and the payload of a string not at all.
-/// Scalars and empty aggregates allocate nothing; the others use two vectors that are kept for the
-/// next reply.
+/// It holds no bytes, only its position in a torn reply. Each byte is looked at a bounded number of times however the
+/// stream is cut, and the payload of a string not at all. Scalars and empty aggregates allocate nothing; other replies
+/// use two vectors that are kept for the next reply.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
     limits: Limits,
-    /// The limits of what is decoded directly (`direct`).
+    /// The limits for values that are decoded directly (`direct`).
     longest: Longest,
     phase: Phase,
-    /// Offset of the element that is being read; everything before it was found valid. The length
-    /// of the reply when it is complete, and nothing when there was none.
+    /// The offset of the element that is being read; everything before it was found valid. When the reply is complete,
+    /// its length. Zero before the first reply.
     at: usize,
     progress: Progress,
-    /// How many bytes of the torn reply the last call was given.
+    /// The number of bytes of the torn reply that the last call had.
     given: usize,
-    /// Elements that open aggregates still lack, the one that is being read included.
+    /// The number of elements that open aggregates still lack, including the one that is being read.
     owed: usize,
     /// The token of the value itself, behind the attributes of the reply.
     top: Top,
@@ -46,11 +45,11 @@ pub struct Decoder {
 enum Phase {
     /// The next byte is the first of a reply.
     Fresh,
-    /// Likewise, but memory of the last reply has to be given back before.
+    /// The same, but memory of the last reply has to be given back first.
     Spent,
     /// A reply has begun.
     Torn,
-    /// No reply can follow any more.
+    /// No more replies can follow.
     Failed(DecodeError),
 }
 
@@ -59,7 +58,7 @@ enum Phase {
 struct Top {
     /// Offset of the first byte.
     at: usize,
-    /// Length of the tape before it: the entries of the attributes.
+    /// The length of the tape before it, which holds the entries of the attributes.
     entry: usize,
     token: Token,
 }
@@ -75,23 +74,23 @@ impl Top {
 /// An aggregate whose elements are still arriving.
 #[derive(Clone, Copy, Debug)]
 struct Level {
-    /// Elements that are not complete yet.
+    /// The number of elements that are not complete yet.
     left: u32,
     /// Its entry on the tape.
     entry: usize,
-    /// It is an attribute: not an element of what surrounds it, but about the next one.
+    /// It is an attribute: it describes the next element, and is not an element of the surrounding aggregate.
     attribute: bool,
-    /// Its next element must be a string: it says of what kind a push is.
+    /// Its next element must be a string, the kind of a push.
     kind_due: bool,
 }
 
-/// A reply and how many bytes it took.
+/// A reply and its length in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// What the reply says.
+    /// The value of the reply.
     pub value: Value<'a>,
-    /// Its length in bytes as it was sent, attributes before it included. An [`Inbox`](super::Inbox) has
-    /// taken them from the piece, or from pieces before it.
+    /// Its length in bytes as it was sent, including attributes before it. An [`Inbox`](super::Inbox) has taken them
+    /// from the piece, or from pieces before it.
     pub len: usize,
     /// The whole reply, if there are attributes in front of the value.
     #[cfg_attr(
@@ -112,14 +111,14 @@ impl<'a> Frame<'a> {
     }
 }
 
-// Offsets in a reply and places on the tape are kept in 32 bits: a reply has no more bytes than
-// that (`Limits::clamped`), hence no more aggregates.
+// Offsets in a reply and indexes on the tape have 32 bits: a reply has no more bytes than that (`Limits::clamped`), and
+// so no more aggregates.
 
-/// Levels and entries that are kept from one reply to the next; more are given back.
+/// The number of levels and entries whose memory is kept for the next reply.
 const KEPT: usize = 1024;
 
 impl Decoder {
-    /// A decoder at the beginning of a reply. Allocates nothing.
+    /// Returns a decoder at the beginning of a reply. Allocates nothing.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         let limits = limits.clamped();
@@ -145,10 +144,10 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
-    /// gives the same error.
-    // Inlined, with only plain numbers coming back from what is not: a frame that goes through
-    // memory costs more than the short replies themselves.
+    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call returns the same
+    /// error.
+    // Inlined. The parts that are not inlined return only plain numbers, because a frame that goes through memory costs
+    // more than the short replies themselves.
     #[cfg(any(test, feature = "internals"))]
     #[inline(always)]
     pub fn decode<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Option<Frame<'a>>, DecodeError> {
@@ -161,7 +160,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the first reply of `bytes` if it is a whole scalar of a usual kind. The decoder is as it was.
+    /// Returns the first reply of `bytes` if it is a whole scalar of a usual kind. The decoder does not change.
     #[inline(always)]
     pub(super) fn short<'a>(&self, bytes: &'a [u8]) -> Option<Frame<'a>> {
         if self.phase != Phase::Fresh {
@@ -173,8 +172,8 @@ impl Decoder {
         measured(bytes, self.longest).map(|(value, len)| Frame::bare(value, len))
     }
 
-    /// Like [`decode`](Self::decode), but only says how long the reply is; [`frame`](Self::frame)
-    /// tells what it says.
+    /// Like [`decode`](Self::decode), but returns only the length of the reply; [`frame`](Self::frame) returns its
+    /// value.
     ///
     /// # Errors
     ///
@@ -211,14 +210,13 @@ impl Decoder {
         result
     }
 
-    /// Returns the reply that [`measure`](Self::measure) found last, at the front of the same
-    /// bytes. They may have been moved. See there for examples; it can be asked for again and
-    /// again, as long as nothing else is decoded.
+    /// Returns the reply that [`measure`](Self::measure) found last, at the front of the same bytes. The bytes may have
+    /// been moved. `measure` has examples. The reply can be requested again as long as nothing else is decoded.
     ///
     /// # Errors
     ///
-    /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`]
-    /// if the bytes are fewer than then. Other bytes of the same length give a wrong answer.
+    /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are fewer
+    /// bytes than then. Other bytes of the same length give a wrong answer.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         if !matches!(self.phase, Phase::Fresh | Phase::Spent) || self.at == 0 {
@@ -246,7 +244,7 @@ impl Decoder {
         self.at = 0;
     }
 
-    /// Longest reply.
+    /// Returns the length of the longest reply.
     pub(super) const fn reply_bytes(&self) -> usize {
         self.limits.reply_bytes
     }
@@ -257,7 +255,7 @@ impl Decoder {
         self.longest = Longest::within(self.limits);
     }
 
-    /// Longest string.
+    /// Returns the length of the longest string.
     pub(super) const fn bulk_bytes(&self) -> usize {
         self.limits.bulk_bytes
     }
@@ -267,7 +265,7 @@ impl Decoder {
         self.at
     }
 
-    /// Returns why no reply can follow any more, if none can.
+    /// Returns why no more replies can follow, if that is so.
     pub(super) fn failure(&self) -> Option<DecodeError> {
         match self.phase {
             Phase::Failed(error) => Some(error),
@@ -275,8 +273,8 @@ impl Decoder {
         }
     }
 
-    /// Returns how many more bytes the torn reply needs at least, beyond those that the last call
-    /// was given. 0 if no reply is torn.
+    /// Returns how many more bytes the torn reply needs at least, beyond the bytes of the last call. 0 if no reply is
+    /// torn.
     #[must_use]
     pub(crate) fn need(&self) -> usize {
         if self.phase != Phase::Torn {
@@ -287,7 +285,7 @@ impl Decoder {
         element.max(self.given + 1) + others - self.given
     }
 
-    /// With fewer bytes than this in all there is nothing new to see.
+    /// With fewer bytes than this, there is nothing new to read.
     #[cfg(any(test, fuzzing))]
     pub(super) fn blind(&self) -> usize {
         self.progress.need
@@ -316,8 +314,7 @@ impl Decoder {
         self.tape.shrink_to(KEPT);
     }
 
-    /// Reads elements until the reply is complete or the bytes end. Returns the length of the
-    /// reply.
+    /// Reads elements until the reply is complete or the bytes end. Returns the length of the reply.
     fn scan(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         loop {
             let Some(&kind) = bytes.get(self.at) else {
@@ -359,7 +356,7 @@ impl Decoder {
 
     /// Returns the error or the need of an element that is torn, wrong, or too long for `end`.
     ///
-    /// A byte after which no end is within the bound comes before one that is wrong for itself.
+    /// A byte after which no end is within the bound is reported before a byte that is wrong in itself.
     #[cold]
     fn unfinished(
         &mut self,
@@ -380,8 +377,8 @@ impl Decoder {
         }
     }
 
-    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds, but
-    /// for the last: the caller ends the aggregate.
+    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds, except for the last one:
+    /// the caller ends the aggregate.
     #[inline]
     fn scan_direct(&mut self, bytes: &[u8]) {
         let Some(level) = self.stack.last_mut().filter(|level| !level.kind_due) else {
@@ -392,7 +389,7 @@ impl Decoder {
             let Some(len) = direct_len(rest, &self.longest) else {
                 return;
             };
-            // What is owed after it must still find room: `room`, for an element.
+            // The elements that are due after it must still find room: `room` is the limit for this element.
             let owed = (self.owed - 1).saturating_mul(ELEMENT_BYTES_MIN);
             if self.at + len + owed > self.limits.reply_bytes {
                 return;
@@ -422,14 +419,14 @@ impl Decoder {
         }
         match (kind, next) {
             (b'%' | b'~' | b'>' | b'|', _) => refuse(0, Reason::TooDeep),
-            // The null of RESP2 is no array, even when it is spelled `*-1`.
+            // The null of RESP2 is not an array, even if it is spelled `*-1`.
             (b'*', Some(byte)) if byte != b'-' => refuse(1, Reason::TooDeep),
             _ => Ok(()),
         }
     }
 
-    /// Offset that the next element must not reach beyond, so that what is still owed after it
-    /// finds room in the reply. An attribute does not count towards that.
+    /// Returns the offset that the next element must not exceed, so that the elements due after it find room in the
+    /// reply. An attribute does not count as one of these.
     fn room(&self, kind: u8) -> usize {
         let owed = self.owed.saturating_sub(usize::from(kind != b'|'));
         self.limits
@@ -448,7 +445,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // Behind an attribute its value is still owed; any other aggregate is itself what was.
+        // The value behind an attribute is still due. Any other aggregate is itself the element that was due.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         let kind_due = kind == Kind::Push;
         self.stack.push(Level {
@@ -457,7 +454,7 @@ impl Decoder {
             attribute,
             kind_due,
         });
-        // Where they begin, until it is known how many they are.
+        // The beginning of the elements, until their number is known.
         let start = Entry {
             bytes: behind as u32,
             entries: self.tape.len() as u32,

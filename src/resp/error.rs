@@ -1,4 +1,4 @@
-//! Why bytes are not a reply: where, and which rule they break.
+//! Why bytes are not a reply: the offset, and the rule that they break.
 
 /// A reply that no further byte can make valid.
 ///
@@ -8,7 +8,7 @@
 pub struct DecodeError {
     /// Offset of the first byte that cannot be right, counted from the first byte of the reply.
     pub at: usize,
-    /// The rule that it breaks.
+    /// The rule that the byte breaks.
     pub(crate) reason: Reason,
 }
 

@@ -25,7 +25,7 @@ pub(super) fn header(bytes: &[u8]) -> Option<Token> {
 /// Returns a number without leading zeros, and the length of its line with CR LF.
 #[inline(always)]
 pub(super) fn natural(bytes: &[u8]) -> Option<(u64, usize)> {
-    /// Every number of so many digits fits into 64 bits, with a sign too.
+    /// Every number with this many digits fits into 64 bits, with a sign too.
     const DIGITS_MAX: usize = 18;
     let mut number = 0;
     for (len, &byte) in bytes.iter().enumerate().take(DIGITS_MAX + 1) {

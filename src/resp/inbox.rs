@@ -1,4 +1,4 @@
-//! Puts replies together from the pieces of a stream, as a socket gives them.
+//! Assembles replies from the pieces of a stream, as a socket delivers them.
 
 use alloc::vec::Vec;
 
@@ -8,13 +8,13 @@ use super::header::natural;
 use super::limits::Limits;
 use super::write;
 
-/// Puts replies together from the pieces in which they are received.
+/// Assembles replies from the pieces in which they are received.
 ///
-/// A reply that lies whole in a piece is decoded where it lies. Only a torn one is copied, once:
-/// what is left at the end of a piece is kept, and of the following pieces as much is added as the
-/// reply needs. For the bytes there is never more memory than the longest reply, 16 MiB; for the
-/// structure of a reply that consists of nothing but the smallest aggregates, four times as much;
-/// and 32 bytes for each level of its depth. The next call after a large reply gives it back.
+/// A reply that is whole in a piece is decoded in place. Only a torn one is copied, once: the rest of the piece is
+/// kept, and as many bytes of the following pieces are added as the reply needs. The bytes never take more memory than
+/// the longest reply, 16 MiB. The structure of a reply takes up to four times as much, if the reply consists only of
+/// the smallest aggregates. Each level of depth takes 32 bytes. The next call after a large reply gives the memory
+/// back.
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -29,7 +29,7 @@ use super::write;
 /// assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
 /// ```
 ///
-/// All that a socket brings, until the other side closes:
+/// Reads everything from a socket until the other side closes:
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -56,15 +56,15 @@ use super::write;
 #[derive(Debug)]
 pub struct Inbox {
     decoder: Decoder,
-    /// Longest reply.
+    /// The longest reply.
     reply_bytes: usize,
-    /// The torn reply so far: a beginning without an end, unless `spent`.
+    /// The torn reply so far: an incomplete beginning, unless `spent`.
     torn: Vec<u8>,
     /// The reply in `torn` was complete and was handed out by the last call.
     spent: bool,
     /// Strings that are too long are cut.
     cuts: bool,
-    /// How many bytes of a string are still to be dropped.
+    /// The number of bytes of a string that are still to be dropped.
     to_drop: usize,
     /// Dropping begins when `torn` has this length.
     drop_at: usize,
@@ -76,20 +76,20 @@ impl Default for Inbox {
     }
 }
 
-/// Bytes of memory that are kept for the next torn reply.
+/// The number of bytes of memory that are kept for the next torn reply.
 const KEPT: usize = 4 << 10;
 
-/// Longest string that is cut: the longest that a server stores, unless an operator allows more.
+/// The longest string that is cut: the longest that a server stores, unless an operator allows more.
 const CUT_BYTES_MAX: usize = 512 << 20;
 
-/// A header that is still torn after so many bytes announces more than that.
+/// A header that is still torn after this many bytes announces more than that length.
 const HEADER_BYTES_MAX: usize = 16;
 
-/// Bytes that are added at first to a torn reply whose end is not known.
+/// The number of bytes first added to a torn reply whose end is not known.
 const STEP: usize = 64;
 
 impl Inbox {
-    /// An inbox at the beginning of a stream. Allocates nothing.
+    /// Returns an inbox at the beginning of a stream. Allocates nothing.
     pub(crate) const fn new(limits: Limits) -> Self {
         let decoder = Decoder::new(limits);
         Self {
@@ -103,23 +103,22 @@ impl Inbox {
         }
     }
 
-    /// Cuts every string that is longer than `bytes` to that length, from the next reply on, instead of
-    /// refusing it. The rest of the string is dropped as it arrives and takes no memory. A reply is decoded again from
-    /// its front for each string that is cut.
+    /// From the next reply on, cuts every string that is longer than `bytes` to that length, instead of refusing it.
+    /// The rest of the string is dropped as it arrives and takes no memory. For each string that is cut, the reply is
+    /// decoded again from its beginning.
     pub(crate) fn cut_strings(&mut self, bytes: usize) {
         self.cuts = true;
         self.decoder.set_bulk_bytes(bytes);
     }
 
-    /// Returns the next reply, read from the bytes left over and `piece`, and removes from `piece`
-    /// what it took.
+    /// Returns the next reply, read from the kept bytes and `piece`, and removes the bytes that it took from `piece`.
     ///
     /// `Ok(None)`: all of `piece` was taken, and more is needed.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call
-    /// gives the same error. What is left of `piece` then means nothing.
+    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call returns the same
+    /// error. The rest of `piece` then means nothing.
     // Inlined so that a short reply does not go through memory: see `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
@@ -136,7 +135,7 @@ impl Inbox {
         self.next_long(piece)
     }
 
-    /// The same for a reply that was torn, or is no short scalar.
+    /// Returns the next reply if it was torn, or is not a short scalar.
     #[inline(never)]
     fn next_long<'a, 'p: 'a>(
         &'a mut self,
@@ -152,7 +151,7 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        // A caller that has read all replies asks once more in vain.
+        // After the last reply, a caller asks once more in vain.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);
         }
@@ -182,20 +181,19 @@ impl Inbox {
         self.decoder.reset();
     }
 
-    /// Returns how many more bytes the torn reply needs at least, beyond all pieces so far. 0 if no
-    /// reply is torn.
+    /// Returns how many more bytes the torn reply needs at least, beyond all pieces so far. 0 if no reply is torn.
     #[cfg(test)]
     pub(crate) fn need(&self) -> usize {
         self.decoder.need()
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns how many bytes of memory it holds.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.torn.capacity() + self.decoder.memory()
     }
 
-    /// Drops the torn bytes; of the memory only a little is kept.
+    /// Drops the torn bytes, and keeps only a little of the memory.
     fn forget(&mut self) {
         self.spent = false;
         self.to_drop = 0;
@@ -205,11 +203,11 @@ impl Inbox {
         }
     }
 
-    /// Adds bytes of `piece` to the torn reply until it is complete, if it can. What is behind the
-    /// reply stays in the piece.
+    /// Adds bytes of `piece` to the torn reply until it is complete, if possible. Bytes behind the reply stay in the
+    /// piece.
     ///
-    /// More and more is added at a time, so that neither the number of attempts nor the bytes
-    /// copied in vain grow beyond the reply's own length.
+    /// Each step adds more than the one before, so that neither the number of attempts nor the bytes copied in vain
+    /// grow beyond the reply's own length.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         if let Some(error) = self.decoder.failure() {
             return Err(error);
@@ -242,7 +240,7 @@ impl Inbox {
         Ok(false)
     }
 
-    /// Adds `bytes` to the torn reply, without those that are to be dropped.
+    /// Adds `bytes` to the torn reply, except for the bytes to drop.
     fn add(&mut self, bytes: &[u8]) {
         let before = match self.to_drop {
             0 => bytes.len(),
@@ -258,9 +256,9 @@ impl Inbox {
         keep(&mut self.torn, behind, self.reply_bytes);
     }
 
-    /// Cuts the string that the decoder has refused by `error`, if that is because of its length: the length in
-    /// its header becomes the longest that is accepted. The decoder starts again at the front of the reply.
-    /// Returns `false` if the header is torn.
+    /// If the decoder has refused a string by `error` because of its length, cuts the string: the length in its header
+    /// becomes the longest one that is accepted. The decoder starts again at the beginning of the reply. Returns
+    /// `false` if the header is torn.
     ///
     /// # Errors
     ///
@@ -294,7 +292,7 @@ impl Inbox {
     }
 }
 
-/// Adds bytes to a torn reply. Its memory doubles when it has to, but is never more than `most`.
+/// Adds bytes to a torn reply. The memory doubles when necessary, but is never more than `most`.
 fn keep(torn: &mut Vec<u8>, bytes: &[u8], most: usize) {
     let len = torn.len() + bytes.len();
     if torn.capacity() < len {

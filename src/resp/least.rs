@@ -1,28 +1,27 @@
 //! The least number of bytes of an element that has begun.
 //!
-//! A reply has a longest length, and behind an element others may be owed. So bytes that are valid
-//! for themselves may still lead nowhere: `$9` needs room for nine more, and `*-` can only become
-//! `*-1`. Used for elements that are torn or too long, never for others.
+//! A reply has a longest length, and further elements may be due after an element. So bytes that are valid in
+//! themselves may still lead nowhere: `$9` needs room for nine more, and `*-` can only become `*-1`. Only used for
+//! elements that are torn or too long.
 
 use super::lex::Progress;
 use super::number::number_bytes_min;
 use super::token::ELEMENT_BYTES_MIN;
 
-/// What an element cannot be at its place.
+/// The restrictions on an element at its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// No null: it says of what kind a push is.
+    /// It cannot be a null, because it is the kind of a push.
     pub(super) kind_due: bool,
-    /// No aggregate: no level is left.
+    /// It cannot be an aggregate, because no level is left.
     pub(super) deepest: bool,
 }
 
 impl Place {
-    /// Returns the offset of the byte with which it becomes certain that the element does not end
-    /// within `room`.
+    /// Returns the offset of the byte that makes it certain that the element does not end within `room`.
     ///
-    /// They begin it, and are valid but for that. The text of a line is not looked at: `line` keeps
-    /// the bound itself.
+    /// The `begun` bytes start the element, and are otherwise valid. The text of a line is not looked at, because
+    /// `line` checks that bound itself.
     pub(super) fn excess(
         self,
         begun: &[u8],
@@ -31,7 +30,7 @@ impl Place {
     ) -> Option<usize> {
         let header = match begun {
             [b'+' | b'-', ..] => return None,
-            // What they lack at most is four bytes.
+            // They lack four bytes at most.
             [b':' | b',' | b'(' | b'#' | b'_', ..] if begun.len() + 4 <= room => return None,
             _ => begun.split(|&byte| byte == b'\r').next()?,
         };
@@ -57,7 +56,7 @@ impl Place {
             b'$' if is_empty && !self.kind_due => return 5,
             b'*' if is_empty && self.deepest => return 5,
             b'$' | b'!' => count.saturating_add(2),
-            // Too short for its format as it is: another digit has to come.
+            // So far it is too short for its format, so another digit has to come.
             b'=' if count < 4 && !is_empty => 1 + count * 10 + 2,
             b'=' => count.max(4).saturating_add(2),
             b'*' | b'~' => count.saturating_mul(ELEMENT_BYTES_MIN),
@@ -70,7 +69,7 @@ impl Place {
     }
 }
 
-/// Returns the number that these digits are.
+/// Returns the number with these digits.
 fn natural(digits: &[u8]) -> usize {
     digits.iter().fold(0, |number: usize, byte| {
         let digit = usize::from(byte.wrapping_sub(b'0'));

@@ -1,9 +1,9 @@
 //! The bounds that a decoder keeps. Not here: the bounds of the lock client (`crate::limits`).
 
-/// The most that a decoder accepts. Each bound has an error of its own, returned as
-/// soon as a header announces too much and before anything is reserved for it.
+/// The largest values that a decoder accepts. Each bound has an error of its own, returned as soon as a header
+/// announces too much and before any memory is reserved for it.
 ///
-/// A value above its maximum, or below its minimum, counts as that.
+/// A value above its maximum counts as the maximum, and a value below its minimum as the minimum.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Longest text of one line (simple string, error, double, big number), in bytes without its end.

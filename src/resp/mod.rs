@@ -18,42 +18,38 @@
 //!
 //! # Guarantees
 //!
-//! * **Three outcomes, never mixed up.** A reply, "more bytes are needed" (then some continuation
-//!   is valid), or an error that names the offset and the rule. An invalid byte is refused as soon
-//!   as it is seen.
-//! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of
-//!   a string is not looked at.
-//! * **Bounds before memory.** Nothing is reserved for what a header announces. A line has 64 KiB at
-//!   most, a string 1 MiB, an aggregate 65,536 elements and 32 levels, a reply 16 MiB.
-//! * **No recursion.** A value is decoded, compared and printed on any stack, however deep it is
-//!   nested.
-//! * **No copy, no allocation for scalars.** Values borrow from the receive buffer; the structure
-//!   of aggregates is kept on one flat tape that is reused.
+//! * **Three outcomes, never mixed up.** A reply; "more bytes are needed" (then some continuation is valid); or an
+//!   error that names the offset and the rule. An invalid byte is refused as soon as it is seen.
+//! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of a string is not
+//!   looked at.
+//! * **Bounds before memory.** No memory is reserved for the lengths that a header announces. A line has at most 64
+//!   KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, a reply 16 MiB.
+//! * **No recursion.** A value is decoded, compared and printed on any stack, however deep it is nested.
+//! * **No copy, no allocation for scalars.** Values borrow from the receive buffer. The structure of aggregates is kept
+//!   on one flat tape that is reused.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ
 //!
-//! * Integers, lengths and the integral part of doubles have no leading zeros, and `-0` is no
-//!   integer. Integers, doubles and big numbers may have a `+`, lengths may not. `-nan` is NaN,
-//!   because Redis 7.0 sends it.
-//! * A big number is kept as its text, byte for byte, with its `+` and its leading zeros: servers
-//!   send what a script made, as Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not
-//!   equal.
+//! * Integers, lengths and the integral part of doubles have no leading zeros, and `-0` is not an integer. Integers,
+//!   doubles and big numbers may have a `+`, lengths may not. `-nan` is NaN, because Redis 7.0 sends it.
+//! * A big number is kept as its text, byte for byte, with its `+` and its leading zeros. Servers send the text that a
+//!   script made: Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not equal.
 //! * A double that is too large for 64 bits is refused, and not rounded to infinity.
-//! * Only `$` and `*` know the length -1.
-//! * The decoder does not know which protocol was negotiated: RESP3 types are accepted always.
-//! * Inline commands (`PING` on a line, as people type it) are refused: clients send commands as
-//!   arrays of bulk strings.
+//! * Only `$` and `*` accept the length -1.
+//! * The decoder does not know which protocol was negotiated: RESP3 types are always accepted.
+//! * Inline commands (`PING` on a line, as people type it) are refused: clients send commands as arrays of bulk
+//!   strings.
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
-//! `tests/differential` lists where another decoder answers otherwise, and who is right by the
-//! specification; a fuzz target holds both to that list.
+//! `tests/differential` lists the inputs for which another decoder answers differently, and which of the two follows
+//! the specification. A fuzz target holds both to that list.
 //!
 //! # Not here
 //!
-//! What a reply means: nodes, commands in flight, locks. Matching replies to commands is by
-//! count, and a push must not be counted.
+//! The meaning of a reply: nodes, commands in flight, locks. Replies are matched to commands by count, and a push must
+//! not be counted.
 
 mod access;
 mod command;
@@ -94,7 +90,7 @@ pub(crate) use decode::Decoder;
 pub(crate) use limits::Limits;
 pub(crate) use template::{Template, Word};
 
-/// All that is here, for the simulator, the embedded node, the benches and the fuzz targets.
+/// Everything in this module, for the simulator, the embedded node, the benches and the fuzz targets.
 #[cfg(any(test, feature = "internals"))]
 pub(crate) mod all {
     pub use super::command::{argument, argument_len, command};

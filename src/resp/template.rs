@@ -1,7 +1,7 @@
-//! Commands that are sent again and again: encoded ahead, with holes.
+//! Commands that are sent again and again: encoded in advance, with holes.
 //!
-//! Only the parts that differ are written each time. The rest, with the headers and the count of
-//! arguments, is made from the words at compile time, so that a text and its length always agree.
+//! Only the differing parts are written each time. The rest, with the headers and the number of arguments, is made from
+//! the words at compile time, so that a text and its length always agree.
 //!
 //! Not here: commands whose words are known only when they are sent. See [`command`](super::command).
 
@@ -19,17 +19,17 @@ use super::decimal::Decimal;
     reason = "the author of a command knows what its words are"
 )]
 pub enum Word<'a> {
-    /// The same each time.
+    /// The same text each time.
     Text(&'a [u8]),
-    /// A different text each time, given as it is.
+    /// A different text each time, given without a header.
     Hole,
-    /// So many arguments side by side, given in wire form, as [`argument`] writes them: what
-    /// several commands have in common is encoded once for all of them.
+    /// This many consecutive arguments, given in wire form, as [`argument`] writes them. Arguments that several
+    /// commands share are encoded once for all of them.
     Encoded(usize),
 }
 
-/// A command whose constant parts are encoded ahead. It has `HOLES` holes, and `BYTES` are enough
-/// for what stands around them.
+/// A command whose constant parts are encoded in advance. It has `HOLES` holes, and up to `BYTES` constant bytes around
+/// them.
 ///
 /// In a `static` or `const`, a mistake in either number does not compile, and [`Template::write`]
 /// costs a copy for each hole and little else.
@@ -84,18 +84,19 @@ pub struct Template<const HOLES: usize, const BYTES: usize> {
 
 #[derive(Clone, Copy)]
 struct Hole {
-    /// How many constant bytes stand before it.
+    /// The number of constant bytes before it.
     at: usize,
-    /// How many arguments its filling brings in wire form. `None`: one, as it is.
+    /// The number of arguments in wire form that fill it. `None` for one argument, given without a header.
     encoded: Option<usize>,
 }
 
 impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
-    /// The command that consists of `words`.
+    /// Returns the command that consists of `words`.
     ///
     /// # Panics
     ///
-    /// When the words have another number of holes than `HOLES`, or more than `BYTES` bytes stand
+    /// When the number of holes in the words is not `HOLES`, or there are more than `BYTES` bytes around them. In a
+    /// `static` or `const`, this happens at compile time.
     /// around them: at compile time, in a `static` or `const`.
     #[must_use]
     pub const fn new(words: &[Word<'_>]) -> Self {
@@ -128,15 +129,15 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
         template
     }
 
-    /// Appends the command with its holes filled in their order.
+    /// Appends the command with its holes filled in order.
     ///
-    /// No allocation but what `out` does to grow. What fills a [`Word::Encoded`] is copied as it is:
-    /// anything but that many arguments in wire form breaks the stream.
+    /// Allocates only if `out` has to grow. The filling of a [`Word::Encoded`] is copied unchanged: anything other than
+    /// that number of arguments in wire form breaks the stream.
     ///
     /// # Panics
     ///
-    /// When `out` is of a fixed size and too small. With debug assertions, also when what fills a
-    /// [`Word::Encoded`] is something else.
+    /// When `out` is of a fixed size and too small. With debug assertions, also when the filling of a [`Word::Encoded`]
+    /// has another form.
     // Always inlined, so that the pieces of a `static` template are constants where it is called.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {
@@ -187,14 +188,14 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     }
 }
 
-/// Fills a hole with a text as it is. Out of line: the loop over the holes is only unrolled while
-/// it is short, and the pieces of a `static` template have constant lengths only when it is.
+/// Fills a hole with a text. Out of line: the loop over the holes is unrolled only while it is short, and only then do
+/// the pieces of a `static` template have constant lengths.
 #[inline(never)]
 fn fill<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     argument(out, text);
 }
 
-/// Returns how many arguments a command of these words has.
+/// Returns the number of arguments of a command with these words.
 const fn count(words: &[Word<'_>]) -> usize {
     let (mut arguments, mut word) = (0, 0);
     while word < words.len() {
@@ -207,7 +208,7 @@ const fn count(words: &[Word<'_>]) -> usize {
     arguments
 }
 
-/// Returns `true` if `bytes` are as many arguments in wire form.
+/// Returns `true` if `bytes` are exactly this number of `arguments` in wire form.
 fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     for _ in 0..arguments {
         let Some(rest) = behind_argument(bytes) else {
@@ -218,7 +219,7 @@ fn are_arguments(mut bytes: &[u8], arguments: usize) -> bool {
     bytes.is_empty()
 }
 
-/// Returns the bytes behind the argument in wire form with which `bytes` begin.
+/// Returns the bytes behind the first argument, which is in wire form.
 fn behind_argument(bytes: &[u8]) -> Option<&[u8]> {
     let (header, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == b'\r')?);
     let len = core::str::from_utf8(header.strip_prefix(b"$")?).ok()?;
@@ -247,7 +248,7 @@ mod tests {
     use alloc::format;
     use alloc::vec::Vec;
 
-    /// What `template` writes, behind bytes that are there already.
+    /// Returns the bytes that `template` appends to bytes that are there already.
     fn written<const HOLES: usize, const BYTES: usize>(
         template: &Template<HOLES, BYTES>,
         fillings: [&[u8]; HOLES],

@@ -95,7 +95,7 @@ fn payload_end(
 ) -> Result<Option<usize>, DecodeError> {
     let behind = line_end(bytes, end)?;
     if behind.is_none() {
-        // Nothing is to be seen before the byte behind the payload, or the one after that.
+        // There is nothing to check before the byte behind the payload, or the one after it.
         progress.need = end.max(bytes.len()).saturating_add(1);
     }
     Ok(behind)

@@ -1,17 +1,17 @@
-//! What a reply says, as views of the bytes it was received in.
+//! The value of a reply, as views of the bytes in which it was received.
 //!
-//! A scalar borrows from the receive buffer. An aggregate is a place in it: [`Items`] and
-//! [`Pairs`] read one element after the other when they are iterated, and step over a nested
-//! aggregate in constant time by the *tape*, on which the decoder noted where each one ends.
-//! So an aggregate costs no allocation per element, and none at all when it is flat.
+//! A scalar borrows from the receive buffer. An aggregate is a position in it: [`Items`] and [`Pairs`] read one element
+//! after the other when they are iterated. They step over a nested aggregate in constant time by the *tape*, on which
+//! the decoder has noted the end of each aggregate. So an aggregate costs no allocation for each element, and none at
+//! all when it is flat.
 
 use super::token::{Kind, Token};
 use super::view::View;
 
 /// One value of a reply. It borrows from the bytes that were decoded.
 ///
-/// Two are equal if they say the same, attributes of nested values aside: for doubles bit by bit,
-/// so that the two zeros differ, but that any NaN equals any other.
+/// Two values are equal if they have the same content; attributes of nested values do not count. Doubles are compared
+/// bit by bit, so the two zeros differ, but all NaNs are equal.
 ///
 /// ```
 /// use shearline::resp::{Inbox, Value};
@@ -55,8 +55,8 @@ pub enum Value<'a> {
     Map(Pairs<'a>),
     /// `~`: values without order, as they were sent: duplicates included.
     Set(Items<'a>),
-    /// `>`: something that was not asked for; its first element is a string that says of what
-    /// kind it is. It is never inside another value, and never the answer to a command.
+    /// `>`: a message without a request. Its first element is a string that names its kind. A push is never inside
+    /// another value, and never the answer to a command.
     Push(Items<'a>),
 }
 
@@ -96,7 +96,7 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// Returns how many there are.
+    /// Returns the number of elements.
     pub(crate) const fn len(&self) -> usize {
         self.len as usize
     }
@@ -111,7 +111,7 @@ pub struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// Returns how many pairs there are.
+    /// Returns the number of pairs.
     pub(crate) const fn len(&self) -> usize {
         self.len as usize
     }

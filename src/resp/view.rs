@@ -16,7 +16,7 @@ use super::token::{ELEMENT_BYTES_MIN, Token, token};
 pub(super) struct Entry {
     /// Bytes between its header and its end.
     pub(super) bytes: u32,
-    /// How many entries belong to it: its own, and those of all aggregates inside it.
+    /// The number of entries of this aggregate and of all aggregates inside it.
     pub(super) entries: u32,
 }
 

@@ -1,8 +1,8 @@
 //! Replies as servers write them, one call for each.
 //!
-//! An aggregate is its header, and then as many elements as it announces; a pair of a map is a key
-//! and a value. The number of elements is not checked. Every function appends to `out`, allocates
-//! nothing but what `out` does to grow, and panics when `out` is of a fixed size and too small.
+//! An aggregate is its header, followed by as many elements as it announces; a pair of a map is a key and a value. The
+//! number of elements is not checked. Every function appends to `out`, allocates only if `out` has to grow, and panics
+//! if `out` is of a fixed size and too small.
 //!
 //! ```
 //! # #[cfg(feature = "internals")] {
@@ -74,7 +74,7 @@ pub fn null_resp2<B: BufMut + ?Sized>(out: &mut B) {
     out.put_slice(b"$-1\r\n");
 }
 
-/// `*`: the header of an array of so many elements.
+/// `*`: the header of an array of this number of elements.
 #[inline]
 pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'*', elements);
@@ -89,20 +89,20 @@ pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     out.put_slice(LINE_END);
 }
 
-/// `%`: the header of a map of so many pairs. RESP2 has none: an array of twice as many.
+/// `%`: the header of a map of this number of pairs. RESP2 has no maps: it gets an array of twice as many elements.
 #[inline]
 pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
     header(out, b'%', pairs);
 }
 
-/// `>`: the header of a push of so many elements, of which the first is a string that says of
-/// what kind it is. RESP2 has none: an array.
+/// `>`: the header of a push of this number of elements. The first is a string, the kind of the push. RESP2 has no
+/// pushes: it gets an array.
 #[inline]
 pub fn push<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'>', elements);
 }
 
-/// `$20\r\n` and its like. The short ones, as nearly all are, are written in pieces of constant
+/// Writes `$20\r\n` and similar headers. The short ones, which are nearly all, are written in pieces of constant
 /// length, without an intermediate copy.
 #[inline]
 pub(super) fn header<B: BufMut + ?Sized>(out: &mut B, kind: u8, count: usize) {

@@ -1,19 +1,18 @@
 //! The spans and events of the feature `tracing`. [`manual::tracing`](crate::manual::tracing) has the table.
 //!
-//! An [`Operation`] is the span of one operation of a user, made by the face that begins it. A [`Tracer`]
-//! makes them, and turns the notices of the engine into events.
+//! An [`Operation`] is the span of one operation of a user, made by the handle that begins it. A [`Tracer`] makes
+//! these, and turns the notices of the engine into events.
 //!
 //! # Guarantees
 //!
-//! * **A subscriber is code of a user**: it is called without the mutex of the engine, and by a thread that has
-//!   neither the wire nor the poll. The events of a shared handle come from its I/O thread, in the same way as wakers are called.
-//! * **Nothing is formatted, hashed or timed** when nobody listens.
-//! * **No token and no credential** is given to a subscriber, and no name of a resource unless that was asked
-//!   for.
+//! * **A subscriber is code of a user.** It is called without the mutex of the engine, by a thread that has neither the
+//!   wire nor the poll. The events of a shared handle come from its I/O thread, in the same way as its wakers.
+//! * **Nothing is formatted, hashed or timed** without a subscriber that listens.
+//! * **A subscriber gets no token and no credential**, and no name of a resource unless that was requested.
 //!
 //! # Not here
 //!
-//! What is noticed: the engine's `notices`.
+//! The choice of what to report: the engine's `notices`.
 
 mod outcome;
 #[cfg(all(test, feature = "embedded"))]
@@ -53,12 +52,12 @@ const TARGET: &str = "shearline";
 #[derive(Debug)]
 pub(crate) struct Tracer(Arc<Outbox>);
 
-/// What the events of one handle need, and those that are still to be emitted.
+/// The data that the events of one handle need, and the events that are still to be emitted.
 #[derive(Debug)]
 struct Outbox {
     labels: Box<[Arc<str>]>,
     shows_names: bool,
-    /// The subscriber of the thread that has built the handle, if it had one.
+    /// The subscriber of the thread that built the handle, if it had one.
     dispatch: Option<Dispatch>,
     queue: Mutex<Queue>,
 }
@@ -72,11 +71,11 @@ pub(crate) struct Operation {
     is_open: bool,
 }
 
-/// How many attempts an acquisition has made, for the thread or task that waits for it.
+/// The number of attempts of an acquisition, for the thread or task that waits for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempts(u32);
 
-/// A resource, as spans and events show it.
+/// A resource in the form that spans and events show.
 enum Shown<'a> {
     Name(&'a [u8]),
     Hash(&'a [u8]),
@@ -95,7 +94,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// Has `engine` look at its nodes, if somebody listens.
+/// Makes `engine` look at its nodes, if a subscriber listens.
 pub(crate) fn look(engine: &mut Engine, now: Instant) {
     if LevelFilter::INFO <= LevelFilter::current() {
         engine.look(now);
@@ -196,7 +195,7 @@ impl Tracer {
 
     // ----- events ---------------------------------------------------------------------------
 
-    /// Takes the notices of `engine`. Returns what emits them, if there are any: that calls the subscriber.
+    /// Takes the notices of `engine`. If there are any, returns a waker that emits them by calling the subscriber.
     pub(crate) fn collect(&self, engine: &mut Engine) -> Option<Waker> {
         let notices = engine.notices();
         if notices.is_empty() {
@@ -302,18 +301,18 @@ impl Operation {
         }
     }
 
-    /// Does `part` of the operation inside of the span.
+    /// Runs `part` of the operation inside the span.
     pub(crate) fn enter<T>(&self, part: impl FnOnce() -> T) -> T {
         self.span.in_scope(part)
     }
 
-    /// Does `part` of the operation, inside of the span each time that it is polled.
+    /// Runs `part` of the operation, inside the span each time that it is polled.
     pub(crate) async fn drive<F: Future>(&self, part: F) -> F::Output {
         let mut part = pin!(part);
         poll_fn(|context| self.enter(|| part.as_mut().poll(context))).await
     }
 
-    /// Does the rest of the operation, which returns its outcome, inside of the span.
+    /// Runs the rest of the operation, which returns its outcome, inside the span.
     pub(crate) fn run<T: Outcome>(mut self, rest: impl FnOnce(&Self) -> T) -> T {
         let outcome = self.span.in_scope(|| rest(&self));
         if self.is_open {
@@ -330,14 +329,14 @@ impl Operation {
         error
     }
 
-    /// Says how many nodes have the lock, which was extended or confirmed.
+    /// Records how many nodes have granted the lock, which was extended or confirmed.
     pub(crate) fn has(&self, lock: &Lock) {
         if self.is_open {
             self.span.record("granted", lock.voters().len() as u64);
         }
     }
 
-    /// Says how many attempts there were.
+    /// Records the number of attempts.
     pub(crate) fn made(&self, attempts: Attempts) {
         if self.is_open {
             self.span.record("attempts", attempts.0);
@@ -366,7 +365,7 @@ impl Attempts {
         Self(0)
     }
 
-    /// Returns those of the acquisition whose outcome `engine` has told last.
+    /// Returns the attempts of the acquisition whose outcome `engine` has returned last.
     pub(crate) fn of(engine: &Engine) -> Self {
         Self(engine.attempts())
     }

@@ -1,4 +1,4 @@
-//! The word for each outcome of an operation, and what else its span shows of it.
+//! The word for each outcome of an operation, and the other fields of its span.
 
 use tracing::Span;
 
@@ -17,7 +17,7 @@ pub(crate) trait Outcome {
     fn record(&self, span: &Span);
 }
 
-/// The outcome of a guard that was dropped: nobody waits for answers.
+/// The outcome of a guard that was dropped, so that no caller waits for answers.
 #[derive(Debug)]
 pub(crate) struct Dropped;
 
@@ -29,16 +29,16 @@ impl Outcome for Dropped {
     fn record(&self, _: &Span) {}
 }
 
-/// What an operation returns.
+/// The value that a successful operation returns.
 pub(crate) trait Success {
     fn record(&self, _: &Span) {}
 }
 
-/// Why it returns nothing.
+/// The reason why an operation failed.
 pub(crate) trait Failure {
     fn word(&self) -> &'static str;
 
-    /// Returns what each node said, if nodes were asked.
+    /// Returns the answer of each node, if nodes were asked.
     fn report(&self) -> Option<&Report>;
 }
 
@@ -84,7 +84,7 @@ impl Success for Broken {}
 
 impl Success for () {}
 
-/// The words: behind `;` of the variants with a report.
+/// The words. The variants with a report stand behind `;`.
 macro_rules! words {
     ($($error:ident { $($plain:pat => $word:literal,)* ; $($reported:ident => $said:literal,)* })*) => {$(
         impl Failure for $error {

@@ -1,4 +1,4 @@
-//! Stories of what a subscriber sees, on embedded nodes.
+//! Stories of the spans and events that a subscriber sees, on embedded nodes.
 
 #![expect(
     clippy::unwrap_used,
@@ -90,7 +90,7 @@ impl Log {
             .collect()
     }
 
-    /// Runs `story` with this as the subscriber of the thread.
+    /// Runs `story` with this log as the subscriber of the thread.
     fn hears<T>(&self, story: impl FnOnce() -> T) -> T {
         keep_two_subscribers();
         subscriber::with_default(Registry::default().with(self.clone()), story)
@@ -122,8 +122,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Log {
     }
 }
 
-/// While a process has one subscriber, `tracing` asks the thread that comes first to a span if anybody wants it.
-/// That may be a thread of another test, which has none. Of several it asks all.
+/// While a process has one subscriber, `tracing` asks only the first thread that reaches a span whether the span is
+/// wanted. That may be a thread of another test, which has no subscriber. With several subscribers, it asks all.
 fn keep_two_subscribers() {
     static KEPT: OnceLock<[Dispatch; 2]> = OnceLock::new();
     KEPT.get_or_init(|| [(); 2].map(|()| Dispatch::new(Registry::default())));
@@ -136,7 +136,7 @@ fn nodes() -> Vec<EmbeddedNode> {
     nodes.collect()
 }
 
-/// Patient with the nodes: a busy machine is no failed node.
+/// Patient with the nodes, because a busy machine is not a failed node.
 fn builder(nodes: &[EmbeddedNode]) -> Builder {
     Redlock::builder()
         .nodes(nodes.iter().map(EmbeddedNode::url))
@@ -204,7 +204,7 @@ fn all_local(local: &mut LocalRedlock) {
     local.unlock(lock).unwrap();
 }
 
-/// A node goes, and is owed releases; it comes back as another process, and is in quarantine for a while.
+/// A node goes, and is owed releases. It comes back as another process, and is in quarantine for a while.
 fn a_restart(log: &Log) {
     let nodes = nodes();
     let mut local = builder(&nodes).build_local().unwrap();
@@ -223,7 +223,7 @@ fn a_restart(log: &Log) {
     assert_eq!(log.all("debt", "owed"), ["1", "2", "4"]);
     poll_until(&mut local, log, "quarantine");
     assert_eq!(log.all("restart", "node"), log.all("quarantine", "node"));
-    // That one takes a minute. To a handle that knows a longest ttl, servers that have just started are in
+    // That quarantine takes a minute. For a handle that knows a longest ttl, servers that have just started are in
     // quarantine too.
     let short = Duration::from_millis(500);
     let mut local = builder(&nodes).max_ttl(short).build_local().unwrap();
@@ -236,7 +236,7 @@ fn a_step(log: &Log) {
     settle(&mut local);
     let lock = local.lock("before", LONG).unwrap();
     local.unlock(lock).unwrap();
-    settle(&mut local); // All have told their time.
+    settle(&mut local); // All nodes have reported their time.
     nodes[0].step_clock(LONG);
     eventually("the step is found", || {
         let lock = local.lock("after", LONG).unwrap();
@@ -393,7 +393,7 @@ fn what_has_no_answer_has_a_word_too() {
     });
 }
 
-/// Two attempts: the first finds a node's key that another client has, which then releases it.
+/// Two attempts: the first one finds a key of another client on a node, which that client then releases.
 #[test]
 fn a_span_counts_the_attempts() {
     let (log, nodes) = (Log::default(), nodes());
@@ -467,7 +467,7 @@ fn a_hash_stands_for_one_name_in_the_whole_process() {
 }
 
 std::thread_local! {
-    /// The subscriber is called by itself.
+    /// The subscriber is being called by its own code.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

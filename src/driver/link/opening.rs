@@ -1,13 +1,13 @@
 //! A connection that is being opened: the addresses of a name, tried in order.
 //!
-//! * An address that refuses is replaced by the next one at once.
-//! * If a name has addresses of both families, one of each is tried at once, until one has worked:
-//!   where IPv6 leads nowhere, IPv4 is connected without waiting for that. The first that is connected
-//!   stays, the other is reset. From then on the one that worked is tried alone.
+//! * If an address refuses, the next one is tried at once.
+//! * If a name has addresses of both families, one of each is tried at once, until one has worked. So if IPv6 leads
+//!   nowhere, IPv4 connects without waiting for it. The first address that connects stays, and the other is reset. From
+//!   then on the address that worked is tried alone.
 //!
 //! # Not here
 //!
-//! How long it may take: the engine decides that. The next one then begins with the address after.
+//! The time limit: the engine decides it. The next opening then begins with the following address.
 
 use alloc::vec::{IntoIter, Vec};
 use core::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::error::LinkFault;
 #[derive(Debug)]
 pub(super) struct Opening {
     attempts: Vec<Attempt>,
-    /// The addresses to try if these fail, with their places.
+    /// The addresses to try if these fail, each with its index.
     rest: IntoIter<(usize, SocketAddr)>,
     /// The address of the latest attempt.
     pub(super) latest: Option<SocketAddr>,
@@ -35,11 +35,11 @@ pub(super) struct Opening {
 pub(super) struct Attempt {
     pub(super) socket: Socket,
     pub(super) address: SocketAddr,
-    /// The place of this address in the answer of the look-up.
+    /// The index of this address in the answer of the look-up.
     pub(super) place: usize,
 }
 
-/// What every attempt needs.
+/// The parts that every attempt needs.
 pub(super) struct Opener<'a> {
     pub(super) terms: Option<Terms>,
     pub(super) registry: &'a Registry,
@@ -47,8 +47,8 @@ pub(super) struct Opener<'a> {
 }
 
 impl Opening {
-    /// Begins with the address at the place `first`; if that is not known to work, with one of the other
-    /// family too. Fails if no address allows an attempt.
+    /// Begins with the address at the index `first`. If it is not known to work, an address of the other family is
+    /// tried too. Fails if no address allows an attempt.
     pub(super) fn begin(
         addresses: Addresses,
         first: usize,
@@ -65,13 +65,13 @@ impl Opening {
         };
         opening.attempt(LinkFault::Unresolved, opener)?;
         if both {
-            // If it fails at once, the first is under way all the same.
+            // If this fails at once, the first attempt is still under way.
             let _ = opening.attempt(LinkFault::Unresolved, opener);
         }
         Ok(opening)
     }
 
-    /// Begins one attempt more. Returns the error of the last address, or `reason` if there is none.
+    /// Begins one more attempt. Returns the error of the last address, or `reason` if there is none.
     fn attempt(&mut self, mut reason: LinkFault, opener: &Opener<'_>) -> Result<(), LinkFault> {
         for (place, address) in self.rest.by_ref() {
             match opener.open(address) {
@@ -90,7 +90,7 @@ impl Opening {
         Err(reason)
     }
 
-    /// Goes on with every attempt, and returns the first that is connected. Fails if none is left.
+    /// Continues every attempt, and returns the first one that is connected. Fails if none is left.
     pub(super) fn go_on(&mut self, opener: &Opener<'_>) -> Result<Option<Attempt>, LinkFault> {
         let mut index = 0;
         while let Some(attempt) = self.attempts.get_mut(index) {
@@ -110,8 +110,7 @@ impl Opening {
         Ok(None)
     }
 
-    /// Resets every attempt. Returns the place of the address that is tried first the next time, because
-    /// these took too long.
+    /// Resets every attempt. Returns the index of the address to try first next time, because these took too long.
     pub(super) fn abort(self, registry: &Registry) -> usize {
         let next = self.attempts.first().map_or(0, |one| one.place + 1);
         for attempt in self.attempts {
@@ -135,8 +134,8 @@ impl Opener<'_> {
     }
 }
 
-/// Returns the addresses with their places, from the place `first` on, then those before it. The first of
-/// the other family stands behind the first one.
+/// Returns the addresses with their indexes, from `first` on, then those before it. The first address of the other
+/// family comes directly after the first one.
 fn in_order(addresses: Addresses, first: usize) -> Vec<(usize, SocketAddr)> {
     let mut addresses: Vec<_> = addresses.into_iter().enumerate().collect();
     let first = first % addresses.len().max(1);

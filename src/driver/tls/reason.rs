@@ -1,4 +1,4 @@
-//! What errors of rustls, and alerts of a node, mean to an operator.
+//! The meaning of errors of rustls, and of alerts of a node, for an operator.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the errors of others have many kinds, of which few are told apart here"
@@ -41,7 +41,7 @@ pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFa
     LinkFault::Tls(failure.into())
 }
 
-/// Returns what is wrong with a certificate, if `error` is about one.
+/// Returns the fault of a certificate, if `error` is about one.
 pub(super) fn of_invalid(error: &Error) -> Option<TlsFault> {
     match error {
         Error::InvalidCertificate(error) => Some(of_certificate(error)),
@@ -66,7 +66,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
         }
         CertificateError::Other(OtherError(error)) => match error.downcast_ref::<TlsFault>() {
             Some(fault) => *fault,
-            // The errors of webpki are no part of the interface of rustls.
+            // The errors of webpki are not part of the interface of rustls.
             None if error.to_string() == "CaUsedAsEndEntity" => TlsFault::OfAuthority,
             None if error.to_string() == "UnsupportedCertVersion" => TlsFault::FirstVersion,
             None => TlsFault::BadCertificate,
@@ -75,7 +75,8 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
     }
 }
 
-/// A node judges the certificate of a client after the handshake is done for the client.
+/// Returns the meaning of an alert. A node judges the client's certificate only after the handshake is done for the
+/// client.
 fn of_alert(alert: AlertDescription, is_handshaking: bool) -> LinkFault {
     let fault = match u8::from(alert) {
         CERTIFICATE_REQUIRED => TlsFault::ClientCertificateMissing,

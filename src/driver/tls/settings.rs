@@ -1,7 +1,7 @@
-//! From the settings of a node to what rustls needs. Reads files.
+//! Turns the TLS settings of a node into the configuration of rustls. Reads files.
 //!
-//! Every mistake is found here, before a connection is tried, and is named by its part and its file.
-//! No text holds a part of a key.
+//! Every mistake is found here, before a connection is tried, and is reported with the setting and the file. No text
+//! holds a part of a key.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "the errors of others have many kinds, of which few are told apart here"
@@ -26,13 +26,13 @@ use super::verifier::Verifier;
 use crate::config::{Address, Host, NodeConfig, NodeTls, Pem, TlsOptions};
 use crate::error::{TlsError, TlsPart, TlsProblem};
 
-/// What is wrong with which setting.
+/// The faulty setting, and what is wrong with it.
 pub(super) type Fault = (TlsPart, TlsProblem);
 
-/// Larger files are not read. The authorities of a whole system have a quarter of a megabyte.
+/// Larger files are not read. The authorities of a whole system take a quarter of a megabyte.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// The authorities of the system, once they were asked for.
+/// The authorities of the system, once a node has needed them.
 #[derive(Default)]
 pub(super) struct System(Option<Arc<RootCertStore>>);
 
@@ -40,7 +40,7 @@ impl System {
     fn authorities(&mut self) -> Arc<RootCertStore> {
         let load = || {
             let mut roots = RootCertStore::empty();
-            // Single ones that are not understood are no reason to trust none of the others.
+            // If a single authority cannot be parsed, the others are still trusted.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             Arc::new(roots)
         };
@@ -48,17 +48,17 @@ impl System {
     }
 }
 
-/// The TLS settings of one node, and what its files held when they were last read.
+/// The TLS settings of one node, and the contents of its files at the last read.
 pub(super) struct Settings {
     label: String,
     host: String,
     tls: NodeTls,
-    /// The authorities of the system, if no others were named. They are not read again.
+    /// The authorities of the system, if the settings name no others. They are not read again.
     system: Option<Arc<RootCertStore>>,
     files: Contents,
 }
 
-/// What the PEM files hold.
+/// The contents of the PEM files.
 #[derive(Default, Eq, PartialEq)]
 struct Contents {
     authorities: Vec<u8>,
@@ -98,13 +98,13 @@ impl Settings {
         }
     }
 
-    /// Returns the name that the certificate of the node has to be for.
+    /// Returns the name that the certificate of the node must have.
     pub(super) fn name(&self) -> Result<ServerName<'static>, Fault> {
         let name = self.tls.name.as_ref().unwrap_or(&self.host);
         ServerName::try_from(name.clone()).map_err(|_| (TlsPart::ServerName, TlsProblem::NotAName))
     }
 
-    /// Reads the files, and returns what follows from them.
+    /// Reads the files, and returns the configuration with their contents.
     pub(super) fn read(&mut self) -> Result<ClientConfig, Fault> {
         let files = self.contents()?;
         let config = self.config(&files)?;
@@ -112,7 +112,7 @@ impl Settings {
         Ok(config)
     }
 
-    /// Reads the files again. Returns what follows from them if they were changed.
+    /// Reads the files again. Returns a new configuration if they have changed.
     pub(super) fn read_changed(&mut self) -> Result<Option<ClientConfig>, Fault> {
         match self.contents()? == self.files {
             true => Ok(None),
@@ -168,8 +168,8 @@ impl Settings {
         };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|_| of_authorities(TlsProblem::Malformed))? // `ring` has them all.
-            .dangerous() // It checks no less than the usual one.
+            .map_err(|_| of_authorities(TlsProblem::Malformed))? // `ring` has all versions.
+            .dangerous() // The verifier checks no less than the usual one.
             .with_custom_certificate_verifier(verifier);
         Ok(match identity {
             Some(identity) => builder.with_client_cert_resolver(identity),
@@ -243,7 +243,7 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // PKCS #8 says it in its label, the older form (`BEGIN RSA PRIVATE KEY`) in a line behind that.
+    // PKCS #8 says it in its label, the older form (`BEGIN RSA PRIVATE KEY`) in a line behind the label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
         b"Proc-Type: 4,ENCRYPTED",

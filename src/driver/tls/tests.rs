@@ -22,7 +22,7 @@ fn sessions_are_kept_for_an_hour_and_until_a_file_changes() {
     let mut connector = connector(path.to_str().unwrap());
     let since = connector.sessions_since;
     let almost = Duration::from_secs(3599);
-    // A store of sessions belongs to one value of what connections need.
+    // A store of sessions belongs to one value of `config`.
     let first = connector.terms().config;
     let same = |connector: &Connector, config| Arc::ptr_eq(&connector.terms.config, config);
     connector.refresh_at(since.saturating_add(almost)).unwrap();

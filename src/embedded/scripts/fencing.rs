@@ -14,7 +14,7 @@ use crate::resource::COUNTER_PREFIX;
 /// Scripts use no larger number.
 const MOST: f64 = 9e15;
 
-/// The keys and arguments of the scripts, of which none is missing.
+/// The keys and arguments of the scripts. None is missing.
 struct Fenced<'a> {
     names: &'a [&'a [u8]],
     counters: &'a [&'a [u8]],

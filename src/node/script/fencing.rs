@@ -1,23 +1,21 @@
-//! The scripts of fencing tokens: a counter for each name, and one floor for the whole node.
+//! The scripts of fencing tokens: a counter for each name, and one counter floor for the whole node.
 //!
-//! The keys are the names, the counter of each name, the floor, and with a
-//! [marker](super::super::marker) check the keys of the marker and the barrier. The arguments are the token,
-//! the ttl, the marker (empty where none is checked), a number, for how many milliseconds a counter is kept,
-//! and the `run_id` of the server.
+//! The keys are the names, the counter of each name, the floor, and with a [marker](super::super::marker) check the
+//! keys of the marker and the barrier. The arguments are the token, the ttl, the marker (empty if none is checked), a
+//! number, how many milliseconds a counter is kept, and the `run_id` of the server.
 //!
-//! * A counter that is not there reads as the floor. The floor is at least as high as every counter ever was.
-//! * The floor is `run_id:base:number`. One that is missing, or of another `run_id`, says that the node may have
-//!   lost counters: it refuses, and changes nothing.
-//! * In repair it is `run_id:?nonce:number`: it may have lost its data, and refuses as well. The nonce is
-//!   random and new for each loss that is seen, so a repair of an earlier loss comes to nothing.
-//! * The base is the number with which the floor of this `run_id` began. A counter below it is an old one that
-//!   came back from a disk, and reads as the base.
+//! * A counter that is missing reads as the floor. The floor is at least as high as every counter ever was.
+//! * The floor is `run_id:base:number`. If it is missing, or belongs to another `run_id`, the node may have lost
+//!   counters: it refuses, and changes nothing.
+//! * In repair the floor is `run_id:?nonce:number`. The node may have lost its data, and refuses as well. The nonce is
+//!   random and new for each loss that is seen, so a repair of an earlier loss changes nothing.
+//! * The base is the number with which the floor of this `run_id` began. A counter below it is an old one that came
+//!   back from a disk, and reads as the base.
 //! * Counters are whole numbers below 2^53, which Lua keeps exactly, and are printed by `%.0f`.
 
 use super::{Script, end_unless_permitted};
 
-/// Puts the token into `t` and the marker into `g`, the number of names into `n` and the key of the floor into
-/// `f`.
+/// Puts the token into `t`, the marker into `g`, the number of names into `n`, and the key of the floor into `f`.
 macro_rules! read_arguments {
     () => {
         "local call,t,g,n=redis.call,ARGV[1],ARGV[3],#KEYS if g~='' then n=n-2 end \
@@ -25,10 +23,10 @@ macro_rules! read_arguments {
     };
 }
 
-/// Puts the floor into `r`, `o` and `x`: its `run_id`, its base as text, and its number; and the base as a number
-/// into `l`. Makes `r` that of no server if it cannot be used.
+/// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number), and the base as a number into
+/// `l`. If the floor cannot be used, `r` becomes nil, which matches no server.
 ///
-/// Numbers are made into text nowhere but where one changes: `%.0f` costs a server as much as a `SET`.
+/// A number is turned into text only if it changes: `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
     () => {
         "local r,o,x=string.match(call('get',f) or '','^([^:]+):(%d+):(%d+)$') \
@@ -36,8 +34,8 @@ macro_rules! read_floor {
     };
 }
 
-/// Puts the counter with this key into `k`. One that is no number, or too large for one of ours, reads as the
-/// floor.
+/// Puts the counter with this key into `k`. A counter that is not a number, or is too large to be one of ours, reads as
+/// the floor.
 macro_rules! read_counter {
     ($key:literal) => {
         concat!(
@@ -48,14 +46,14 @@ macro_rules! read_counter {
     };
 }
 
-/// Raises the floor to the number `s`, which is `d` as text, if it is lower.
+/// Raises the floor to the number `s` (`d` is the same number as text), if the floor is lower.
 macro_rules! lift_floor {
     () => {
         "if s>x then call('set',f,r..':'..o..':'..d) end "
     };
 }
 
-/// Puts whether the answer counts into `b`: see the [module](super) above.
+/// Puts into `b` whether the answer counts: see the [module](super) above.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -64,8 +62,9 @@ macro_rules! whether_it_counts {
     };
 }
 
-/// Takes all names, or none, and raises all their counters to one number: more than each of them, and at least
-/// the number that is proposed, which itself is at most a second ahead of the server's clock. Three integers:
+/// Takes all names, or none, and raises all their counters to one number. It is higher than each of them, and at least
+/// the proposed number. The script uses at most one second more than the server's clock as the proposal. Answers three
+/// integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -76,8 +75,8 @@ macro_rules! whether_it_counts {
 /// {-i - 2, 0, 0}   the user may not run the i-th of the commands behind the run_id
 /// ```
 ///
-/// Nothing was done but where it is taken; `b` says whether that counts. The key of the lock is written last:
-/// a script that fails half-way leaves counters that are too high, which do no harm.
+/// Nothing was done unless the lock was taken; `b` says whether that counts. The key of the lock is written last: a
+/// script that fails half-way leaves counters that are too high, which does no harm.
 pub(crate) const TAKE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -106,9 +105,9 @@ pub(crate) const TAKE_FENCED: Script = Script {
     sha1: "4270ee43d2d3531ee5396efb5305e328bcda5788",
 };
 
-/// Raises all counters, and the floor, to the number at least, if all names hold the token: `1`. Otherwise
-/// nothing is changed: `-1` one is another's, `0` one is not there, or the floor is missing or of another
-/// `run_id`. With a marker check also whether that counts.
+/// Raises all counters and the floor at least to the number, if all names hold the token. Answers `1`: done. Otherwise
+/// nothing is changed: `-1` one is another's, `0` one is not there, or the floor is missing or belongs to another
+/// `run_id`. With a marker check it adds whether that counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -126,8 +125,8 @@ pub(crate) const RAISE_FENCED: Script = Script {
     sha1: "abc76174ca67a0b02bc44461e9ea6f9062f71b0e",
 };
 
-/// Makes the floor one of this `run_id`, and not lower than it was: `1`. Arguments: the `run_id`, a number, and
-/// a second one that counts for at most a second more than the server's clock. The floor is the only key.
+/// Makes the floor one of this `run_id`, and never lowers it. Answers `1`. Arguments: the `run_id`, a number, and a
+/// second number that counts for at most a second more than the server's clock. The floor is the only key.
 pub(crate) const SET_FLOOR: Script = Script {
     text: "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) \
            if x>9e15 then x=0 end \
@@ -137,9 +136,9 @@ pub(crate) const SET_FLOOR: Script = Script {
     sha1: "41b00d3cd485a66d39e18a0cdabf292d516004a3",
 };
 
-/// Looks at the floor: `{1, number}` it is one of this `run_id`, `{0, nonce}` it is not, and is in repair under
-/// this nonce from now on, or was before. Arguments: the `run_id`, and the nonce for a repair that begins now. The
-/// floor is the only key.
+/// Looks at the floor. Answers `{1, number}`: it belongs to this `run_id`. `{0, nonce}`: it does not, and is in repair
+/// under this nonce, from now on or already before. Arguments: the `run_id`, and the nonce for a repair that begins
+/// now. The floor is the only key.
 pub(crate) const LOOK_AT_FLOOR: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) or '' local \
            r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
@@ -151,8 +150,8 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
     sha1: "9c87c1eb40af6ce1f518b8faefe13843ba4cc932",
 };
 
-/// Ends the repair of the floor under this nonce: `1`, it is one of this `run_id` now, and not lower than the
-/// number, or than it was before. `0`: it is not in repair, or under another nonce, and nothing was done.
+/// Ends the repair of the floor under this nonce. Answers `1`: the floor now belongs to this `run_id`, and is at least
+/// the number, and at least as high as before. `0`: it is not in repair, or under another nonce, and nothing was done.
 /// Arguments: the `run_id`, the nonce, the number. The floor is the only key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
@@ -162,11 +161,11 @@ pub(crate) const REPAIR_FLOOR: Script = Script {
     sha1: "2ce6090e11b40b410717a10be54dd502e35d4045",
 };
 
-/// Counts the counters among the next two thousand keys or so, which takes a server one or two milliseconds. Answers as
-/// [`INSPECT`](super::INSPECT) does: how many, 0, and the cursor from which the next ones are counted, which is `0` at
-/// the end. The cursor is the only argument, and there is no key.
+/// Counts the counters among about the next two thousand keys, which takes a server one or two milliseconds. The answer
+/// has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at the
+/// end. The cursor is the only argument, and there is no key.
 ///
-/// A cursor has 64 bits, more than a number of Lua: it stays a text.
+/// The cursor stays a text, because its 64 bits do not fit into a number of Lua.
 pub(crate) const COUNT_COUNTERS: Script = Script {
     text: "local r=redis.call('scan',ARGV[1],'match','shearline:fence:*','count',2000) \
            return {#r[2],0,r[1]}",

@@ -1,20 +1,20 @@
-//! The scripts of a lock on several resources. A node does to all of their keys what was asked, or to none
-//! of them; only a release deletes what it finds.
+//! The scripts of a lock on several resources. Each does its work on all of the keys or on none; only a release deletes
+//! whatever it finds.
 //!
-//! Each takes the same keys and arguments: the names, and with a [marker](super::super::marker) check the
-//! keys of the marker and the barrier behind them; the token, the ttl, and the marker, which is empty where
-//! none is checked. What they answer is what the script for one key does, with and without the check.
+//! All take the same keys and arguments. The keys are the names, and with a [marker](super::super::marker) check also
+//! the keys of the marker and the barrier. The arguments are the token, the ttl, and the marker, which is empty if none
+//! is checked. The answers have the form of the scripts for one key, with and without the check.
 //!
-//! They are always sent by their text: such locks are rare.
+//! They are always sent by their text, because such locks are rare.
 
 use super::{Script, end_unless_permitted};
 
-/// Takes all keys, or none: each is set if it is not there, and if it holds the token already it lives at
-/// least that long now. `1` taken, `n + 1` the n-th key is another's or of another type, and nothing was done. If the user may
-/// not run the n-th of the commands behind the marker on any of the keys, `-n`, and nothing was done; without
-/// a ttl it only asks that: see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
+/// Takes all keys, or none. A key that is not there is set. A key that already holds the token gets at least this ttl.
+/// Answers `1`: taken. `n + 1`: the n-th key is another's or of another type, and nothing was done. `-n`: the user may
+/// not run the n-th of the commands behind the marker on one of the keys, and nothing was done. Without a ttl it only
+/// asks for the permissions: see [`SET_IF_PERMITTED`](super::SET_IF_PERMITTED).
 ///
-/// A key that holds the token is no obstacle: a node that has lost some of the keys gets these again.
+/// A key that holds the token is no obstacle, so a node that has lost some of the keys gets these again.
 pub(crate) const TAKE_SEVERAL: Script = Script {
     text: concat!(
         "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
@@ -37,8 +37,8 @@ pub(crate) const TAKE_SEVERAL: Script = Script {
     sha1: "02d2bfa7cbaa9d0862098e337d89a633e6e268e1",
 };
 
-/// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them hold the token: `1`. Otherwise nothing is
-/// changed: `-1` one is another's, `0` one is not there.
+/// Raises the expiry of all keys, as [`EXTEND`](super::EXTEND) does, if all of them hold the token. Answers `1`: done.
+/// Otherwise nothing is changed: `-1` one is another's, `0` one is not there.
 pub(crate) const EXTEND_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -54,8 +54,8 @@ pub(crate) const EXTEND_SEVERAL: Script = Script {
     sha1: "b62c3f0e0e2d7978e812f89852a7e58ab5434e44",
 };
 
-/// Tells for how many milliseconds all keys live on, as [`CONFIRM`](super::CONFIRM) does, if all of them hold the token;
-/// otherwise `-1` one is another's, `0` one is not there. The ttl is empty.
+/// Returns how many milliseconds all keys live on, in the form of [`CONFIRM`](super::CONFIRM), if all of them hold the
+/// token. Otherwise `-1` one is another's, `0` one is not there. The ttl is empty.
 pub(crate) const CONFIRM_SEVERAL: Script = Script {
     text: "local n,t=#KEYS,ARGV[1] if ARGV[3]~='' then n=n-2 end \
            local s=1 for i=1,n do local v=redis.call('get',KEYS[i]) \
@@ -69,8 +69,8 @@ pub(crate) const CONFIRM_SEVERAL: Script = Script {
     sha1: "6063f2735093dc4e0b20f32bdb71c97514baca93",
 };
 
-/// Deletes each key that holds the token: `1` all of them did, `-1` one is another's, `0` one was not there. An
-/// error other than that of another type is returned when the other keys are deleted.
+/// Deletes each key that holds the token. Answers `1`: all of them did, `-1`: one is another's, `0`: one was not there.
+/// An error, unless it is about a key of another type, is returned after the other keys were deleted.
 pub(crate) const RELEASE_SEVERAL: Script = Script {
     text: "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) \
            if v==t then n=n+redis.call('del',KEYS[i]) \

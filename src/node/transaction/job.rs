@@ -1,7 +1,7 @@
-//! One piece of work in a transaction: what it reads, what it writes, and what is answered for it.
+//! One piece of work in a transaction: what it reads, what it writes, and its answer.
 //!
-//! It answers what a script for the same would answer, so that nobody above knows how it was done. It may
-//! be about several names, of which each has a bit.
+//! Its answer is the one that a script for the same work would give, so the layers above do not know which way was
+//! used. The work may be about several names, with one bit for each.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,36 +14,35 @@ use crate::node::request::Request;
 use crate::resource::broken;
 use crate::resp::{Value, write};
 
-/// What is to be done.
+/// What to do with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
-    /// Have the keys hold the token and live for so long at least, if none is another's. Not if the user
-    /// could not delete them.
+    /// Take the keys for at least this ttl, if none is another's. Not if the user could not delete them.
     Take(Duration),
     /// Delete the keys that hold the token.
     Release,
-    /// Have the keys live for so long at least, if all hold the token.
+    /// Raise the ttl of the keys to at least `life`, if all hold the token.
     Extend {
-        /// For how long.
+        /// The ttl.
         life: Duration,
-        /// The next changes of the keys are to be told.
+        /// The node also has to notify us of the next changes of the keys.
         watched: bool,
     },
-    /// Tell for how long the keys live on, if all hold the token.
+    /// Return how long the keys live on, if all hold the token.
     Confirm,
-    /// Tell what is in the key, and for how long.
+    /// Return what is in the key, and how long it lives on.
     Inspect {
-        /// The next change of the key is to be told.
+        /// The node also has to notify us of the next change of the key.
         watched: bool,
     },
-    /// Have the key hold the token of a broken lock, if it holds the token.
+    /// Put the token of a broken lock into the key, if it holds the token.
     Overwrite,
-    /// Nothing: it is asked whether the user may do all of this.
+    /// Nothing: it only asks whether the user may do all of this.
     Probe,
 }
 
 impl Work {
-    /// Returns `true` if it reads before it writes: what it reads must not change in between.
+    /// Returns `true` if it reads before it writes, so that its keys must not change in between.
     pub(super) const fn watches(self) -> bool {
         match self {
             Self::Take(_) | Self::Release | Self::Extend { .. } | Self::Overwrite | Self::Probe => {
@@ -67,7 +66,7 @@ impl Work {
         }
     }
 
-    /// Returns for how long keys are to live at least, if it is to change that. For the simulator.
+    /// Returns the ttl that keys get at least, if the work changes it. For the simulator.
     #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
         match self {
@@ -87,40 +86,40 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// It was withdrawn when it was begun: it is not done again if it is aborted.
+    /// It was withdrawn after it had begun, so it is not done again if it is aborted.
     pub(super) withdrawn: bool,
-    /// Some of what it takes may have been taken.
+    /// Some of the keys may have been taken.
     pub(super) may_be_done: bool,
-    /// It is taken once more, because some of it ended meanwhile.
+    /// It is done once more, because some of its keys ended in between.
     pub(super) repeated: bool,
-    /// Its keys are taken by one `MSETEX`, and not read before.
+    /// One `MSETEX` takes its keys, and they are not read before.
     at_once: bool,
-    /// `MSETEX` was refused, or has found some of the keys: they are read first from now on.
+    /// `MSETEX` was refused or has found some of the keys, so they are read first from now on.
     reads_first: bool,
     seen: Seen,
-    /// What it was refused by.
+    /// The refusal, if it was refused.
     error: Option<Reply>,
-    /// What was found by an inspection, as an answer to its script.
+    /// The result of an inspection, in the form of its script's answer.
     shown: Option<Vec<u8>>,
 }
 
-/// What is known of the keys. A bit for each.
+/// What is known of the keys: one bit for each.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     ours: u64,
     missing: u64,
     foreign: u64,
-    /// They live for less long than is wanted.
+    /// The keys that live for a shorter time than is wanted.
     short: u64,
-    /// They were written to.
+    /// The keys that were written to.
     done: u64,
-    /// What is left of the one that ends first, and one more. Zero: it was not asked.
+    /// One more than the milliseconds that are left of the key that ends first. Zero if that was not read.
     above: i64,
 }
 
 const _: () = assert!(RESOURCES_MAX <= 64);
 
-/// What a key without an end answers for what is left of it.
+/// The milliseconds that are reported for a key without an expiry.
 const FOREVER: i64 = 9_000_000_000_000_000;
 
 /// One command about one key, between `MULTI` and `EXEC`.
@@ -128,9 +127,9 @@ const FOREVER: i64 = 9_000_000_000_000_000;
 pub(super) enum Step {
     /// `SET key token NX PX ttl`.
     Set(Duration),
-    /// `MSETEX` of all keys, `NX PX ttl`: all of them, or none.
+    /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` that cannot be run: nothing is run where the user may not write the key.
+    /// A `PEXPIRE` with a wrong argument. If the user may not write the key, it makes the transaction fail.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -161,38 +160,38 @@ impl Job {
         }
     }
 
-    /// It is begun. What it takes is taken by `MSETEX` if that is `known` to be permitted.
+    /// The work is begun. `known` says that `MSETEX` is known to be permitted; if so, it takes the keys.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
 
-    /// Returns `true` if its keys are watched and read before they are written.
+    /// Returns `true` if the keys are watched and read before they are written.
     pub(super) fn is_to_read(&self) -> bool {
         self.work.watches() && !self.at_once
     }
 
-    /// `MSETEX` was refused, and has done nothing.
+    /// `MSETEX` was refused and has done nothing: the keys are read first from now on.
     pub(super) fn read_first(&mut self) {
         self.reads_first = true;
     }
 
-    /// Returns `true` if it is done otherwise next time, because `MSETEX` was refused.
+    /// Returns `true` if the next try works in another way, because `MSETEX` was refused.
     pub(super) fn is_to_change(&self) -> bool {
         self.at_once && self.reads_first
     }
 
-    /// Forgets what was read: it is read again.
+    /// Forgets what was read, so that it is read again.
     pub(super) fn again(&mut self) {
         self.seen = Seen::default();
     }
 
-    /// Forgets also what it was refused by: it is asked for alone.
+    /// Forgets what was read and the refusal: the work is tried again alone.
     pub(super) fn alone(&mut self) {
         self.again();
         self.error = None;
     }
 
-    /// It was refused by `reply`. The first refusal counts.
+    /// Records the refusal `reply`. The first refusal counts.
     pub(super) fn refused(&mut self, reply: Reply) {
         self.error.get_or_insert(reply);
     }
@@ -201,8 +200,8 @@ impl Job {
         self.error.is_some()
     }
 
-    /// Returns a number that tells who has asked for it from others who have asked for the same: another operation,
-    /// or another claim. For the simulator.
+    /// Returns a number that differs between two operations or claims that have asked for the same work. For the
+    /// simulator.
     #[cfg(feature = "internals")]
     #[expect(
         clippy::wildcard_enum_match_arm,
@@ -216,7 +215,7 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the next changes of its keys are to be told.
+    /// Returns `true` if the node has to notify us of the next changes of the keys.
     pub(super) fn is_told(&self) -> bool {
         matches!(
             self.work,
@@ -224,24 +223,24 @@ impl Job {
         )
     }
 
-    /// Returns `true` if it takes keys that nobody has.
+    /// Returns `true` if it takes free keys.
     pub(super) fn takes(&self) -> bool {
         matches!(self.work, Work::Take(_))
     }
 
-    /// Returns `true` if it was withdrawn before it took anything: it is nobody's any more.
+    /// Returns `true` if it was withdrawn before it took anything, so that its answer is of no use.
     pub(super) fn is_untaken(&self) -> bool {
         self.withdrawn && self.takes() && !self.may_be_done
     }
 
-    /// Returns `true` if one of both would change what the other has read in the same batch.
+    /// Returns `true` if either would change what the other has read in the same batch.
     pub(super) fn disturbs(&self, other: &Self) -> bool {
         let changes = |job: &Self| job.takes() || job.work == Work::Overwrite;
         (changes(self) || changes(other)) && self.entry.meets(&other.entry)
     }
 
-    /// Returns `true` if both extend one lock. By what both have read, the one for less time would shorten what the
-    /// other has just raised.
+    /// Returns `true` if both extend one lock. Each writes by what it has read, so the shorter extension could undo a
+    /// part of the longer one.
     pub(super) fn extends_too(&self, other: &Self) -> bool {
         let both = matches!(
             (self.work, other.work),
@@ -252,7 +251,7 @@ impl Job {
 
     // ----- what is read ---------------------------------------------------------------------
 
-    /// The key of this number holds `value`.
+    /// Takes `value`, which the key with this number holds.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what is no text of the key is a refusal"
@@ -277,19 +276,19 @@ impl Job {
         }
     }
 
-    /// Returns `true` if it tells of any token, and of a key of another type by the error of the server.
+    /// Returns `true` if the work returns any token, and fails with the server's error for a key of another type.
     fn inspects(&self) -> bool {
         matches!(self.work, Work::Inspect { .. })
     }
 
-    /// This is left of the key of this number.
+    /// Takes `value`, which says how long the key with this number lives on.
     pub(super) fn left(&mut self, number: u8, value: Value<'_>) {
         let Some(left) = value.as_integer() else {
             return self.refused(Reply::of(value));
         };
         let bit = 1 << number;
         match left {
-            // It would keep others out for ever.
+            // The key would keep others out for ever.
             -1 if self.work == Work::Overwrite => {
                 self.seen.ours &= !bit;
                 self.seen.foreign |= bit;
@@ -318,7 +317,7 @@ impl Job {
         };
     }
 
-    /// Whether the user may write was asked by a command that is wrong: a complaint about that is a yes.
+    /// Takes the answer to a write with a wrong argument. A complaint about the argument shows that the user may write.
     pub(super) fn may_write(&mut self, value: Value<'_>) {
         if !is_of("ERR", value) {
             self.refused(Reply::of(value));
@@ -327,10 +326,10 @@ impl Job {
 
     // ----- what is written ------------------------------------------------------------------
 
-    /// Returns `true` if what was read is its answer already, or it was refused: it writes nothing.
+    /// Returns `true` if it writes nothing: what was read is already its answer, or it was refused.
     ///
-    /// That a key is missing settles no release: what was read may be older than a `SET` that this node
-    /// postpones. A command that writes stands behind that one.
+    /// A missing key does not settle a release. The value that was read may be older than a `SET` that this node
+    /// delays, and a command that writes stands behind that `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -349,7 +348,7 @@ impl Job {
         self.seen.ours | self.seen.missing
     }
 
-    /// Hands its commands to `write`, each with the number of its key.
+    /// Passes its commands to `write`, each with the number of its key.
     pub(super) fn steps(&self, mut write: impl FnMut(u8, Step)) {
         let numbers = 0..self.entry.names().len() as u8;
         if let (true, Work::Take(life)) = (self.at_once, self.work) {
@@ -357,7 +356,7 @@ impl Job {
                 .clone()
                 .for_each(|number| write(number, Step::TryWrite));
             write(0, Step::SetAll(life));
-            numbers.for_each(|number| write(number, Step::Get)); // Whose they are.
+            numbers.for_each(|number| write(number, Step::Get)); // They show whose the keys are.
             return;
         }
         for number in numbers {
@@ -370,11 +369,11 @@ impl Job {
                 Work::Extend { life, watched } if self.seen.short & bit != 0 => {
                     write(number, Step::Raise(life));
                     if watched {
-                        write(number, Step::Left); // Which registers it again.
+                        write(number, Step::Left); // It registers the key again.
                     }
                 }
                 Work::Take(life) if self.seen.short & bit != 0 => write(number, Step::Raise(life)),
-                // It shows that nothing has changed since it was read.
+                // It shows that the key has not changed since it was read.
                 Work::Extend { .. } | Work::Take(_) => write(number, Step::Left),
                 Work::Confirm | Work::Inspect { .. } => {
                     write(number, Step::Get);
@@ -386,9 +385,9 @@ impl Job {
         }
     }
 
-    /// The command `step` on the key of this number was answered by `value`.
+    /// Takes `value`, the answer to `step` for the key with this number.
     pub(super) fn wrote(&mut self, number: u8, step: Step, value: Value<'_>) {
-        // What is taken by `MSETEX` is all taken, or nothing is: the steps around it take nothing.
+        // `MSETEX` takes all keys or none; the steps around it take nothing.
         let took = matches!(step, Step::SetAll(_)) && value.as_integer() != Some(0);
         self.may_be_done |= took || !self.at_once;
         match step {
@@ -411,7 +410,7 @@ impl Job {
         }
     }
 
-    /// A nil leaves it undone.
+    /// Takes the answer to a `SET`. A nil means that it was not done.
     fn was_set(&mut self, number: u8, reply: Reply) {
         if reply == Reply::Ok {
             self.seen.done |= 1 << number;
@@ -420,8 +419,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` if some of the keys that it takes were not there any more, for the first time: they ended
-    /// between the reading and the writing. Or if `MSETEX` has met none but its own.
+    /// Returns `true` if the work has to be done once more. Either some of the keys that it takes ended between reading
+    /// and writing, for the first time; or `MSETEX` has found keys, and none of them is another's.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,
@@ -430,7 +429,7 @@ impl Job {
         self.takes() && is_lacking && !(self.is_refused() || self.withdrawn)
     }
 
-    /// It is done once more.
+    /// Prepares the work for another try.
     pub(super) fn repeat(&mut self) {
         self.repeated |= !self.is_to_change();
         self.again();
@@ -443,7 +442,7 @@ impl Job {
 
     // ----- what is answered -----------------------------------------------------------------
 
-    /// Returns what a script would have answered.
+    /// Returns the answer that a script would have given.
     pub(super) fn reply(&self) -> Reply {
         let Seen {
             missing,
@@ -460,11 +459,11 @@ impl Job {
         };
         match (self.error, self.work) {
             (None, Work::Take(_)) if !self.may_be_done => match foreign {
-                0 => Reply::Nil, // It was withdrawn.
+                0 => Reply::Nil, // The work was withdrawn.
                 _ => Reply::Integer(2 + i64::from(foreign.trailing_zeros())),
             },
             (None, Work::Take(_)) if foreign | missing & !done == 0 => Reply::Integer(1),
-            // It may have some of the keys. A refusal that is certain would owe them no release.
+            // The node may have some of the keys. After a certain refusal, they would not be released.
             (_, Work::Take(_)) if self.may_be_done => Reply::Error(ServerError::from_line(b"ERR")),
             (Some(Reply::Error(error)), _) => Reply::Error(error),
             (Some(Reply::Forbidden(Forbidden::Key)), _) => Reply::Forbidden(Forbidden::Key),
@@ -475,14 +474,14 @@ impl Job {
             (None, Work::Release) if foreign != 0 => Reply::Integer(-1),
             (None, Work::Release | Work::Probe) => Reply::Integer(0),
             (None, Work::Extend { .. }) => Reply::Integer(said(1)),
-            // It has ended between the reading and the writing.
+            // The key ended between reading and writing.
             (None, Work::Overwrite) if (done | missing | foreign) != all => Reply::Integer(0),
             (None, Work::Confirm | Work::Overwrite) => Reply::Integer(said(above.max(1))),
             (None, Work::Inspect { .. }) => Reply::Pair(said(above.max(1)), 0),
         }
     }
 
-    /// Returns what the script of an inspection would have answered, in wire form.
+    /// Returns the answer that the script of an inspection would have given, in wire form.
     pub(super) fn shown(&self) -> Option<Vec<u8>> {
         let (text, Reply::Pair(above, _)) = (self.shown.as_ref()?, self.reply()) else {
             return None;
@@ -496,7 +495,7 @@ impl Job {
     }
 }
 
-/// Returns `true` if `value` is an error with this code, and not about a permission.
+/// Returns `true` if `value` is an error with this code, other than a missing permission.
 fn is_of(code: &str, value: Value<'_>) -> bool {
     matches!(Reply::of(value), Reply::Error(error) if error.code() == code)
 }

@@ -1,4 +1,4 @@
-//! What is done without scripts in several commands: `WATCH`, reads, and `MULTI .. EXEC`.
+//! Work that is done without scripts, in several commands: `WATCH`, reads, and `MULTI .. EXEC`.
 //!
 //! ```text
 //!           .-------------- aborted: a key has changed, all of it again ----------.
@@ -6,31 +6,31 @@
 //!   Idle --begin--> Reading: MULTI EXEC, WATCH keys, GET, PTTL --ours--> Writing: MULTI, .., EXEC --> answers
 //! ```
 //!
-//! Work waits in a queue until no transaction is open. Then as much of it as fits is a batch: all of its
-//! keys are watched and read in one write, and what is ours is changed in another. `PEXPIRE` is the one
-//! command that changes a key: it deletes one whose time is past. What a lock on several resources takes is
-//! `SET`, each key in the same transaction.
+//! Work waits in a queue until no transaction is open. Then as much of it as fits becomes a batch: all of its keys are
+//! watched and read in one write, and the keys that hold our tokens are changed in another. `PEXPIRE` is the only
+//! command that changes a key; with a time in the past it deletes the key. For a lock on several resources, each key is
+//! taken by a `SET` in the same transaction.
 //!
-//! Where the node knows `MSETEX` and permits it, that takes all keys in one transaction, and they are not read
-//! before. This is asked with the first such lock on a connection. What `MSETEX` has not taken, without a key that
-//! is another's, is read, as is all that follows where it is refused.
+//! If the node knows and permits `MSETEX`, one such command takes all keys in one transaction, and they are not read
+//! before. The first such lock on a connection asks for the permission. If `MSETEX` did not take the keys although none
+//! is another's, they are read after all. If it was refused, so are the keys of all later locks.
 //!
 //! # Guarantees
 //!
-//! * One transaction is open at a time on a connection: `EXEC` ends all watches of it, also those of another.
-//! * Nothing is changed that was another's when it was read, or has been changed since: nothing stands
-//!   between `MULTI` and `EXEC` but what a batch writes, and an `EXEC` that was aborted has done nothing.
-//! * `MULTI` is sent with commands behind it only after an empty one was accepted in the same batch: where
-//!   it is refused, these would be run at once. With `MSETEX` it is sent after one was accepted on the same
-//!   connection: where it is refused all the same, the connection is given up, and what may be set is owed.
-//! * What was aborted is done again until it is done, refused or withdrawn, or the connection is gone.
-//! * Of a lock on several resources all keys are taken or none, and none that the user could not release. It
-//!   shares no batch with other work on one of its keys: what one of both has read would be changed by the
-//!   other. Neither do two extensions of one lock.
+//! * One transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
+//! * A key is changed only if it was not another's when it was read and has not changed since. Between `MULTI` and
+//!   `EXEC` there are only the writes of one batch, and an aborted `EXEC` has done nothing.
+//! * `MULTI` is sent with commands behind it only after an empty one was accepted in the same batch: a server that
+//!   refuses it would run these commands at once. With `MSETEX`, an empty one accepted earlier on the same connection
+//!   is enough. If `MULTI` is refused all the same, the connection is given up, and whatever may be set is a debt.
+//! * Aborted work is repeated until it is done, refused or withdrawn, or the connection is gone.
+//! * A lock on several resources takes all keys or none, and never a key that the user could not release. It shares no
+//!   batch with other work on one of its keys, because each would change what the other has read. Nor do two extensions
+//!   of one lock share a batch.
 //!
 //! # Not here
 //!
-//! Who asks for it, and what follows from its answers: those are what a script would have answered.
+//! The callers of the work. The meaning of its answers: they are the ones that scripts would give.
 
 mod job;
 mod replies;
@@ -52,36 +52,36 @@ use job::{Job, Step};
 
 pub(crate) use job::Work;
 
-/// How much work there is in a batch at most.
+/// The most work in one batch.
 const BATCH_MAX: usize = 256;
 
-// What `EXEC` answers has room for the string and the time of each, with their headers.
+// The answer to `EXEC` has room for the string and the time of each, with their headers.
 const _: () = assert!(BATCH_MAX * (STRING_BYTES_MAX + 48) <= REPLY_BYTES_MAX);
 
-/// How many keys a batch has at most, unless one piece of work alone has more.
+/// The most keys in one batch, unless a single piece of work has more.
 const KEYS_MAX: usize = 256;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Transactions {
     queue: VecDeque<Job>,
-    /// The work of the transaction that is open.
+    /// The work of the open transaction.
     batch: Vec<Job>,
     stage: Stage,
-    /// The commands of this stage that are not answered, in their order.
+    /// The commands of this stage that are not answered, in order.
     expected: VecDeque<Expected>,
-    /// The commands between `MULTI` and `EXEC`, in their order.
+    /// The commands between `MULTI` and `EXEC`, in order.
     steps: Vec<(usize, u8, Step)>,
-    /// How much work the next batch may have: less after one that was aborted.
+    /// The most work for the next batch. It is halved after an abort.
     most: usize,
     done: VecDeque<Done>,
-    /// The user may run `MSETEX`, or may not, as far as that was asked on this connection.
+    /// Whether the user may run `MSETEX`. `None` until the answer on this connection.
     sets_all: Option<bool>,
-    /// Which command was forbidden last.
+    /// The command that was forbidden last.
     forbidden: &'static str,
 }
 
-/// What is done at present.
+/// What the transactions are doing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
     Idle,
@@ -89,25 +89,26 @@ enum Stage {
     Writing,
 }
 
-/// What the next reply answers. Work goes by its place in the batch, keys by their place in the work.
+/// The command that the next reply answers. Work is numbered by its index in the batch, keys by their index in the
+/// work.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
-    /// An empty `MULTI`, and its `EXEC`.
+    /// An empty `MULTI` and its `EXEC`.
     TryMulti,
     TryExec,
     Watch,
     Get(usize, u8),
     Left(usize, u8),
-    /// A `PEXPIRE` that cannot be run.
+    /// A `PEXPIRE` with a wrong argument.
     TryWrite(usize),
-    /// An `MSETEX` that cannot be run.
+    /// An `MSETEX` with a wrong argument.
     TrySetAll(usize),
     Multi,
     Queued(usize, Step),
     Exec,
 }
 
-/// Work that is done, or was refused.
+/// Work that was done or refused.
 #[derive(Debug)]
 struct Done {
     request: Request,
@@ -141,8 +142,8 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns what the transaction that is open is to do, in how many steps, by what was read, who has asked for it,
-    /// and whether that one wants it still.
+    /// Returns the work of the open transaction: what it does, its entry, its number of steps by what was read, who has
+    /// asked for it, and whether it is still wanted.
     #[cfg(feature = "internals")]
     pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
@@ -152,7 +153,7 @@ impl Transactions {
         })
     }
 
-    /// Returns what waits, and who has asked for it.
+    /// Returns the work that waits, and who has asked for it.
     #[cfg(feature = "internals")]
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         let queue = self.queue.iter();
@@ -170,8 +171,8 @@ impl Transactions {
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
-    /// Returns `true` if a release of a claim for which `same` holds is not written yet: what is sent now stands
-    /// before it.
+    /// Returns `true` if a release of a claim for which `same` holds is not written yet, so that a command sent now
+    /// goes before it.
     pub(super) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
@@ -186,7 +187,7 @@ impl Transactions {
         all.any(|job| job.request == request && job.takes())
     }
 
-    /// Takes the work of `request` out again, if it was not begun.
+    /// Removes the work of `request` if it has not begun.
     #[cold]
     fn withdraw(&mut self, request: Request) -> bool {
         let is = |job: &Job| job.request == request;
@@ -198,15 +199,16 @@ impl Transactions {
             self.queue.remove(place);
             return true;
         }
-        // What was begun is done, but not again if it is aborted; what is taken counts as one copy more.
+        // Work that has begun goes on, but is not repeated if it is aborted. If it takes keys, it counts as one copy
+        // more.
         for job in self.batch.iter_mut().filter(|job| is(job) && !job.takes()) {
             job.withdrawn = true;
         }
         false
     }
 
-    /// Nobody wants the keys any more that are taken for `request`. Returns `true` if none of them is: they were
-    /// only read.
+    /// The keys that are being taken for `request` are no longer wanted. Returns `true` if none of them is taken,
+    /// because they were only read.
     #[cold]
     pub(super) fn give_up_taking(&mut self, request: Request) -> bool {
         let reading = self.stage == Stage::Reading;
@@ -219,14 +221,14 @@ impl Transactions {
         untaken
     }
 
-    /// Forgets everything because the connection is gone. Yields what was not done, and whether any of it
-    /// may have been.
+    /// Forgets everything because the connection is gone. Yields the work that was not done, and whether any of it may
+    /// have been done.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         let may_be_done = self.stage == Stage::Writing;
         self.stage = Stage::Idle;
         self.expected.clear();
         self.sets_all = None;
-        // What was not handed out before the connection was given up.
+        // Answers that were not passed on before the connection was given up.
         let done = self.done.drain(..).map(|done| (done.request, true));
         let gone = move |job: &Job| !may_be_done && job.is_untaken();
         let batch = self.batch.drain(..).filter(move |job| !gone(job));
@@ -238,7 +240,7 @@ impl Transactions {
 
     // ----- a batch --------------------------------------------------------------------------
 
-    /// Makes the next batch of what waits.
+    /// Makes the next batch from the work that waits.
     fn begin(&mut self) {
         let mut keys = 0;
         while let Some(job) = self.queue.front()
@@ -256,7 +258,7 @@ impl Transactions {
         self.batch.iter_mut().for_each(|job| job.begin(known));
     }
 
-    /// Puts what was not done back in front of all that waits. Less of it is tried at once.
+    /// Puts unfinished work back to the front of the queue. The next batch is smaller.
     fn abort(&mut self) {
         self.most = (self.batch.len() / 2).max(1);
         while let Some(mut job) = self.batch.pop() {
@@ -279,8 +281,7 @@ impl Transactions {
 }
 
 impl Node {
-    /// Does `work` on the keys of `entry`, as soon as no transaction is open. What it comes to is answered to
-    /// `request`.
+    /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
     #[cold]
     #[inline(never)]
     pub(crate) fn transact(&mut self, now: Instant, request: Request, entry: &Entry, work: Work) {
@@ -291,20 +292,20 @@ impl Node {
         self.begin_transaction(now);
     }
 
-    /// Returns what the transaction that is open is to do, in how many steps, who has asked for it, and whether that
-    /// one wants it still. For the simulator.
+    /// Returns the work of the open transaction: what it does, its entry, its number of steps, who has asked for it,
+    /// and whether it is still wanted. For the simulator.
     #[cfg(feature = "internals")]
     pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.transactions.open()
     }
 
-    /// Returns what waits until no transaction is open, and who has asked for it, for the simulator.
+    /// Returns the work that waits until no transaction is open, and who has asked for it. For the simulator.
     #[cfg(feature = "internals")]
     pub(crate) fn waiting_work(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         self.transactions.waiting()
     }
 
-    /// Takes the work of `request` out again, if it was not begun.
+    /// Removes the work of `request` if it has not begun.
     #[cold]
     pub(super) fn withdraw_work(&mut self, request: Request) -> bool {
         let queued = self.transactions.queue.len();
@@ -334,7 +335,7 @@ impl Node {
         })
     }
 
-    /// Returns what was shown by the latest answer, in wire form, and to whom.
+    /// Returns what the latest answer showed, in wire form, and the operation that asked.
     pub(crate) fn take_shown(&mut self, heard: &Heard) -> Option<(OperationKey, Vec<u8>)> {
         let Heard::Answer(Request::Question { operation, .. }, _) = heard else {
             return None;

@@ -1,4 +1,4 @@
-//! What the server says in a transaction, command by command.
+//! The server's replies in a transaction, command by command.
 
 use crate::error::LinkFault;
 use crate::node::phase::Trouble;
@@ -9,11 +9,12 @@ use super::job::{Job, Step};
 use super::{BATCH_MAX, Expected, Transactions};
 
 impl Transactions {
-    /// The next of its commands was answered by `value`. Returns `true` if that was the last of a stage.
+    /// Takes `value`, the reply to the next command of the transaction. Returns `true` if it was the last one of a
+    /// stage.
     ///
     /// # Errors
     ///
-    /// Where the server stands in the transaction is not known any more.
+    /// The server's place in the transaction is no longer known.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn heard(&mut self, value: Value<'_>) -> Result<bool, Trouble> {
@@ -36,7 +37,7 @@ impl Transactions {
                 self.batch[place].may_write(value);
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
-            // It was accepted a moment ago. Whether what stood behind it was run now is not known.
+            // `MULTI` was accepted a moment ago. Whether the server has now run the commands behind it is not known.
             Expected::Multi if Reply::of(value) != Reply::Ok => {
                 if self.batch.iter().any(|job| job.work.watches()) {
                     return Err(Trouble::Link(LinkFault::Protocol));
@@ -71,21 +72,21 @@ impl Transactions {
         Ok(self.expected.is_empty())
     }
 
-    /// Whether the user may take several keys by one command was asked by one that is wrong. A refusal for now, or
-    /// for these keys, tells nothing.
+    /// Takes the answer to an `MSETEX` with a wrong argument, which shows whether the user may run it. A refusal that
+    /// passes, or that is about these keys, says nothing.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         let reply = Reply::of(value);
         if self.batch[place].is_refused() {
             return;
         }
-        // It says what is wrong with it.
+        // The server complains about the argument.
         let permits = matches!(reply, Reply::Error(error) if error.code() == "ERR");
         if permits || refuses_for_good(reply) {
             self.sets_all = Some(permits);
         }
     }
 
-    /// Remembers that `verb` is forbidden, if `value` says so. The first that is counts.
+    /// Remembers that `verb` is forbidden, if `value` says so. Only the first one in a batch counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
         if let Value::Error(_) = value
             && Reply::of(value) == Reply::Forbidden(Forbidden::Command)
@@ -95,13 +96,13 @@ impl Transactions {
         }
     }
 
-    /// The command `verb`, which all that watch need, was answered by `value`.
+    /// Takes `value`, the reply to the command `verb`, which all work with watches needs.
     fn check(&mut self, verb: &'static str, value: Value<'_>) {
         let mut reply = Reply::of(value);
         if reply == Reply::Ok {
             return;
         }
-        // An `EXEC` that is forbidden is an aborted one, by its code.
+        // By its code, a forbidden `EXEC` looks like an aborted one.
         let says = |text: &[u8], line: &[u8]| line.windows(text.len()).any(|part| part == text);
         if let Value::Error(line) = value
             && line.starts_with(b"EXECABORT")
@@ -118,7 +119,7 @@ impl Transactions {
         }
     }
 
-    /// `EXEC` was answered by `value`: all was done, or nothing.
+    /// Takes `value`, the reply to `EXEC`: either everything was done, or nothing.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what no transaction is answered with ends the connection"
@@ -138,7 +139,7 @@ impl Transactions {
                 self.most = (2 * self.most).min(BATCH_MAX);
             }
             Value::Error(line) if line.starts_with(b"EXECABORT") => {
-                // What has a refusal of its own is refused, and the others are tried again.
+                // Work that was refused itself stays refused, and the rest is tried again.
                 let known = |job: &Job| job.is_refused() || job.is_to_change();
                 if !self.batch.iter().any(known) {
                     let reply = Reply::of(value);
@@ -154,7 +155,7 @@ impl Transactions {
     }
 }
 
-/// Returns `true` if a server that refuses a command so does not know it, or forbids it to the user.
+/// Returns `true` if a server that answers `reply` does not know the command, or forbids it to the user.
 fn refuses_for_good(reply: Reply) -> bool {
     match reply {
         Reply::Error(error) => error.code() == "ERR",

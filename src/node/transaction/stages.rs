@@ -1,4 +1,4 @@
-//! The stages of a transaction: what is sent in each, and how one follows the other.
+//! The stages of a transaction: the commands of each, and the order of the stages.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Node {
-    /// All commands of a stage are answered: goes on with the next.
+    /// All commands of a stage are answered: continues with the next stage.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn continue_transaction(&mut self, now: Instant) {
@@ -89,12 +89,12 @@ impl Node {
         }
     }
 
-    /// Ends what needs not write, by what was read.
+    /// Ends the work that need not write, by what was read.
     fn finish_answered(&mut self) {
         let there = &mut self.transactions;
         let mut watching = there.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
-            // It may be about one key of many: each is asked for alone.
+            // The refusal may be about one key among many, so each piece of work is tried alone.
             let mut batch = core::mem::take(&mut there.batch);
             there.most = 1;
             while let Some(mut job) = batch.pop() {
@@ -102,7 +102,7 @@ impl Node {
                     job.alone();
                     there.queue.push_front(job);
                 } else if job.takes() && !job.is_untaken() {
-                    there.finish(job); // Some of it is owed its release.
+                    there.finish(job); // A part of it may be taken, and needs its release.
                 }
             }
             return;
@@ -116,7 +116,7 @@ impl Node {
         }
     }
 
-    /// Writes what the batch is to change, in one piece.
+    /// Writes the changes of the batch in one piece.
     fn execute(&mut self, now: Instant) {
         if self.transactions.batch.is_empty() {
             self.transactions.stage = Stage::Idle;
@@ -127,7 +127,7 @@ impl Node {
         let mut steps = core::mem::take(&mut self.transactions.steps);
         steps.clear();
         if batch.iter().any(Job::is_told) {
-            self.register(now); // All that is read until `EXEC`.
+            self.register(now); // It registers everything that is read until `EXEC`.
         }
         self.ask_in(now, Expected::Multi, |out| out.extend_from_slice(MULTI));
         for (place, job) in batch.iter().enumerate() {
@@ -161,8 +161,8 @@ impl Node {
         (self.transactions.batch, self.transactions.steps) = (batch, steps);
     }
 
-    /// The last stage is over: what is left of the batch is done. A lock of which some keys ended meanwhile is
-    /// taken once more.
+    /// The last stage is over: ends the rest of the batch. A lock whose keys ended partly in between is taken once
+    /// more.
     fn finish_all(&mut self) {
         let there = &mut self.transactions;
         let batch = core::mem::take(&mut there.batch).into_iter();
@@ -175,7 +175,7 @@ impl Node {
         there.stage = Stage::Idle;
     }
 
-    /// Puts a command of the transaction that is open, which `write` writes, into the out buffer.
+    /// Puts a command of the open transaction, written by `write`, into the out buffer.
     fn ask_in(&mut self, now: Instant, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) {
         if !self.batch.is_empty() {
             self.write_batch(now);
