@@ -6,9 +6,8 @@
 //! | what the node does | what follows |
 //! | --- | --- |
 //! | it loads the scripts in its handshake | no doubt; a refusal in unknown words is shown, and tried again |
-//! | it refuses to load them, by an error that neither passes nor is a missing permission | doubt: before the first
-//! `SET` it gets a script that does nothing |
-//! | it answers that script | no doubt: the `SET` is sent as usual |
+//! | it refuses to load them, and the error neither passes nor names a permission | doubt: a script that does nothing |
+//! | it answers that script | no doubt: the `SET` is sent as usual, and the scripts are loaded once more |
 //! | it refuses that script in unknown words | it is asked without scripts over this connection: see `ways` |
 //! | it refuses everything else too | doubt again; its refusal of the script is reported |
 //!
@@ -71,7 +70,9 @@ impl Node {
         match reply.error() {
             None if matches!(reply, Reply::Integer(_)) => {
                 self.trust_scripts(); // The answer to the `SET` will name a missing permission again.
-                self.set_tried(true);
+                if let Some(server) = self.phase.server_mut() {
+                    server.scripts.run_without_loading();
+                }
                 return Ok(None);
             }
             None => return Err(Trouble::Link(LinkFault::Protocol)),
@@ -125,14 +126,17 @@ impl Node {
         );
         let asks = matches!(request, Request::Question { .. });
         let takes = matches!(request, Request::Set { .. });
-        if transacted && (asks || takes) && (refuses || forbids) {
+        // A transaction that is forbidden has taken nothing, which is all that its reply has to say.
+        if transacted && (asks && (refuses || forbids) || takes && refuses) {
             return self.doubt_again().map_or(reply, Reply::Error);
         }
         let releases = matches!(request, Request::Release { .. });
         if !(refuses && (asks || releases)) {
             return reply;
         }
-        if let (false, Some(error)) = (transacted, reply.error()) {
+        let is_native = self.ways.on
+            || matches!(request, Request::Release { dialect, .. } if !matches!(dialect, Dialect::Sha1 | Dialect::Text));
+        if let (false, false, Some(error)) = (transacted, is_native, reply.error()) {
             self.keep_refusal(error);
             self.set_tried(false); // The cause may have passed by the next `SET`.
         }

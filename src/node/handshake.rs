@@ -247,6 +247,12 @@ impl Scripts {
         }
         let digest = taught.script().sha1.as_bytes();
         self.known[taught.place()] = value.as_bytes() == Some(digest);
+        self.refused &= !self.known[taught.place()];
+    }
+
+    /// The server runs scripts, though it has refused to load them: it is asked once more, behind its next answer.
+    pub(super) fn run_without_loading(&mut self) {
+        (self.tried, self.postponed) = (true, true);
     }
 
     /// The server has lost the scripts. Returns `true` if it had any.

@@ -3,7 +3,6 @@
 //!
 //! There are two queues, each with its own bound. Questions about held locks are asked first, and other questions never
 //! take their room.
-//! number of others takes their room.
 
 use alloc::collections::VecDeque;
 

@@ -22,7 +22,6 @@
 //!
 //! Permissions that are taken away later, and names with other permissions than the first: the refusal of the command
 //! itself shows these.
-//! the refusal of the command itself shows it.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

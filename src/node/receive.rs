@@ -58,7 +58,7 @@ impl Node {
                 return Err(Trouble::of_unasked(value));
             };
             self.pulse.answered(now, sent.at);
-            if let Value::Error(line) = value {
+            if let Value::Error(line) | Value::BulkError(line) = value {
                 self.words = self.credentials.words_of(sent.request, line);
                 if let Request::Set { .. } | Request::Release { .. } | Request::Question { .. } =
                     sent.request
@@ -225,7 +225,7 @@ impl Node {
             server: core::mem::take(server),
             since: now,
         };
-        if runs_scripts && self.ways.on {
+        if runs_scripts {
             self.ways.refusal = None;
             self.use_scripts();
         }

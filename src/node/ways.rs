@@ -175,9 +175,8 @@ impl Node {
         if let Some(server) = self.phase.server_mut() {
             server.identity.native_release = server.identity.native_by_version;
         }
-        if self.ways.refusal.take().is_some() {
-            self.set_tried(false);
-        }
+        self.ways.refusal = None;
+        self.set_tried(false);
     }
 
     /// Uses scripts for the next question if the node has refused all other ways, or the only one for a lock on several

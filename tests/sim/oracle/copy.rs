@@ -59,7 +59,7 @@ impl World {
         }
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
         let clock = self.clock_of(deed.peer);
-        let is_extended = record.extends + record.keeps != 0;
+        let is_extended = record.extends + record.keeps + record.confirms != 0;
         // For how long it is set was said when it was asked for, before it waited for a transaction.
         if is_extended || deed.transacted || record.sent < clock.since() {
             return None; // Its end is not known here.

@@ -124,6 +124,9 @@ fn set_forbidden(
             }
         };
     }
+    if let Some(error) = there.doubt_again() {
+        return Answer::Vote((Vote::Abstain, NodeOutcome::Refused(error)));
+    }
     let missing = Reply::Forbidden(forbidden).missing(verb);
     let missing = missing.unwrap_or(Unusable::NoPermission);
     if !several || there.native_release().is_none() {
