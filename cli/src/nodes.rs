@@ -281,7 +281,12 @@ impl Seen {
             Some((number, None)) => format!("; {number} counters"),
             Some((0, Some(_))) if self.says_why(place) => String::new(),
             Some((0, Some(why))) => format!("; its counters are not known: {}", in_words(why)),
-            Some((number, Some(why))) => format!("; {number} counters or more: {}", in_words(why)),
+            Some((number, Some(why))) => {
+                format!(
+                    "; at least {number} of its counters are known: {}",
+                    in_words(why)
+                )
+            }
         }
     }
 

@@ -251,8 +251,6 @@
 //! the node says so if its user may not use that: give a name then that the user may use and nobody does, as in
 //! `shearline nodes report:try`. A lock that is held is left alone, and is not tried.
 //!
-//! The status is 1 if locks were not taken. It loads the nodes.
-//!
 //! # Colours
 //!
 //! On terminals; `NO_COLOR`, `CLICOLOR=0` and `TERM=dumb` switch them off, `CLICOLOR_FORCE=1` switches them on.

@@ -198,7 +198,7 @@
 //! after its last token ([`Builder::counter_ttl`](crate::Builder::counter_ttl) sets another time). With short names one takes some
 //! 135 bytes: 776,139 of them filled a `maxmemory` of 100 MB, and then plain locks fail too (`refused: OOM`). Where names
 //! are made for each order or each file, use plain locks for them, or a shorter `counter_ttl`. `shearline nodes --counters` counts
-//! them (`Redlock::count_counters`), and needs the permission `+scan`.
+//! them (`Redlock::count_counters`), by a script that needs the permission `+scan`.
 //!
 //! # What to watch
 //!

@@ -39,7 +39,7 @@
 //! * `+select`, if the URL names a database other than 0.
 //! * `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) lets the release be one native command. Without it
 //!   the script is used. A Valkey without Lua needs `+delifeq`.
-//! * `+scan`, for `Redlock::count_counters` and `shearline nodes --counters` alone.
+//! * `+scan`, for `Redlock::count_counters` and `shearline nodes --counters` alone. They run a script.
 //!
 //! A lock on several resources is taken, extended and released by `+eval` alone where scripts are run, with `+get`,
 //! `+set` and `+del` (and `+pttl` and `+pexpire` to extend it): a native release deletes one key. All of its names have
