@@ -410,7 +410,14 @@ fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
     world.release(lock);
     for way in [BY_TEXT, "DELIFEQ k", "DELEX k", "SET k IFEQ"] {
         assert_eq!(world.take(0), [way]);
-        world.say(0, if way == BY_TEXT { OWN } else { UNKNOWN });
+        world.say(
+            0,
+            match way {
+                BY_TEXT => OWN,
+                "SET k IFEQ" => "-ERR syntax error|", // These words are not about scripts.
+                _ => UNKNOWN,
+            },
+        );
     }
     assert_eq!(world.take(0), RELEASING);
     world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|"));
@@ -421,6 +428,57 @@ fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
     assert_eq!(world.take(0), [BY_TEXT]);
     world.say(0, ":1|");
     world.is_clean();
+}
+
+/// The refusal comes when its operation is over, so nothing else acts on it.
+#[test]
+fn a_node_that_loads_the_scripts_is_not_doubted_for_an_old_refusal() {
+    let (mut world, lock) = World::held(1);
+    world.unpermitted = true;
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(&mut world, 0, OWN);
+    let late = world.extend(&lock);
+    world.cancel(late);
+    world.say(0, OWN);
+    world.take(0);
+    world.lose(0);
+    world.welcome_again(0);
+    world.take(0);
+    world.finish(0, "run0");
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVALSHA extend"]);
+    world.say(0, OWN);
+    assert_eq!(world.take(0), NOTHING, "no other way is tried");
+    assert_eq!(world.unconfirmed(), [refused()]);
+}
+
+/// It has refused them in known words, and everything else.
+#[test]
+fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {
+    let mut world = doubted(1);
+    for _ in 0..2 {
+        world.try_once();
+        assert_eq!(world.take(0), [PROBE]);
+        world.say(0, UNKNOWN);
+        assert_eq!(world.take(0), asked());
+        world.say(0, &format!("{}$-1|:-2|{NO_NUMBER}", UNKNOWN.repeat(6)));
+        assert_matches!(world.event(), Event::Acquired { result: Err(_), .. });
+    }
+}
+
+/// RESP3 has a form for long errors.
+#[test]
+fn an_extension_that_is_refused_by_a_long_error_is_asked_by_a_transaction() {
+    let (mut world, lock) = World::held(1);
+    world.unpermitted = true;
+    world.lose(0);
+    world.welcome_again(0);
+    finish_without(&mut world, 0, OWN);
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVAL extend"]);
+    world.say(0, "!20|ERR unsupported here|");
+    assert_eq!(world.take(0), EXTENDING);
 }
 
 #[test]
