@@ -188,12 +188,6 @@ impl Claims {
         self.slab.at(index).entry.resource() == name
     }
 
-    /// Returns `true` if `claim` exists and is on several resources.
-    pub(super) fn is_several(&self, claim: ClaimKey) -> bool {
-        self.get(claim)
-            .is_some_and(|claim| claim.entry.is_several())
-    }
-
     /// Returns the claim that `lock` names, if this engine has it and it is still held.
     pub(super) fn of(&self, lock: &Lock) -> Option<(ClaimKey, &Claim)> {
         let key = self.named_by(lock.id())?;
@@ -251,7 +245,7 @@ impl Claims {
         below: &mut Below<'_>,
     ) {
         match request {
-            Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
+            Request::Take { claim, .. } => {
                 if let Some(there) = self.slab.get_mut(claim.0) {
                     match guard!(SentSetForgotten, left) {
                         true => there.set_lost(node),

@@ -2,11 +2,10 @@
 
 use core::time::Duration;
 
-use crate::error::{LinkError, LinkFault, NodeOutcome, Unusable};
+use crate::error::{LinkError, LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::limits::STRING_BYTES_MAX;
-use crate::node::{Dialect, Heard, Remaining, Reply, Trouble};
-use crate::resp::Value;
+use crate::node::{Answer, Heard, Remaining, Trouble};
 use crate::time::Instant;
 
 use super::Engine;
@@ -61,16 +60,14 @@ impl Engine {
         nodes.close_probe(node);
         let mut piece = bytes;
         while !piece.is_empty() {
-            let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
-            let whole = &mut self.parts.whole;
-            let show = |key, value: Value<'_>| operations.show(node, key, value);
+            let (queues, whole) = (&mut self.parts.queues, &mut self.parts.whole);
             let changed = |name: Option<&[u8]>| {
                 let whole = whole.changed(name.map(|name| queues.hash_cut(name)));
                 // A name that was cut may be any name with this prefix.
                 let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
                 queues.changed(now, node, name) | whole
             };
-            let heard = match self.parts.nodes[node].receive(now, &mut piece, show, changed) {
+            let heard = match self.parts.nodes[node].receive(now, &mut piece, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
                 Err(trouble) => self.useless(now, node, trouble),
@@ -172,8 +169,14 @@ impl Engine {
             }
             Heard::Pushed => self.changed(now),
             Heard::Batch => return self.heard_batch(now, node),
-            Heard::Tried { claim, way, reply } => {
-                return self.heard_way(now, node, claim, (way, reply));
+            Heard::Tried {
+                answer,
+                error,
+                is_usable_again,
+                is_news,
+            } => {
+                let news = (is_usable_again, is_news);
+                return self.heard_way(now, node, answer, error, news);
             }
             Heard::Looked {
                 place,
@@ -181,21 +184,18 @@ impl Engine {
                 pushes,
             } => self.looked(now, node, place, left, pushes),
             Heard::Uncounted {
-                request,
-                reply,
+                answer,
                 outcome,
                 first,
             } => {
                 let (operations, parts) = (&mut self.operations, &mut self.parts);
-                let mark = (outcome, first);
-                operations.answered_uncounted(now, node, request, reply, mark, parts)?;
+                operations.answered_uncounted(now, node, answer, (outcome, first), parts);
                 self.rejoin(now, node);
             }
-            Heard::Answer(request, reply) => {
-                self.operations
-                    .answered(now, node, request, reply, &mut self.parts)?;
-                if matches!(reply, Reply::Error(_)) {
-                    return self.alarm(now, node, reply);
+            Heard::Answer(answer) => {
+                self.operations.answered(now, node, answer, &mut self.parts);
+                if let Some(error) = answer.reply.error() {
+                    return self.alarm(now, node, error);
                 }
             }
         }
@@ -206,10 +206,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
-        while let Some(heard) = self.parts.nodes[node].next_in_batch(now) {
-            if let Some((operation, shown)) = self.parts.nodes[node].take_shown(&heard) {
-                self.operations.show_encoded(node, operation, &shown);
-            }
+        while let Some(heard) = self.parts.nodes[node].next_in_batch(now)? {
             self.heard(now, node, heard)?;
         }
         let there = &self.parts.nodes[node];
@@ -219,7 +216,7 @@ impl Engine {
         Ok(())
     }
 
-    /// `node` has answered whether it can release a lock in this way. Wakes the operations that wait for a node which
+    /// `node` has answered whether it can release a lock in some way. Wakes the operations that wait for a node which
     /// could not be asked, even if no operation waits for this answer.
     #[cold]
     #[inline(never)]
@@ -227,18 +224,20 @@ impl Engine {
         &mut self,
         now: Instant,
         node: NodeId,
-        claim: ClaimKey,
-        (way, reply): (Dialect, Reply),
+        answer: Option<Answer>,
+        error: Option<ServerError>,
+        (is_usable_again, is_news): (bool, bool),
     ) -> Result<(), Trouble> {
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let withheld = !parts.nodes[node].may_release();
-        if operations.way_answered(now, node, claim, (way, reply), parts)? {
+        if let Some(answer) = answer {
+            self.operations.answered(now, node, answer, &mut self.parts);
+        }
+        if is_usable_again {
             self.stir_all(now);
         }
-        if withheld && self.parts.nodes[node].may_release() {
+        if is_news {
             self.is_back(now, node, false); // The copies that it lacks can be sent now.
         }
-        self.alarm(now, node, reply)
+        error.map_or(Ok(()), |error| self.alarm(now, node, error))
     }
 
     // ----- a handshake ----------------------------------------------------------------------
@@ -329,8 +328,9 @@ impl Engine {
 
     /// A server that loads or follows another may come back without its locks. The node has to shake hands again, under
     /// each name by which it is connected, and does not vote for a while after that.
-    fn alarm(&mut self, now: Instant, node: NodeId, reply: Reply) -> Result<(), Trouble> {
-        let Some(trouble) = self.parts.nodes[node].guard.heard(reply) else {
+    #[cold]
+    fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
+        let Some(trouble) = self.parts.nodes[node].guard.heard(error) else {
             return Ok(());
         };
         for other in self.parts.nodes.other_names(node).iter() {
@@ -347,7 +347,7 @@ impl Engine {
         if let Trouble::Unusable(Unusable::Refused(error)) = trouble
             && self.parts.nodes[node].is_ready()
         {
-            self.alarm(now, node, Reply::Error(error))?;
+            self.alarm(now, node, error)?;
         }
         Err(trouble)
     }

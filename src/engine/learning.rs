@@ -1,103 +1,157 @@
-//! Passes each answer to the claims and nodes that learn from it; the rest is for the operation that asked.
+//! Passes each answer to the claims that learn from it; the rest is for the operation that asked.
 //!
 //! # Not here
 //!
-//! The meaning of each kind of answer: the files of the operations, and of the releases.
+//! What a node learns of itself: it has done so before the answer comes here. The meaning of each kind of answer: the
+//! files of the operations, and of the releases.
 
-use crate::keys::{NodeId, OperationKey, PlaceKey};
-use crate::node::{Reply, Request};
+use crate::error::{NodeOutcome, Unusable};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::node::{Answer, Reply, Request, Taking};
 use crate::time::Instant;
 
-use super::answer::{Answer, Answered};
-use super::operation::acquire::{self, permission};
-use super::operation::permission::missing_to_extend;
-use super::operation::{counters, floors, held, repair};
+use super::claims::claim::Claim;
+use super::operation::top_up::copy_late;
+use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
-/// Handles the answer of `node` to `request`. Claims and nodes learn from it, even if the operation that asked is over.
-/// Returns what is left for that operation.
+/// Handles the `answer` of `node`. Claims learn from it, even if the operation that asked is over. Returns the
+/// operation that it is for, if there is one.
 #[inline]
 pub(super) fn learn(
     now: Instant,
     node: NodeId,
-    request: Request,
-    reply: Reply,
+    answer: &mut Answer,
     parts: &mut Parts,
-) -> Answered {
-    match request {
-        Request::Set { claim } => acquire::set_answered(now, node, claim, reply, parts),
-        Request::FirstSet { claim } => {
-            permission::first_set_answered(now, node, claim, reply, parts)
-        }
-        Request::FencedSet { claim } => {
-            acquire::fencing::set_answered(now, node, claim, reply, parts)
-        }
-        Request::Raise { claim } => acquire::fencing::raise_answered(claim, reply, parts),
-        Request::Probe { claim, way, .. } => {
-            permission::probe_answered(now, node, claim, (way, reply), parts)
+) -> Option<OperationKey> {
+    let reply = answer.reply;
+    match answer.request {
+        Request::Take { claim, by } => {
+            if let Taking::Fenced { .. } = by {
+                answer.reply = learn_of_counters(node, reply, parts);
+            }
+            acquire::take_answered(now, node, claim, reply, parts)
         }
         Request::Release {
             claim,
-            dialect,
+            by,
+            several,
             repair,
         } => {
             // A look that was sent before it may have registered the key that it has deleted.
-            let is_several = || parts.claims.is_several(claim); // Some may be deleted.
-            if repair && (matches!(reply, Reply::Integer(1..)) || is_several()) {
+            if repair && (reply == Reply::Done || several) {
                 parts.wrote(now, claim);
             }
             let (claims, mut below) = parts.claims(now);
-            claims.release_answered(node, claim, dialect, reply, &mut below)
+            claims.release_answered(node, (claim, by), reply, &mut below)
         }
         Request::Question {
             question,
             operation,
             claim,
+            ..
         } => {
-            let said = held::learn(now, node, (question, claim), reply, parts)?;
-            Ok(Some((operation, Answer::Question(reply, said))))
+            held::learn(now, node, (question, claim), reply, parts);
+            Some(operation)
         }
         Request::Floor { operation } => {
             repair::floor_answered(node, reply, parts);
-            Ok(operation.map(|operation| (operation, Answer::Vote(floors::given(reply)))))
+            operation
         }
         Request::LookAtFloor { operation } => {
-            let answer = repair::look_answered(now, node, reply, parts)?;
-            Ok(Some((operation, answer)))
+            repair::look_answered(now, node, reply, parts);
+            Some(operation)
         }
-        Request::Count { operation } => Ok(Some((operation, counters::counted(reply)))),
-        Request::Why { operation } => Ok(Some((operation, Answer::Vote(missing_to_extend(reply))))),
-        Request::Look { place, .. } => named(node, place, parts),
-        Request::Handshake(_)
+        Request::Look { place, .. } => {
+            named(node, place, parts);
+            None
+        }
+        Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
+        Request::Raise { .. }
+        | Request::Count { .. }
+        | Request::Why { .. }
+        | Request::Handshake(_)
         | Request::Batch { .. }
         | Request::Transaction
         | Request::Withdrawn
         | Request::Time
-        | Request::Track => Ok(None),
+        | Request::Track => asked_by(answer.request, parts),
     }
+}
+
+/// `node` has said in `reply` whether it can release a lock. Returns the attempt of `claim`, if that waits for it.
+/// Another way may have been permitted before, and the key was taken then.
+#[cold]
+fn learn_of_way(
+    now: Instant,
+    node: NodeId,
+    key: ClaimKey,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Option<OperationKey> {
+    let claim = parts.claims.get(key);
+    let claim = claim.filter(|claim| !claim.may_hold().contains(node))?;
+    let operation = claim.attempted_by();
+    if operation.is_none() && reply == Reply::Done {
+        granted_without(now, node, key, parts);
+    }
+    operation
+}
+
+/// `node` has shown how it releases locks, after the attempt of the claim of `key` was over. If that lock is held, the
+/// node gets a copy. If an extension has already found the node lacking, the node gets its copy after the next one, as
+/// usual.
+#[cold]
+fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
+    let held = parts.claims.get(key).filter(|claim| {
+        let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
+        let is_missed = claim.lacking().contains(node);
+        claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
+    });
+    if let Some((entry, end)) = held.map(|claim| (claim.entry.clone(), claim.valid_until())) {
+        copy_late(now, node, (key, &entry), end, parts);
+    }
+}
+
+/// `node` has answered the script that raises counters. Returns the reply for the operation, which also knows the other
+/// nodes.
+#[cold]
+fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
+    const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
+    if reply == Reply::NotDone(NO_FLOOR) {
+        let quorum = parts.nodes.quorum();
+        let why = parts.fencing.has_no_floor(node, quorum, &mut parts.news);
+        return Reply::NotDone(NodeOutcome::Unusable(why));
+    }
+    if let Reply::Number(number) = reply {
+        parts.fencing.saw(number);
+    }
+    if let Reply::Number(_) | Reply::Foreign(_) = reply {
+        parts.fencing.has_floor(node);
+    }
+    reply
 }
 
 /// `node` has named the token in the key of `place`.
 #[cold]
 #[inline(never)]
-fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) -> Answered {
+fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
     let token = parts.nodes[node].take_token();
     if let Some((waiting, _)) = parts.queues.waiting(place) {
         waiting.belief.named(node, token);
     }
-    Ok(None)
 }
 
 /// Returns the operation that waits for the answer to `request`, if it still does.
 pub(super) fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
     match request {
-        Request::Set { claim }
-        | Request::FirstSet { claim }
-        | Request::FencedSet { claim }
-        | Request::Raise { claim } => parts.claims.get(claim)?.attempted_by(),
+        Request::Take { claim, .. } | Request::Raise { claim } => {
+            parts.claims.get(claim).and_then(Claim::attempted_by)
+        }
         Request::Question { operation, .. }
         | Request::LookAtFloor { operation }
-        | Request::Count { operation } => Some(operation),
+        | Request::Count { operation }
+        | Request::Why { operation } => Some(operation),
         Request::Handshake(_)
         | Request::Floor { .. }
         | Request::Release { .. }
@@ -105,7 +159,6 @@ pub(super) fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> 
         | Request::Transaction
         | Request::Batch { .. }
         | Request::Withdrawn
-        | Request::Why { .. }
         | Request::Time
         | Request::Track
         | Request::Look { .. } => None,

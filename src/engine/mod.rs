@@ -50,7 +50,6 @@
 //! Sockets, clocks, threads and wakers: they belong to a driver, such as `Driver`.
 
 mod alarm;
-mod answer;
 pub(crate) mod breaking;
 mod check;
 mod claims;

@@ -13,8 +13,7 @@ use crate::error::NodeOutcome;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, WaiterKey};
 use crate::limits::ROUNDS_MAX;
-use crate::node::{Dialect, Reply, Request, Trouble};
-use crate::resp::{Decoder, Limits, Value};
+use crate::node::Answer;
 use crate::slab::Slab;
 use crate::time::Instant;
 
@@ -22,7 +21,6 @@ use super::claims::busy::Questions;
 use super::contract::{Cause, Event, RoundId};
 use super::learning::{asked_by, learn};
 use super::operation::acquire::Acquire;
-use super::operation::acquire::permission;
 use super::operation::held::Verdict;
 use super::operation::round::{Ballot, Round, State};
 use super::operation::{
@@ -395,86 +393,37 @@ impl Operations {
 
     // ----- answers ----------------------------------------------------------------------------
 
-    /// Shows the operation of `key` the answer of `node`, if it still asks.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn show(&mut self, node: NodeId, key: OperationKey, value: Value<'_>) {
-        if let Some(operation) = self.get_mut(key)
-            && operation.round.asks(node)
-        {
-            operation.kind.get().shown(node, value);
-        }
-    }
-
-    /// Like [`show`](Self::show), for an answer in wire form that was put together here.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn show_encoded(&mut self, node: NodeId, key: OperationKey, answer: &[u8]) {
-        let mut decoder = Decoder::new(Limits::default());
-        // Not with `decode`, which is inlined for the answers of nodes.
-        let whole = decoder.measure(answer).ok().flatten().must();
-        if let Some(frame) = whole.and_then(|_| decoder.frame(answer).ok()) {
-            self.show(node, key, frame.value);
-        }
-    }
-
-    /// `node` has answered whether it can release a lock in this `way`, for the attempt of `claim`. Returns `true` if
-    /// it can be asked for locks now but could not before.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn way_answered(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        claim: ClaimKey,
-        (way, reply): (Dialect, Reply),
-        parts: &mut Parts,
-    ) -> Result<bool, Trouble> {
-        let was_unusable = parts.nodes[node].missing_permission().is_some();
-        let answered = permission::way_answered(now, node, claim, (way, reply), parts)?;
-        if let Some((operation, answer)) = answered {
-            self.with(now, operation, parts, |operation, cx| {
-                operation.answered(node, &answer, cx);
-            });
-        }
-        Ok(was_unusable && parts.nodes[node].missing_permission().is_none())
-    }
-
-    /// Handles the answer of `node` to `request`.
+    /// Handles the `answer` of `node`.
     pub(super) fn answered(
         &mut self,
         now: Instant,
         node: NodeId,
-        request: Request,
-        reply: Reply,
+        mut answer: Answer,
         parts: &mut Parts,
-    ) -> Result<(), Trouble> {
-        let learnt = learn(now, node, request, reply, parts);
-        if let Ok(Some((operation, answer))) = &learnt {
-            self.with(now, *operation, parts, |operation, cx| {
-                operation.answered(node, answer, cx);
+    ) {
+        if let Some(operation) = learn(now, node, &mut answer, parts) {
+            self.with(now, operation, parts, |operation, cx| {
+                operation.answered(node, &answer, cx);
             });
         }
-        learnt.map(drop)
     }
 
     // ----- answers that do not count ----------------------------------------------------------
 
-    /// Handles an answer of `node` to `request` that does not count. `first`: its answers counted until now.
+    /// Handles an `answer` of `node` that does not count. `first`: its answers counted until now.
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
         node: NodeId,
-        request: Request,
-        reply: Reply,
+        answer: Answer,
         (outcome, first): (NodeOutcome, bool),
         parts: &mut Parts,
-    ) -> Result<(), Trouble> {
-        let operation = asked_by(request, parts);
+    ) {
+        let operation = asked_by(answer.request, parts);
         if let Some(operation) = operation.and_then(|key| self.get_mut(key)) {
             operation.round.lose(node, outcome);
         }
-        self.answered(now, node, request, reply, parts)?;
+        self.answered(now, node, answer, parts);
         if first {
             self.lose_answers(now, node, outcome, parts);
         }
@@ -483,7 +432,6 @@ impl Operations {
                 judge_if_voting(operation, cx);
             });
         }
-        Ok(())
     }
 
     /// Stops counting `node` in operations that give a lock or make one last longer.

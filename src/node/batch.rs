@@ -37,8 +37,9 @@ use crate::time::Instant;
 
 use super::in_flight::Heard;
 use super::phase::Trouble;
-use super::reply::Reply;
-use super::request::{Dialect, Request, Taught};
+use super::refusal::Refusal;
+use super::reply::{Read, Reply, extended};
+use super::request::{Asker, Dialect, Request, Taught};
 use super::tracking::register_next;
 use super::{Node, script};
 
@@ -59,8 +60,8 @@ pub(super) struct Batch {
     unanswered: usize,
     /// The server has refused a batch on this connection.
     is_refused: bool,
-    /// The answers to the renewals at the front of the commands in flight.
-    answers: VecDeque<Reply>,
+    /// The answers to the renewals at the front of the commands in flight. `None`: it made no sense.
+    answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
 /// One pile of collected renewals.
@@ -110,11 +111,7 @@ impl Batch {
     /// Returns `true` if the collected renewals have to be written before `request`.
     fn is_before(&self, request: Request) -> bool {
         match request {
-            Request::Set { .. }
-            | Request::FirstSet { .. }
-            | Request::FencedSet { .. }
-            | Request::Raise { .. }
-            | Request::Time => !self.waits,
+            Request::Take { .. } | Request::Raise { .. } | Request::Time => !self.waits,
             Request::Release { claim, .. } => !self.waits || self.has_about(claim),
             Request::Question { .. }
             | Request::Handshake(_)
@@ -131,10 +128,10 @@ impl Batch {
         }
     }
 
-    /// Removes the renewal of `request`, if it is collected.
+    /// Removes the renewal of `asker`, if it is collected.
     #[cold]
-    pub(super) fn withdraw(&mut self, request: Request) -> bool {
-        let found = self.piles.iter_mut().any(|pile| pile.withdraw(request));
+    pub(super) fn withdraw(&mut self, asker: Asker) -> bool {
+        let found = self.piles.iter_mut().any(|pile| pile.withdraw(asker));
         self.waits &= !self.is_empty();
         found
     }
@@ -185,8 +182,9 @@ impl Batch {
         let count = usize::from(count);
         self.unanswered -= count;
         if let Value::Error(_) | Value::BulkError(_) = value {
-            let reply = self.refusal(Reply::of(value));
-            self.answers.extend(core::iter::repeat_n(reply, count));
+            let refusal = self.refusal(Refusal::of(value));
+            let answers = core::iter::repeat_n(Err(refusal), count);
+            self.answers.extend(answers);
             return Ok(());
         }
         let Value::Array(items) = value else {
@@ -195,20 +193,24 @@ impl Batch {
         if items.len() != count {
             return Err(Trouble::Link(LinkFault::Protocol));
         }
-        self.answers.extend(items.iter().map(Reply::of));
+        let answers = items.iter().map(|item| match item.as_error() {
+            Some(_) => Err(Refusal::of(item)),
+            None => Ok(extended(item)),
+        });
+        self.answers.extend(answers);
         Ok(())
     }
 
-    /// Returns the reply for each renewal of a batch that was refused as a whole. If it may help, the reply makes the
-    /// caller ask again by the text of the ordinary script. A renewal that is done twice does no harm.
-    fn refusal(&mut self, reply: Reply) -> Reply {
-        let code = reply.error();
-        let code = code.as_ref().map_or("", ServerError::code);
+    /// Returns the refusal of each renewal of a batch that was refused as a whole. If it may help, each is asked for
+    /// again by the text of the ordinary script. A renewal that is done twice does no harm.
+    fn refusal(&mut self, refusal: Refusal) -> Refusal {
+        let error = refusal.error();
+        let code = error.code();
         let alone = matches!(code, "NOSCRIPT" | "NOPERM" | "CROSSSLOT" | "ERR");
         self.is_refused |= alone && code != "NOSCRIPT";
         match alone {
-            true => Reply::Error(ServerError::from_line(b"NOSCRIPT")),
-            false => reply,
+            true => Refusal::Error(ServerError::from_line(b"NOSCRIPT")),
+            false => refusal,
         }
     }
 }
@@ -226,10 +228,10 @@ impl Pile {
         });
     }
 
-    /// Removes the renewal of `request` from this pile.
-    fn withdraw(&mut self, request: Request) -> bool {
+    /// Removes the renewal of `asker` from this pile.
+    fn withdraw(&mut self, asker: Asker) -> bool {
         let mut all = self.collected.iter();
-        let Some(index) = all.position(|renewal| renewal.request == request) else {
+        let Some(index) = all.position(|renewal| asker.asks(renewal.request)) else {
             return false;
         };
         let before = &self.collected[..index];
@@ -289,7 +291,7 @@ impl Node {
         watched: bool,
     ) -> bool {
         let taught = self.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
-        if !taught || self.batch.is_refused || entry.is_several() || self.ways.on {
+        if !taught || self.batch.is_refused {
             return false;
         }
         self.send_time(now, request);
@@ -377,13 +379,26 @@ impl Node {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }
 
-    /// Returns the next answer to a renewal of a batch.
-    pub(crate) fn next_in_batch(&mut self, now: Instant) -> Option<Heard> {
-        let Some(reply) = self.batch.answers.pop_front() else {
-            let done = self.next_transacted();
-            return done.or_else(|| self.finish_later(now));
+    /// Returns the next answer to a renewal of a batch, or to work that was done in a transaction.
+    ///
+    /// # Errors
+    ///
+    /// The answer makes no sense.
+    pub(crate) fn next_in_batch(&mut self, now: Instant) -> Result<Option<Heard>, Trouble> {
+        let Some(answer) = self.batch.answers.pop_front() else {
+            let done = self.next_transacted(now);
+            return Ok(done.or_else(|| self.finish_later(now)));
         };
-        let sent = self.in_flight.pop().must()?;
-        Some(self.answered(now, &sent, reply))
+        let Some(sent) = self.in_flight.pop().must() else {
+            return Ok(None);
+        };
+        let read = match answer {
+            Ok(reply) => reply.map(Read::from),
+            Err(refusal) => Some(
+                self.refused_in_words(now, sent.request, refusal, false)
+                    .into(),
+            ),
+        };
+        self.answered(now, sent, read).map(Some)
     }
 }

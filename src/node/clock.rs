@@ -35,7 +35,7 @@ use crate::quorum::SLEWED;
 use crate::resp::Value;
 use crate::time::{Instant, nanos};
 
-use super::reply::{Reply, refuses_the_verb};
+use super::refusal::{Refusal, refuses_the_verb};
 
 /// The `TIME` command.
 pub(super) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
@@ -128,10 +128,7 @@ impl Clock {
     #[inline(never)]
     pub(crate) fn told(&mut self, sent: Instant, now: Instant, value: Value<'_>) -> bool {
         let Some(time) = time_of(value) else {
-            if Reply::of(value)
-                .error()
-                .is_some_and(|error| !refuses_the_verb(error))
-            {
+            if value.as_error().is_some() && !refuses_the_verb(Refusal::of(value).error()) {
                 self.next = now.saturating_add(EVERY); // The server refuses it only for now.
             }
             return false;

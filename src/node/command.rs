@@ -134,6 +134,14 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
     }
 }
 
+/// A release of the name of `entry` that deletes nothing, to see whether the user may use this `way`. No key has its
+/// token, which is longer than the one of `entry`.
+pub(crate) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
+    let longer = [entry.token().as_bytes(), b"?"].concat();
+    let entry = Entry::new(Vec::new(), entry.resource(), &longer);
+    release(out, &entry, way);
+}
+
 /// The `SET` of `entry` with this token and ttl, if the user may run all of `commands` on the key. If both are empty
 /// and there is no marker, it only asks which of the commands the user may not run.
 pub(crate) fn set_if_permitted(
@@ -238,6 +246,18 @@ mod tests {
             )),
             alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
+    }
+
+    #[test]
+    fn a_trial_names_a_token_that_no_key_has() {
+        let entry = Entry::new(Vec::new(), b"k", &[b't'; TOKEN_BYTES_MAX]);
+        let longer = [&[b't'; TOKEN_BYTES_MAX][..], b"?"].concat();
+        for (way, words) in [
+            (Dialect::DelIfEq, &[&b"DELIFEQ"[..], b"k", &longer][..]),
+            (Dialect::DelEx, &[b"DELEX", b"k", b"IFEQ", &longer]),
+        ] {
+            assert_eq!(written(|out| trial(out, &entry, way)), encoded(words));
+        }
     }
 
     #[test]

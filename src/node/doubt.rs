@@ -27,15 +27,15 @@
 
 use alloc::sync::Arc;
 
-use crate::error::{LinkFault, NodeOutcome, ServerError};
+use crate::error::{NodeOutcome, ServerError};
 
-use super::reply::{Forbidden, Reply, refuses_in_own_words};
+use super::Node;
+use super::refusal::{Forbidden, Refusal};
 use super::request::{Dialect, Request};
-use super::{Node, Trouble};
 
 /// How scripts were refused: the error, and its text for reports.
 #[derive(Clone, Debug)]
-pub(super) struct Refusal {
+pub(super) struct Doubt {
     error: ServerError,
     words: Option<(Option<ServerError>, Arc<str>)>,
 }
@@ -66,28 +66,23 @@ impl Node {
 
     /// Takes the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if it
     /// can be sent, with or without scripts.
-    pub(crate) fn scripts_tried(&mut self, reply: Reply) -> Result<Option<NodeOutcome>, Trouble> {
-        match reply.error() {
-            None if matches!(reply, Reply::Integer(_)) => {
+    pub(super) fn scripts_tried(&mut self, refusal: Option<Refusal>) -> Option<NodeOutcome> {
+        match refusal {
+            None => {
                 self.trust_scripts(); // The answer to the `SET` will name a missing permission again.
                 if let Some(server) = self.phase.server_mut() {
                     server.scripts.run_without_loading();
                 }
-                return Ok(None);
+                return None;
             }
-            None => return Err(Trouble::Link(LinkFault::Protocol)),
-            Some(error) if refuses_in_own_words(reply) => self.keep_refusal(error),
-            Some(_) if reply == Reply::Forbidden(Forbidden::Command) => self.ways.refusal = None,
-            Some(error) => {
-                let missing = reply.missing(Dialect::Text.verb());
-                let outcome = missing.map_or(NodeOutcome::Refused(error), NodeOutcome::Unusable);
-                return Ok(Some(outcome));
-            }
+            Some(refusal) if refusal.is_in_own_words() => self.keep_refusal(refusal.error()),
+            Some(Refusal::Forbidden(Forbidden::Command)) => self.ways.refusal = None,
+            Some(refusal) => return Some(refusal.outcome(Dialect::Text.verb())),
         }
         self.set_tried(true);
         // No guard needs scripts on a node in doubt.
         let _ = self.scripts_refused(Dialect::Text.verb());
-        Ok(None)
+        None
     }
 
     /// The node has run a script.
@@ -99,47 +94,51 @@ impl Node {
 
     fn keep_refusal(&mut self, error: ServerError) {
         let words = self.words.clone();
-        self.ways.refusal = Some(Refusal { error, words });
+        self.ways.refusal = Some(Doubt { error, words });
     }
 
     /// The node has refused the same request without scripts too. Scripts are tried again, and the refusal of the
     /// script is reported.
     #[cold]
-    pub(crate) fn doubt_again(&mut self) -> Option<ServerError> {
+    pub(super) fn doubt_again(&mut self) -> Option<ServerError> {
         let refusal = self.ways.refusal.clone()?;
         self.use_scripts();
         self.words = refusal.words;
         Some(refusal.error)
     }
 
-    /// Returns the meaning of the error `reply` to `request` on a node in doubt. `transacted` says that a transaction
-    /// was used.
+    /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says that a transaction was
+    /// used.
     #[cold]
-    pub(super) fn reworded(&mut self, request: Request, reply: Reply, transacted: bool) -> Reply {
+    pub(super) fn reworded(
+        &mut self,
+        request: Request,
+        refusal: Refusal,
+        transacted: bool,
+    ) -> Refusal {
         if !self.is_doubted() {
-            return reply;
+            return refusal;
         }
-        let refuses = refuses_in_own_words(reply);
+        let refuses = refusal.is_in_own_words();
         let forbids = matches!(
-            reply,
-            Reply::Forbidden(Forbidden::Command | Forbidden::Part)
+            refusal,
+            Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { .. });
-        let takes = matches!(request, Request::Set { .. });
         // A transaction that is forbidden has taken nothing, which is all that its reply has to say.
-        if transacted && (asks && (refuses || forbids) || takes && refuses) {
-            return self.doubt_again().map_or(reply, Reply::Error);
+        if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
+            return self.doubt_again().map_or(refusal, Refusal::Error);
         }
         let releases = matches!(request, Request::Release { .. });
         if !(refuses && (asks || releases)) {
-            return reply;
+            return refusal;
         }
-        let is_native = self.ways.on
-            || matches!(request, Request::Release { dialect, .. } if !matches!(dialect, Dialect::Sha1 | Dialect::Text));
-        if let (false, false, Some(error)) = (transacted, is_native, reply.error()) {
-            self.keep_refusal(error);
+        let is_native =
+            self.ways.on || matches!(request, Request::Release { by, .. } if !by.is_script());
+        if !transacted && !is_native {
+            self.keep_refusal(refusal.error());
             self.set_tried(false); // The cause may have passed by the next `SET`.
         }
-        Reply::Forbidden(Forbidden::Command)
+        Refusal::Forbidden(Forbidden::Command)
     }
 }

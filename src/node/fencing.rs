@@ -20,12 +20,11 @@ use crate::entry::Entry;
 use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
-use crate::resp::{Decimal, Value, argument, write};
+use crate::resp::{Decimal, argument, write};
 use crate::time::Instant;
 
 use super::permission::forbidden_to_lock;
-use super::reply::three;
-use super::request::{Dialect, Request};
+use super::request::{Dialect, Request, Taking};
 use super::script::{
     COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED,
 };
@@ -61,7 +60,9 @@ impl Node {
     /// # Errors
     ///
     /// The node runs no scripts, or does not report its `run_id`. Nothing was sent.
-    pub(crate) fn send_fenced_set(
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_fenced(
         &mut self,
         now: Instant,
         claim: ClaimKey,
@@ -97,7 +98,13 @@ impl Node {
                 argument(out, command.as_bytes());
             }
         });
-        self.send(now, Request::FencedSet { claim }, bytes);
+        let by = Taking::Fenced {
+            by: match by_digest {
+                true => Dialect::Sha1,
+                false => Dialect::Text,
+            },
+        };
+        self.send(now, Request::Take { claim, by }, bytes);
         Ok(())
     }
 
@@ -166,30 +173,23 @@ impl Node {
     }
 
     /// The script that takes a fenced lock was run on this connection.
-    pub(crate) fn knows_fenced_set(&mut self) {
+    pub(super) fn knows_fenced_set(&mut self) {
         self.fencing.is_known = true;
         self.trust_scripts();
     }
 
-    /// The server has forgotten that script; the next command has its text. Returns `true` if it was sent by its
-    /// digest.
-    pub(crate) fn forgot_fenced_set(&mut self) -> bool {
-        core::mem::take(&mut self.fencing.is_known)
+    /// The next command has the text of that script: the server has forgotten it, or it has to check the permissions.
+    pub(super) fn forgot_fenced_set(&mut self) {
+        self.fencing.is_known = false;
     }
 }
 
 /// Returns the command that the user may not run, by this answer of [`TAKE_FENCED`].
-pub(crate) fn forbidden_to_fence(said: i64) -> Option<Unusable> {
+pub(super) fn forbidden_to_fence(said: i64) -> Option<Unusable> {
     match said {
         -2 => Some(Unusable::Permission { command: "time" }),
         _ => forbidden_to_lock(said.checked_add(2)?),
     }
-}
-
-/// Returns the cursor from which a count continues, by this answer of [`COUNT_COUNTERS`]. Zero at the end.
-pub(crate) fn cursor_in(value: Value<'_>) -> Option<u64> {
-    let (_, _, cursor) = three(value)?;
-    core::str::from_utf8(cursor).ok()?.parse().ok()
 }
 
 /// Writes a script whose only key is the counter floor, by its text because it is rare.

@@ -32,7 +32,7 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::config::{Config, RestartGuard};
-use crate::error::Unusable;
+use crate::error::{ServerError, Unusable};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
@@ -41,7 +41,8 @@ use super::in_flight::Heard;
 use super::marker::Cluster;
 use super::membership::Membership;
 use super::phase::Trouble;
-use super::reply::{Reply, may_forget};
+use super::refusal::may_forget;
+use super::reply::{Answer, Read};
 use super::request::{Request, Step, Taught};
 
 /// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
@@ -166,32 +167,33 @@ impl Guard {
     }
 
     /// Decides whether the answer of a server whose handshake is done counts. `stale` says that it was asked under an
-    /// older marker.
+    /// older marker. Returns `None` if the answer should say that, and does not.
     // Inlined: see the caller for single answers.
     #[inline(always)]
     pub(super) fn judge(
         &mut self,
         now: Instant,
         request: Request,
-        reply: Reply,
+        read: Read,
         stale: bool,
-    ) -> Heard {
+    ) -> Option<Heard> {
+        let reply = read.reply;
+        let answer = Answer { request, reply };
         if self.membership().is_none() || !request.is_question() {
-            return Heard::Answer(request, reply);
+            return Some(Heard::Answer(answer));
         }
         let voted = self.kept_until(now, true).is_none();
         let Some(membership) = self.membership_mut() else {
-            return Heard::Answer(request, reply);
+            return Some(Heard::Answer(answer));
         };
-        match membership.judge(now, request, reply, stale) {
-            (reply, None) => Heard::Answer(request, reply),
-            (reply, Some(outcome)) => Heard::Uncounted {
-                request,
-                reply,
+        Some(match membership.judge(now, read, stale)? {
+            None => Heard::Answer(answer),
+            Some(outcome) => Heard::Uncounted {
+                answer,
                 outcome,
                 first: voted && self.kept_until(now, true).is_some(),
             },
-        }
+        })
     }
 
     /// Returns when the node's answers count again, if what this handle has seen forbids them at `now`.
@@ -208,18 +210,16 @@ impl Guard {
         self.until.max(barrier).is_none_or(|until| until <= now)
     }
 
-    /// Returns why the connection is of no further use, if `reply` shows that the server may come back without locks
+    /// Returns why the connection is of no further use, if `error` shows that the server may come back without locks
     /// that it had.
-    #[inline]
-    pub(crate) fn heard(&mut self, reply: Reply) -> Option<Trouble> {
-        match (reply, &self.kind) {
-            (Reply::Error(error), Kind::Observed | Kind::Strict(_))
-                if guard!(AlarmIgnored, may_forget(error)) =>
-            {
+    #[cold]
+    pub(crate) fn heard(&mut self, error: ServerError) -> Option<Trouble> {
+        match self.kind {
+            Kind::Observed | Kind::Strict(_) if guard!(AlarmIgnored, may_forget(error)) => {
                 self.alarm();
                 Some(Trouble::Unusable(Unusable::Refused(error)))
             }
-            _ => None,
+            Kind::Off | Kind::Observed | Kind::Strict(_) => None,
         }
     }
 
@@ -467,7 +467,7 @@ mod tests {
     fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
         let config = Config::builder().node("a").restart_guard(kind).config();
         let mut guard = Guard::new(&config.expect("valid"));
-        let loading = Reply::Error(ServerError::from_line(b"LOADING x"));
+        let loading = ServerError::from_line(b"LOADING x");
         let alarm = guard.heard(loading).is_some();
         guard.handshake_done(Instant::ZERO, &identity("a", "r", 0), ASSUMED);
         let quarantine = guard.until(Instant::ZERO);

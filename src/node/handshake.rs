@@ -18,7 +18,7 @@ use crate::config::{Config, Credentials as Given, NodeConfig};
 use crate::error::{ServerError, Unusable, said};
 use crate::resp::{self, Value};
 
-use super::reply::is_known;
+use super::refusal::is_known;
 use super::request::{Dialect, Request, Step, Taught, Waking};
 use super::script::{self, Script};
 

@@ -4,25 +4,23 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use crate::error::NodeOutcome;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::error::{NodeOutcome, ServerError};
+use crate::keys::{ClaimKey, PlaceKey};
 use crate::time::Instant;
 
-use super::reply::Reply;
-use super::request::{Dialect, Remaining, Request};
+use super::reply::Answer;
+use super::request::{Asker, Remaining, Request};
 
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
     /// An answer to a lock command.
-    Answer(Request, Reply),
+    Answer(Answer),
     /// The server accepts us: debts are sent first, then [`Node::survey`](super::Node::survey).
     Admitted,
     /// An answer to a lock command, which does not count as a vote.
     Uncounted {
-        request: Request,
-        /// The answer that the plain command would have got.
-        reply: Reply,
+        answer: Answer,
         /// The outcome for the report.
         outcome: NodeOutcome,
         /// The node's answers counted until now.
@@ -44,13 +42,16 @@ pub(crate) enum Heard {
         /// The node will push the next change of the key.
         pushes: bool,
     },
-    /// The answer to a release of a token that no key has, from a node without scripts.
+    /// The node has shown whether it can release a lock in some way without scripts.
     Tried {
-        /// The claim whose `SET` waits for it.
-        claim: ClaimKey,
-        /// The way of releasing.
-        way: Dialect,
-        reply: Reply,
+        /// What the claim waits for, if that is known now.
+        answer: Option<Answer>,
+        /// The error by which the node has refused.
+        error: Option<ServerError>,
+        /// It can, and could not be asked for locks before, because a permission was missing.
+        is_usable_again: bool,
+        /// It can, and had not shown that before.
+        is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](super::Node::next_in_batch).
     Batch,
@@ -98,45 +99,13 @@ struct Unsent {
     steps: usize,
 }
 
-/// What may withdraw a question. Each asker has at most one question open on a node.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Asker {
-    Claim(ClaimKey),
-    Operation(OperationKey),
-}
-
-impl Asker {
-    const fn of(request: Request) -> Option<Self> {
-        match request {
-            Request::Set { claim } | Request::FirstSet { claim } | Request::FencedSet { claim } => {
-                Some(Self::Claim(claim))
-            }
-            Request::Question { operation, .. } => Some(Self::Operation(operation)),
-            Request::Handshake(_)
-            | Request::Raise { .. }
-            | Request::Floor { .. }
-            | Request::LookAtFloor { .. }
-            | Request::Count { .. }
-            | Request::Release { .. }
-            | Request::Probe { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Why { .. }
-            | Request::Withdrawn
-            | Request::Time
-            | Request::Track
-            | Request::Look { .. } => None,
-        }
-    }
-}
-
 /// Up to this many commands are searched one by one.
 const FEW: usize = 32;
 
 impl InFlight {
     #[inline(always)]
     pub(crate) fn push(&mut self, request: Request, at: Instant, start: u64, len: usize) {
-        self.sets += usize::from(request.is_set());
+        self.sets += usize::from(request.takes());
         self.repairs += usize::from(is_repair(request));
         if request.is_question() {
             self.latest_question = start;
@@ -155,6 +124,14 @@ impl InFlight {
         let sent = self.queue.pop_front()?;
         self.left(sent.request);
         Some(sent)
+    }
+
+    /// Puts back the command that was popped last: its reply made no sense, so the connection ends.
+    #[cold]
+    pub(super) fn put_back(&mut self, sent: Sent) {
+        self.sets += usize::from(sent.request.takes());
+        self.repairs += usize::from(is_repair(sent.request));
+        self.queue.push_front(sent);
     }
 
     /// From now on, commands are written for another marker.
@@ -201,16 +178,12 @@ impl InFlight {
             })
     }
 
-    /// Withdraws the question of `request` if `unsent` returns `true` for its start. Returns its length. The question
+    /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns its length. The question
     /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it are not moved each time.
     ///
     /// If all questions have left, this costs one step, so that a failed attempt does not search the releases of all
     /// others. Among many questions that have not left, an index finds it.
-    pub(crate) fn withdraw(
-        &mut self,
-        request: Request,
-        unsent: impl Fn(u64) -> bool,
-    ) -> Option<usize> {
+    pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;
         }
@@ -218,21 +191,21 @@ impl InFlight {
         let index = match self.queue.len() - first {
             0..=FEW => {
                 let mut all = self.queue.range(first..);
-                first + all.rposition(|sent| sent.request == request && sent.len != 0)?
+                first + all.rposition(|sent| asker.asks(sent.request) && sent.len != 0)?
             }
-            _ => self.find(first, request)?,
+            _ => self.find(first, asker)?,
         };
         let sent = self.queue.get_mut(index)?;
-        sent.request = Request::Withdrawn;
+        let request = core::mem::replace(&mut sent.request, Request::Withdrawn);
         let len = sent.len as usize;
         self.withdrawn += 1;
         self.left(request);
         Some(len)
     }
 
-    /// Returns the index of `request` among the commands from `first` on, none of which has left.
+    /// Returns the index of the question of `asker` among the commands from `first` on, none of which has left.
     #[cold]
-    fn find(&mut self, first: usize, request: Request) -> Option<usize> {
+    fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
         if queue.len() - first < unsent.starts.len() / 2 {
             *unsent = Unsent::default(); // Most of the index has left.
@@ -246,10 +219,10 @@ impl InFlight {
             #[cfg(test)]
             (unsent.steps += 1);
         }
-        let start = *unsent.starts.get(&Asker::of(request)?)?;
+        let start = *unsent.starts.get(&asker)?;
         let place = queue.partition_point(|sent| sent.start < start);
         let found = queue.get(place)?;
-        (first <= place && found.start == start && found.request == request).then_some(place)
+        (first <= place && found.start == start && asker.asks(found.request)).then_some(place)
     }
 
     /// Returns `true` if more than half of the commands are withdrawn, and enough to be worth a sweep.
@@ -305,7 +278,7 @@ impl InFlight {
     }
 
     fn left(&mut self, request: Request) {
-        self.sets -= usize::from(request.is_set());
+        self.sets -= usize::from(request.takes());
         self.repairs -= usize::from(is_repair(request));
     }
 }
@@ -317,26 +290,30 @@ const fn is_repair(request: Request) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::request::{Dialect, Taking};
     use crate::slab::Slab;
     use alloc::vec::Vec;
+
+    fn set(claim: ClaimKey) -> Request {
+        let by = Taking::Set;
+        Request::Take { claim, by }
+    }
 
     #[test]
     fn what_has_left_is_not_looked_for_among_what_has_not() {
         let mut slab = Slab::new();
         let keys = [0, 1].map(|value| ClaimKey(slab.insert(value)));
         let [claim, other] = keys;
-        let (release, dialect) = (
-            |claim, dialect, repair| Request::Release {
-                claim,
-                dialect,
-                repair,
-            },
-            Dialect::Text,
-        );
+        let release = |claim| Request::Release {
+            claim,
+            by: Dialect::Text,
+            several: false,
+            repair: false,
+        };
         let mut in_flight = InFlight::default();
-        in_flight.push(Request::Set { claim }, Instant::ZERO, 0, 10);
+        in_flight.push(set(claim), Instant::ZERO, 0, 10);
         for place in 1..1_000 {
-            let request = release(other, dialect, false);
+            let request = release(other);
             in_flight.push(request, Instant::ZERO, place * 10, 10);
         }
         let steps = core::cell::Cell::new(0);
@@ -344,20 +321,16 @@ mod tests {
             steps.set(steps.get() + 1);
             start >= 10
         };
-        assert_eq!(in_flight.withdraw(Request::Set { claim }, unsent), None);
+        assert_eq!(in_flight.withdraw(Asker::Claim(claim), unsent), None);
         assert_eq!(steps.get(), 1);
         // A later command is found.
-        in_flight.push(Request::Set { claim: other }, Instant::ZERO, 10_000, 10);
-        let found = in_flight.withdraw(Request::Set { claim: other }, unsent);
+        in_flight.push(set(other), Instant::ZERO, 10_000, 10);
+        let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
         // So is a command of the next connection, where positions begin again at zero.
         assert_eq!(in_flight.drain(unsent).count(), 1_000);
-        in_flight.push(Request::Set { claim }, Instant::ZERO, 0, 10);
-        assert!(
-            in_flight
-                .withdraw(Request::Set { claim }, |_| true)
-                .is_some()
-        );
+        in_flight.push(set(claim), Instant::ZERO, 0, 10);
+        assert!(in_flight.withdraw(Asker::Claim(claim), |_| true).is_some());
     }
 
     #[test]
@@ -366,29 +339,23 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(|value| ClaimKey(slab.insert(value)));
         let mut in_flight = InFlight::default();
         for (index, claim) in [a, b, c].into_iter().enumerate() {
-            in_flight.push(Request::Set { claim }, Instant::ZERO, index as u64 * 10, 10);
+            in_flight.push(set(claim), Instant::ZERO, index as u64 * 10, 10);
         }
         assert_eq!(in_flight.reserved(), 6);
         let begun = |start| start >= 10;
-        assert_eq!(in_flight.withdraw(Request::Set { claim: a }, begun), None);
-        assert_eq!(
-            in_flight.withdraw(Request::Set { claim: b }, begun),
-            Some(10)
-        );
-        assert_eq!(in_flight.withdraw(Request::Set { claim: b }, begun), None);
+        assert_eq!(in_flight.withdraw(Asker::Claim(a), begun), None);
+        assert_eq!(in_flight.withdraw(Asker::Claim(b), begun), Some(10));
+        assert_eq!(in_flight.withdraw(Asker::Claim(b), begun), None);
         assert_eq!(in_flight.reserved(), 4);
         let mut places = Vec::new();
         in_flight.sweep(|start, len| places.push((start, len)));
         assert_eq!(places, [(10, 10)]);
-        assert_eq!(
-            in_flight.withdraw(Request::Set { claim: c }, begun),
-            Some(10)
-        );
+        assert_eq!(in_flight.withdraw(Asker::Claim(c), begun), Some(10));
         in_flight.sweep(|start, len| places.push((start, len)));
         assert_eq!(places, [(10, 10), (10, 10)], "it has moved");
         assert_eq!(in_flight.reserved(), 2);
         let left: Vec<_> = in_flight.drain(begun).collect();
-        assert_eq!(left, [(Request::Set { claim: a }, true)]);
+        assert_eq!(left, [(set(a), true)]);
         assert_eq!(in_flight.reserved(), 0);
     }
 
@@ -401,13 +368,13 @@ mod tests {
         for stride in [1, 7_919, ALL - 1] {
             let mut in_flight = InFlight::default();
             for (index, claim) in claims.iter().enumerate() {
-                let request = Request::Set { claim: *claim };
+                let request = set(*claim);
                 in_flight.push(request, Instant::ZERO, index as u64 * 10, 10);
             }
             let mut swept = 0;
             for index in 0..ALL {
                 let claim = claims[(index * stride % ALL) as usize];
-                let left = in_flight.withdraw(Request::Set { claim }, |_| true);
+                let left = in_flight.withdraw(Asker::Claim(claim), |_| true);
                 assert_eq!(left, Some(10), "{index}");
                 if in_flight.is_mostly_withdrawn() {
                     in_flight.sweep(|_, _| swept += 1);
@@ -434,7 +401,7 @@ mod tests {
         for round in 0..300_u64 {
             for index in 0..20 {
                 let claim = ClaimKey(slab.insert(index));
-                in_flight.push(Request::Set { claim }, Instant::ZERO, end, 5);
+                in_flight.push(set(claim), Instant::ZERO, end, 5);
                 open.push_back((claim, end));
                 end += 5;
             }
@@ -442,12 +409,12 @@ mod tests {
             for _ in 0..3 {
                 let at = (round * 31) as usize % open.len();
                 let (claim, start) = open[at];
-                let found = in_flight.withdraw(Request::Set { claim }, unsent);
+                let found = in_flight.withdraw(Asker::Claim(claim), unsent);
                 assert_eq!(found.is_some(), sent <= start, "{round}");
                 if found.is_some() {
                     open.remove(at);
                 }
-                assert_eq!(in_flight.withdraw(Request::Set { claim }, |_| false), None);
+                assert_eq!(in_flight.withdraw(Asker::Claim(claim), |_| false), None);
             }
             // Nothing leaves before the sweep.
             if round % 5 == 4 || round % 7 == 6 {

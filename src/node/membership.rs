@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
+use crate::quorum::Vote;
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
@@ -21,8 +22,8 @@ use super::command;
 use super::handshake::refused;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 use super::phase::Trouble;
-use super::reply::{Forbidden, Reply, three};
-use super::request::Request;
+use super::refusal::Forbidden;
+use super::reply::{Read, three};
 
 /// How long a barrier is believed before the node is asked again. Another client may have ended the barrier for an
 /// operator.
@@ -170,41 +171,30 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the answer that the plain command would have got, and if the answer does not count, the outcome for the
-    /// report. `stale` says that the question was asked under an older marker.
+    /// Returns the outcome for the report if the answer does not count. `stale` says that the question was asked under
+    /// an older marker. Returns `None` if the answer should speak of the marker, and does not.
     pub(super) fn judge(
         &mut self,
         now: Instant,
-        request: Request,
-        reply: Reply,
+        Read { reply, marker }: Read,
         stale: bool,
-    ) -> (Reply, Option<NodeOutcome>) {
-        let (said, left) = match reply {
-            Reply::Pair(said, left) => (plain(request, said), left),
-            // The script refused before it read the marker.
-            Reply::Fenced { said: ..=0, .. } => return (reply, self.behind_barrier(now)),
-            Reply::Fenced { left, .. } => (reply, i64::from(left)),
-            // The lock's key has another type. An error does not show whether it counts.
-            Reply::Error(error) if error.code() == "WRONGTYPE" && !request.is_set() => {
-                return (Reply::Integer(-1), Some(NodeOutcome::Held));
-            }
-            Reply::Error(_) | Reply::Forbidden(_) => return (reply, None),
-            // Nothing was done because a permission is missing.
-            Reply::Integer(..0) if request.is_set() => {
-                return (reply, None);
-            }
-            Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Other => {
-                return (Reply::Other, None);
-            }
+    ) -> Option<Option<NodeOutcome>> {
+        let Some(left) = marker else {
+            return match reply.vote() {
+                (Vote::Abstain, _) => Some(None),
+                // The lock's key has another type. That error does not show whether it counts.
+                (Vote::No, NodeOutcome::Held) => Some(Some(NodeOutcome::Held)),
+                (Vote::Yes | Vote::No, _) => None,
+            };
         };
         if guard!(MarkerIgnored, left < 0) {
             if !stale && self.open == 0 {
                 self.joined = false;
             }
-            return (said, Some(NodeOutcome::Quarantined { until: now }));
+            return Some(Some(NodeOutcome::Quarantined { until: now }));
         }
         self.said(now, left);
-        (said, self.behind_barrier(now))
+        Some(self.behind_barrier(now))
     }
 
     /// Returns the outcome of a quarantine, if a barrier is known to stand.
@@ -255,17 +245,6 @@ impl Membership {
         let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;
         falls
-    }
-}
-
-/// Returns the answer that the plain command would have given.
-fn plain(request: Request, said: i64) -> Reply {
-    match (request.is_set(), said) {
-        (false, _) => Reply::Integer(said),
-        (true, 1) => Reply::Ok,
-        (true, 0) => Reply::Nil,
-        (true, 2..) => Reply::Integer(said), // The first key that is another's.
-        (true, _) => Reply::Other,
     }
 }
 

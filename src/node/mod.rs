@@ -35,6 +35,8 @@ mod phase;
 mod pulse;
 mod question;
 mod receive;
+mod refusal;
+mod refused;
 mod releasing;
 mod reply;
 mod request;
@@ -81,21 +83,18 @@ use request::{Step, Taught};
 use transaction::Transactions;
 use ways::Ways;
 
-pub(crate) use fencing::{cursor_in, forbidden_to_fence};
 pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
 pub(crate) use in_flight::Heard;
 pub(crate) use late::Whose;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
-pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
-pub(crate) use reply::{
-    Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
-};
+pub(crate) use question::Asking;
+pub(crate) use reply::{Answer, Reply};
 pub use request::Waking;
-pub(crate) use request::{Dialect, Question, Remaining, Request};
+pub(crate) use request::{Asker, Dialect, Question, Remaining, Request, Taking};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::Script;
 #[cfg(feature = "embedded")]
@@ -107,7 +106,6 @@ pub(crate) use script::{
     SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
 pub(crate) use transaction::Work;
-pub(crate) use ways::Refused;
 pub(crate) use write::Command;
 
 /// The shortest silence after which a node is suspect. A busy machine is silent for almost this long now and then.
@@ -133,8 +131,6 @@ pub(crate) struct Node {
     batch: Batch,
     transactions: Transactions,
     ways: Ways,
-    /// What the latest answer of a transaction showed, in wire form.
-    shown: Option<Vec<u8>>,
     /// Pushes since the last answer.
     pushes: u32,
     /// The node has refused its native way to release, and no script since.
@@ -186,7 +182,6 @@ impl Node {
             batch: Batch::default(),
             transactions: Transactions::default(),
             ways: Ways::new(config.without_scripts()),
-            shown: None,
             pushes: 0,
             native_refused: false,
             debts: Debts::default(),
@@ -442,25 +437,25 @@ impl Node {
         self.in_flight.push(request, now, start, command.len());
     }
 
-    /// Takes the command for `request` out of the out buffer if none of its bytes has left.
+    /// Takes the question of `asker` out of the out buffer if none of its bytes has left.
     #[inline(always)]
-    pub(crate) fn withdraw(&mut self, request: Request) -> bool {
+    pub(crate) fn withdraw(&mut self, asker: Asker) -> bool {
         let is_idle = self.outbox.is_empty() && self.batch.is_empty();
-        !(is_idle && self.transactions.is_empty()) && self.withdraw_unsent(request)
+        !(is_idle && self.transactions.is_empty()) && self.withdraw_unsent(asker)
     }
 
-    fn withdraw_unsent(&mut self, request: Request) -> bool {
-        if !self.batch.is_empty() && self.batch.withdraw(request) {
+    fn withdraw_unsent(&mut self, asker: Asker) -> bool {
+        if !self.batch.is_empty() && self.batch.withdraw(asker) {
             return true;
         }
-        if !self.transactions.is_empty() && self.withdraw_work(request) {
+        if !self.transactions.is_empty() && self.withdraw_work(asker) {
             return true;
         }
         if self.outbox.is_empty() {
             return false;
         }
         let unsent = |start| self.outbox.is_unsent(start);
-        let Some(len) = self.in_flight.withdraw(request, unsent) else {
+        let Some(len) = self.in_flight.withdraw(asker, unsent) else {
             return false;
         };
         self.outbox.withdraw(len);
@@ -478,23 +473,21 @@ impl Node {
         outbox.remove(|remove| in_flight.sweep(remove));
     }
 
-    /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
+    /// Takes the command that takes the keys of `claim` out of the out buffer if none of its bytes has left.
     #[inline(always)]
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
-        if self.outbox.is_empty() && self.transactions.is_empty() {
-            return false;
+        let withdrawn = self.withdraw(Asker::Claim(claim));
+        if withdrawn {
+            self.take_asked(claim);
         }
-        self.withdraw(Request::Set { claim })
-            || self.withdraw_first_set(claim)
-            || self.withdraw(Request::FencedSet { claim })
+        withdrawn
     }
 
     /// Does the same for a token that is no longer wanted. A transaction that has only read for it does not take the
     /// keys either.
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey) -> bool {
-        let request = Request::Set { claim };
         self.withdraw_set(claim)
-            || !self.transactions.is_empty() && self.transactions.give_up_taking(request)
+            || !self.transactions.is_empty() && self.transactions.give_up_taking(claim)
     }
 
     /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a repeated release of

@@ -34,8 +34,9 @@ use crate::resp::Decimal;
 use crate::time::Instant;
 
 use super::Node;
-use super::command::{release, set_if_permitted};
-use super::request::{Dialect, Request, Taught};
+use super::command::{set_if_permitted, trial};
+use super::reply::Reply;
+use super::request::{Dialect, Request, Taking, Taught};
 
 /// The commands that a lock needs if it is released by a script, in the order in which they are checked. The last one
 /// is checked only if scripts are sent by their digests.
@@ -75,7 +76,7 @@ pub(super) enum Shown {
 
 impl Node {
     /// Returns `true` if this connection has shown that a lock may be released.
-    pub(crate) fn may_release(&self) -> bool {
+    pub(super) fn may_release(&self) -> bool {
         match self.permissions.shown {
             Shown::Scripts => true,
             Shown::Native => self.native_release().is_some(),
@@ -93,31 +94,14 @@ impl Node {
         self.permissions.missing
     }
 
-    /// Sends the first `SET` of this connection. Without scripts it only asks whether the `SET` may be sent, and
-    /// returns `false`.
-    pub(super) fn send_first_set(
+    /// Takes the key by the script that also asks whether the user may release it.
+    pub(super) fn take_first(
         &mut self,
         now: Instant,
         claim: ClaimKey,
         entry: &Entry,
         ttl: Duration,
-    ) -> bool {
-        self.reconsider_scripts();
-        if self.is_to_try_scripts() {
-            self.try_script(now, claim, entry);
-            return false;
-        }
-        match (self.is_without_scripts(), entry.is_several()) {
-            (false, _) => {}
-            (true, false) => {
-                self.try_ways(now, claim, entry);
-                return false;
-            }
-            (true, true) => {
-                self.take_several(now, claim, entry, ttl);
-                return true;
-            }
-        }
+    ) {
         let asked_with = &mut self.permissions.asked_with;
         asked_with.push_back((claim, entry.clone()));
         let mut command = Vec::new();
@@ -125,17 +109,41 @@ impl Node {
         let (token, ttl) = (entry.token(), Decimal::millis(ttl));
         let set = [token.as_bytes(), ttl.as_bytes()];
         set_if_permitted(&mut command, entry, set, marker, self.to_lock());
-        self.send(now, Request::FirstSet { claim }, &command);
-        true
+        let by = Taking::First;
+        self.send(now, Request::Take { claim, by }, &command);
     }
 
-    /// Removes the first `SET` of `claim` if none of its bytes has left.
-    pub(super) fn withdraw_first_set(&mut self, claim: ClaimKey) -> bool {
-        let withdrawn = self.withdraw(Request::FirstSet { claim });
-        if withdrawn {
-            self.take_asked(claim);
+    /// A script has taken the keys of `claim`, or says why not. Returns what that means.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn taken(
+        &mut self,
+        now: Instant,
+        (claim, by): (ClaimKey, Taking),
+        reply: Reply,
+    ) -> Reply {
+        match (by, reply.missing()) {
+            (Taking::First, None) => {
+                self.take_asked(claim);
+                self.scripts_permitted();
+            }
+            (Taking::First, Some(missing)) => {
+                let entry = self.take_asked(claim);
+                return self.first_withheld(now, claim, entry, missing);
+            }
+            (Taking::Several, None) => self.permitted_for_several(),
+            (Taking::Several, Some(missing)) if self.native_release().is_none() => {
+                self.forbidden(missing);
+            }
+            (Taking::Fenced { .. }, _) => {
+                self.knows_fenced_set();
+                if let Some(Unusable::Permission { .. }) = reply.missing() {
+                    self.forgot_fenced_set(); // The next script has to check the permissions too.
+                }
+            }
+            (Taking::Several | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }
-        withdrawn
+        reply
     }
 
     /// Returns name and token of the lock of `claim`, whose first `SET` was answered or withdrawn.
@@ -146,9 +154,9 @@ impl Node {
         Some(asked.remove(place)?.1)
     }
 
-    /// Asks whether the lock could be released by the native command. The question uses the lock's own token, which no
-    /// key has yet, so there is nothing to delete.
-    pub(crate) fn ask_native(
+    /// Asks whether the lock could be released by the native command. The question uses a longer token, which no key
+    /// has, so there is nothing to delete.
+    pub(super) fn ask_native(
         &mut self,
         now: Instant,
         claim: ClaimKey,
@@ -156,7 +164,7 @@ impl Node {
         way: Dialect,
     ) {
         let mut command = Vec::new();
-        release(&mut command, entry, way);
+        trial(&mut command, entry, way);
         let with_others = false;
         let request = Request::Probe {
             claim,
@@ -168,7 +176,7 @@ impl Node {
 
     /// Sends a script that does nothing, to see whether scripts are run.
     #[cold]
-    fn try_script(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
+    pub(super) fn try_script(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         let asked_with = &mut self.permissions.asked_with;
         asked_with.push_back((claim, entry.clone()));
         let mut command = Vec::new();
@@ -206,7 +214,7 @@ impl Node {
 
     /// Records that a lock on several resources may be taken and released, so no permission is missing any more. A lock
     /// on one resource may be released in another way, which was not tried.
-    pub(crate) fn permitted_for_several(&mut self) {
+    pub(super) fn permitted_for_several(&mut self) {
         self.permissions.missing = None;
     }
 
@@ -226,12 +234,12 @@ impl Node {
 }
 
 /// Returns the command that the user may not run to take a lock, by this answer.
-pub(crate) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
+pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
 /// Returns the command that the user may not run to extend a lock, by this answer.
-pub(crate) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
+pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer)
 }
 

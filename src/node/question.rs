@@ -1,50 +1,62 @@
-//! The questions about a lock or its name, other than the `SET`, that nodes answer with a vote.
+//! The questions about a lock or its name, other than taking it, that nodes answer with a vote.
 //!
-//! Each question is one line in every function here: how it is written, in each form that a node may take, and what an
-//! answer says. The operation decides what a majority of answers means.
+//! Each question is one line in every function here: the form in which a node gets it, and how it is written in that
+//! form. The operation decides what a majority of answers means.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::limits::TOKEN_BYTES_MAX;
+use crate::keys::{ClaimKey, OperationKey};
 use crate::resource::broken;
-use crate::resp::{Decimal, Value, argument};
+use crate::resp::{Decimal, argument};
 use crate::time::Instant;
 
 use super::command::{
     CHECKED_CONFIRM, CHECKED_EXTEND, CHECKED_INSPECT, CONFIRM, EXTEND, INSPECT, OVERWRITE,
 };
-use super::reply::{Reply, Said, three};
 use super::request::{Dialect, Question, Request, Taught};
 use super::{Command, Node, Work, several};
 
-/// The life that [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) report for a key without
-/// an expiry.
-const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
+/// A question about a lock, for one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asking<'a> {
+    pub(crate) question: Question,
+    pub(crate) operation: OperationKey,
+    /// The claim of the token in question, if this engine has one.
+    pub(crate) claim: Option<ClaimKey>,
+    pub(crate) entry: &'a Entry,
+    /// For how long the keys are to be kept, if that is asked for.
+    pub(crate) life: Duration,
+    /// The node also has to notify us of the next change of the keys.
+    pub(crate) watched: bool,
+    /// The node has refused it in another form.
+    pub(crate) again: bool,
+    /// It is a renewal of a kept lock, which may go to the node together with others.
+    pub(crate) is_renewal: bool,
+}
 
-impl Question {
-    /// Returns the token in an answer to [`Self::Inspect`], if it has one, and how long the node keeps it.
-    pub(crate) fn token_in(value: Value<'_>) -> Option<(&[u8], Duration)> {
-        let (above, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
-        let left = Duration::from_millis(above.unsigned_abs() - 1);
-        let left = match left < FOREVER {
-            true => left,
-            false => Duration::MAX,
-        };
-        Some((&token[..token.len().min(TOKEN_BYTES_MAX + 1)], left))
-    }
-
-    /// Returns what `reply` says of the token; `None` if it is no answer to such a question.
-    #[inline]
-    pub(crate) fn read(self, reply: Reply) -> Option<Said> {
-        match self {
-            Self::Extend => Said::of(reply),
-            Self::Confirm | Self::Overwrite => Said::of_confirmation(reply).map(|(said, _)| said),
-            Self::Inspect => Said::of_inspection(reply),
+impl<'a> Asking<'a> {
+    /// Returns a question of `operation` that does not change how long the keys live, and concerns no claim.
+    pub(crate) const fn about(
+        question: Question,
+        operation: OperationKey,
+        entry: &'a Entry,
+    ) -> Self {
+        Self {
+            question,
+            operation,
+            claim: None,
+            entry,
+            life: Duration::ZERO,
+            watched: false,
+            again: false,
+            is_renewal: false,
         }
     }
+}
 
+impl Question {
     /// Writes the question about `entry`. If there is a `marker`, an argument in wire form, the question checks it.
     #[inline(never)]
     pub(super) fn write(
@@ -81,75 +93,57 @@ impl Question {
     }
 }
 
-impl Said {
-    /// Returns what the answer to an inspection says. A token of any client counts as there.
-    #[cold]
-    #[inline(never)]
-    fn of_inspection(reply: Reply) -> Option<Self> {
-        let plain = if let Reply::Pair(above, _) = reply {
-            Reply::Integer(above)
-        } else {
-            reply
-        };
-        Self::of_confirmation(plain).map(|(said, _)| said)
-    }
-}
-
 impl Node {
-    /// Returns the dialect in which this node is asked `question`.
-    pub(crate) fn dialect_of(&self, question: Question) -> Dialect {
-        match question {
-            Question::Extend => self.phase.dialect(Taught::Extend),
-            Question::Confirm | Question::Inspect | Question::Overwrite => Dialect::Text,
+    /// Asks this node. The question is built in `command`, which the nodes share that take it in the same form.
+    pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
+        let Asking {
+            question,
+            operation,
+            claim,
+            entry,
+            life,
+            watched,
+            again,
+            is_renewal,
+        } = *asking;
+        let by = match question {
+            _ if self.is_without_scripts() => Dialect::Watch,
+            Question::Extend if !again && !entry.is_several() => self.phase.dialect(Taught::Extend),
+            Question::Extend | Question::Confirm | Question::Inspect | Question::Overwrite => {
+                Dialect::Text
+            }
+        };
+        let request = Request::Question {
+            question,
+            operation,
+            claim,
+            by,
+        };
+        if by == Dialect::Watch {
+            return self.ask_without_scripts(now, request, asking);
+        }
+        if is_renewal && by == Dialect::Sha1 && self.renew(now, request, entry, life, watched) {
+            return;
+        }
+        let marker = self.guard.marker();
+        let bytes = command.written(by, marker, |out| {
+            question.write(out, entry, life, marker, by)
+        });
+        match watched {
+            true => self.send_watched(now, request, bytes),
+            false => self.send(now, request, bytes),
         }
     }
 
-    /// Returns the command of `question` about `entry`, as ACL rules name it.
-    pub(crate) fn verb_of(&self, question: Question, entry: &Entry) -> &'static str {
-        match entry.is_several() {
-            _ if self.is_without_scripts() => self.verb_of_transaction(),
-            true => Dialect::Text.verb(),
-            false => self.dialect_of(question).verb(),
-        }
-    }
-
-    /// Asks `question` about `entry` without scripts. If `watched`, the node also notifies us of the next change of the
-    /// key.
     #[cold]
-    pub(crate) fn ask_without_scripts(
-        &mut self,
-        now: Instant,
-        request: Request,
-        question: Question,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) {
-        let work = match question {
+    fn ask_without_scripts(&mut self, now: Instant, request: Request, asking: &Asking<'_>) {
+        let (life, watched) = (asking.life, asking.watched);
+        let work = match asking.question {
             Question::Extend => Work::Extend { life, watched },
             Question::Confirm => Work::Confirm,
             Question::Inspect => Work::Inspect { watched },
             Question::Overwrite => Work::Overwrite,
         };
-        self.transact(now, request, entry, work);
-    }
-
-    /// Returns `question` about `entry` in the form for this node; by the text of its script if `by_text`.
-    pub(crate) fn question<'c>(
-        &self,
-        question: Question,
-        command: &'c mut Command,
-        entry: &Entry,
-        ttl: Duration,
-        by_text: bool,
-    ) -> &'c [u8] {
-        let way = match by_text {
-            true => Dialect::Text,
-            false => self.dialect_of(question),
-        };
-        let marker = self.guard.marker();
-        command.written(way, marker, |out| {
-            question.write(out, entry, ttl, marker, way)
-        })
+        self.transact(now, request, asking.entry, work);
     }
 }

@@ -7,28 +7,26 @@
 //! * An answer comes with the restart guard's word whether it counts.
 
 use crate::error::{LinkFault, Unusable};
-use crate::keys::OperationKey;
 use crate::limits::{PUSHES_MAX, STRING_BYTES_MAX};
+use crate::resource::OwnedToken;
 use crate::resp::Value;
 use crate::time::Instant;
 
-use super::Node;
 use super::guard::Guard;
 use super::handshake::Next;
 use super::in_flight::{Heard, InFlight, Sent};
 use super::phase::{Phase, Trouble};
-use super::reply::Reply;
-use super::request::{Dialect, Question, Request, Step, Taught};
-use super::tracking;
+use super::refusal::Refusal;
+use super::reply::{Read, Reply};
+use super::request::{Question, Request, Step, Taking, Taught};
+use super::{Node, reply, tracking};
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// The answer to an inspection or a count, which says more than its [`Reply`], is shown to its operation by
-    /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
-    /// have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
-    /// holder can be [taken](Self::take_token) when its answer was returned.
+    /// The names of keys that have changed are handed to `changed`, which returns `true` if that was waited for. The
+    /// token of a holder can be [taken](Self::take_token) when its answer was returned.
     ///
     /// # Errors
     ///
@@ -38,7 +36,6 @@ impl Node {
         &mut self,
         now: Instant,
         piece: &mut &[u8],
-        show: impl FnOnce(OperationKey, Value<'_>),
         changed: impl FnMut(Option<&[u8]>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
@@ -60,11 +57,9 @@ impl Node {
             self.pulse.answered(now, sent.at);
             if let Value::Error(line) | Value::BulkError(line) = value {
                 self.words = self.credentials.words_of(sent.request, line);
-                if let Request::Set { .. } | Request::Release { .. } | Request::Question { .. } =
-                    sent.request
-                {
-                    let reply = Reply::of(value);
-                    return Ok(Some(self.refused(now, sent, reply)));
+                if sent.request.is_about_locks() {
+                    let refusal = Refusal::of(value);
+                    return self.heard_refusal(now, sent, refusal).map(Some);
                 }
             }
             let step = match sent.request {
@@ -88,14 +83,6 @@ impl Node {
                     self.continue_transaction(now);
                     return Ok(Some(Heard::Batch));
                 }
-                Request::Probe {
-                    claim,
-                    way,
-                    with_others,
-                } if with_others || self.ways.on && way != Dialect::Text => {
-                    let reply = Reply::of(value);
-                    return Ok(Some(Heard::Tried { claim, way, reply }));
-                }
                 Request::Track => {
                     tracking::answered(self.phase.server_mut(), value);
                     continue;
@@ -107,9 +94,7 @@ impl Node {
                     let server = self.phase.server_mut();
                     return Ok(Some(tracking::looked(server, place, value)));
                 }
-                request @ (Request::Set { .. }
-                | Request::FirstSet { .. }
-                | Request::FencedSet { .. }
+                request @ (Request::Take { .. }
                 | Request::Raise { .. }
                 | Request::Floor { .. }
                 | Request::LookAtFloor { .. }
@@ -119,20 +104,11 @@ impl Node {
                 | Request::Question { .. }
                 | Request::Look { .. }
                 | Request::Why { .. }) => {
-                    let reply = match is_with_text(request) {
-                        false => Reply::of(value),
-                        true => {
-                            if let Request::Question { operation, .. }
-                            | Request::Count { operation } = request
-                            {
-                                show(operation, value);
-                            } else {
-                                tracking::keep_token(&mut self.token, value);
-                            }
-                            Reply::with_text(value)
-                        }
-                    };
-                    return Ok(Some(self.answered(now, &sent, reply)));
+                    if names_a_token(request) {
+                        keep_token(&mut self.token, value);
+                    }
+                    let read = reply::read(request, value);
+                    return self.answered(now, sent, read).map(Some);
                 }
             };
             let (guard, phase) = (&mut self.guard, &mut self.phase);
@@ -144,28 +120,77 @@ impl Node {
         }
     }
 
-    /// Returns what it means that the server has answered what was `sent` by `reply`.
+    /// Returns what it means that the server has answered what was `sent` by what was `read`.
+    ///
+    /// # Errors
+    ///
+    /// No such command is answered so. The command counts as one that was not answered.
     #[inline(always)]
-    pub(super) fn answered(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
+    pub(super) fn answered(
+        &mut self,
+        now: Instant,
+        sent: Sent,
+        read: Option<Read>,
+    ) -> Result<Heard, Trouble> {
+        let Some(mut read) = read else {
+            return Err(self.nonsense(sent));
+        };
         self.probed = 0;
-        self.learn(now, reply);
-        let stale = !self.in_flight.is_of_this_era(sent);
-        self.guard.judge(now, sent.request, reply, stale)
+        self.load_postponed(now);
+        if let Request::Take { claim, by } = sent.request
+            && by != Taking::Set
+        {
+            read.reply = self.taken(now, (claim, by), read.reply);
+        } else if let Request::Probe { .. } = sent.request {
+            return Ok(self.tried(sent.request, Ok(read.reply)));
+        }
+        let stale = !self.in_flight.is_of_this_era(&sent);
+        let heard = self.guard.judge(now, sent.request, read, stale);
+        heard.ok_or_else(|| self.nonsense(sent))
     }
 
     #[cold]
     #[inline(never)]
-    fn refused(&mut self, now: Instant, sent: Sent, reply: Reply) -> Heard {
-        let reply = self.reworded(sent.request, reply, false);
-        self.answered(now, &sent, reply)
+    fn nonsense(&mut self, sent: Sent) -> Trouble {
+        self.in_flight.put_back(sent);
+        Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Asks a server again to load our scripts if it could not before and now answers one.
-    fn learn(&mut self, now: Instant, reply: Reply) {
-        if let (
-            Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. },
-            Phase::Ready { server, .. },
-        ) = (reply, &mut self.phase)
+    #[cold]
+    #[inline(never)]
+    fn heard_refusal(
+        &mut self,
+        now: Instant,
+        sent: Sent,
+        refusal: Refusal,
+    ) -> Result<Heard, Trouble> {
+        if let Request::Probe { .. } = sent.request {
+            self.probed = 0;
+            return Ok(self.tried(sent.request, Err(refusal)));
+        }
+        let read = self.refused_in_words(now, sent.request, refusal, false);
+        let stale = !self.in_flight.is_of_this_era(&sent);
+        self.probed = 0;
+        let heard = self.guard.judge(now, sent.request, read.into(), stale);
+        heard.ok_or_else(|| self.nonsense(sent))
+    }
+
+    /// Returns what a refusal means on a node that may have refused scripts in unknown words. `transacted` says that a
+    /// transaction was used.
+    pub(super) fn refused_in_words(
+        &mut self,
+        now: Instant,
+        request: Request,
+        refusal: Refusal,
+        transacted: bool,
+    ) -> Reply {
+        let refusal = self.reworded(request, refusal, transacted);
+        self.refused(now, request, refusal)
+    }
+
+    /// Asks a server again to load our scripts if it could not before and now answers.
+    fn load_postponed(&mut self, now: Instant) {
+        if let Phase::Ready { server, .. } = &mut self.phase
             && server.scripts.take_postponed()
         {
             self.teach_scripts(now);
@@ -249,13 +274,19 @@ fn pushed(
     }
 }
 
-/// Returns `true` if the answer to `request` says more than its [`Reply`].
+/// Keeps the token that `value` names, if there is one.
+#[cold]
+#[inline(never)]
+fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
+    *kept = reply::token_in(value).map(OwnedToken::new);
+}
+
+/// Returns `true` if the answer to `request` names the token in the key.
 #[inline]
-fn is_with_text(request: Request) -> bool {
+fn names_a_token(request: Request) -> bool {
     matches!(
         request,
         Request::Look { .. }
-            | Request::Count { .. }
             | Request::Question {
                 question: Question::Inspect,
                 ..

@@ -31,7 +31,7 @@ impl Node {
     /// The native way comes first for debts too, because the user may not be allowed to run scripts. It does not if it
     /// was refused on the connection before: a connection that is given up at the end of its handshake, such as one to
     /// a second name of the same server, leaves no time for another way.
-    pub(crate) fn release_dialect(&self, repair: bool) -> Dialect {
+    pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
             None if repair => Dialect::Text,
@@ -40,13 +40,13 @@ impl Node {
     }
 
     /// Returns the native way to release, if the node has one and has not refused it.
-    pub(crate) fn native_release(&self) -> Option<Dialect> {
+    pub(super) fn native_release(&self) -> Option<Dialect> {
         let native = self.identity()?.native_release;
         native.filter(|_| !self.native_refused)
     }
 
     /// The node does not have its native way to release, or does not allow it. The script is used from now on.
-    pub(crate) fn refused_native_release(&mut self) {
+    pub(super) fn refused_native_release(&mut self) {
         self.native_refused = true;
         if let Some(server) = self.phase.server_mut() {
             server.identity.native_release = None;
@@ -54,13 +54,13 @@ impl Node {
     }
 
     /// The node does not allow a release by script. On the next connection the native way comes first again.
-    pub(crate) fn refused_scripted_release(&mut self) {
+    pub(super) fn refused_scripted_release(&mut self) {
         self.native_refused = false;
     }
 
     /// The node has forgotten the scripts. They are loaded again, and the node gets their text until it has confirmed
     /// them.
-    pub(crate) fn forgot_scripts(&mut self, now: Instant) {
+    pub(super) fn forgot_scripts(&mut self, now: Instant) {
         if let Phase::Ready { server, .. } = &mut self.phase
             && server.scripts.forget()
         {

@@ -1,118 +1,292 @@
-//! The meaning of a reply to a lock command.
+//! What a node says to a command, in the terms of that command.
 //!
-//! Errors are distinguished by their first word only, because servers echo arguments behind it. The classes were
-//! measured (redis-server 7). A command that was refused *for certain* was not executed and leaves nothing to undo.
-//! After any other error the command may have been executed, and needs a release.
+//! Each command is answered in its own form: a word, a number, or a list. [`read`] knows all of these forms; behind it,
+//! one type says what happened. Errors are in [`refusal`](super::refusal), and what follows from them is in
+//! [`refused`](super::refused).
 
 use core::time::Duration;
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
+use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX};
 use crate::quorum::Vote;
-use crate::resp::{Items, Value};
+use crate::resp::Value;
 
-use super::request::Dialect;
+use super::fencing::forbidden_to_fence;
+use super::permission::{forbidden_to_extend, forbidden_to_lock};
+use super::request::{Dialect, Question, Request, Taking};
 
-/// A reply to a lock command.
+/// What a node has said to a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
-    /// `+OK`.
-    Ok,
-    /// A null of either protocol.
-    Nil,
-    /// `:n`.
-    Integer(i64),
-    /// Two integers: the answer, and whether it counts.
-    Pair(i64, i64),
-    /// Three integers about a fenced lock: the answer, whether it counts, and the number.
-    Fenced { said: i16, left: i32, number: i64 },
-    /// `-CODE ..`.
-    Error(ServerError),
-    /// The user lacks a permission.
-    Forbidden(Forbidden),
-    /// A reply that no lock command gets.
-    Other,
+    /// It is done: taken, extended, deleted, raised, written, or permitted.
+    Done,
+    /// The key has the token, and lives on for this time. It may have been replaced, if that was asked for.
+    Kept(Duration),
+    /// Taken, with this number; or the counter floor is this high.
+    Number(u64),
+    /// There are this many counters among the keys that were scanned. The count continues at `cursor`; zero is the end.
+    Counted { counters: u32, cursor: u64 },
+    /// The counter floor is in repair under this nonce.
+    InRepair(u64),
+    /// There is no such key.
+    Missing,
+    /// The key is another's, or has another type. Of several keys it is the one with this index.
+    Foreign(u8),
+    /// Nothing was done. The node may do it if it is asked in another way, which it knows now.
+    Again(NodeOutcome),
+    /// Nothing was done yet. The node finds out how it could release the lock.
+    Later,
+    /// Nothing was done, for this reason.
+    NotDone(NodeOutcome),
+    /// The node has refused the command, and may have done some of it.
+    Unsure(NodeOutcome),
+    /// A script has stopped at a command that the user may not run, and may have done what stands before it.
+    Stopped,
+}
+
+/// A reply, and the command that it answers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) request: Request,
+    pub(crate) reply: Reply,
 }
 
 impl Reply {
-    #[inline]
-    pub(crate) fn of(value: Value<'_>) -> Self {
-        match value {
-            Value::Simple(b"OK") => Self::Ok,
-            Value::Null => Self::Nil,
-            Value::Integer(integer) => Self::Integer(integer),
-            Value::Error(line) | Value::BulkError(line) => Self::of_error(line),
-            Value::Array(items) => Self::of_items(items),
-            Value::Simple(_)
-            | Value::Bulk(_)
-            | Value::Double(_)
-            | Value::Boolean(_)
-            | Value::BigNumber(_)
-            | Value::Verbatim { .. }
-            | Value::Map(_)
-            | Value::Set(_)
-            | Value::Push(_) => Self::Other,
-        }
-    }
-
-    /// Returns the meaning of `value` if the question is answered only by an error, or by two integers and a text.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn with_text(value: Value<'_>) -> Self {
-        if let Value::Error(line) | Value::BulkError(line) = value {
-            return Self::of_error(line);
-        }
-        three(value).map_or(Self::Other, |(said, left, _)| Self::Pair(said, left))
-    }
-
-    fn of_error(line: &[u8]) -> Self {
-        match Forbidden::of(line) {
-            Some(forbidden) => Self::Forbidden(forbidden),
-            None => Self::Error(ServerError::from_line(quoted(line).unwrap_or(line))),
-        }
-    }
-
-    /// Returns the missing permission, if the server has refused to let the user run `command`.
-    pub(crate) fn missing(self, command: &'static str) -> Option<Unusable> {
-        let Self::Forbidden(forbidden) = self else {
-            return None;
-        };
-        match forbidden {
-            Forbidden::Key => Some(Unusable::KeyPermission),
-            Forbidden::Command | Forbidden::Part => Some(Unusable::Permission { command }),
-            Forbidden::Within => None,
-        }
-    }
-
-    /// Returns the error, if it is one.
-    pub(crate) fn error(self) -> Option<ServerError> {
+    /// Returns the vote, and the outcome for the report.
+    pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
         match self {
-            Self::Error(error) => Some(error),
-            Self::Forbidden(Forbidden::Within) => Some(ServerError::from_line(b"ERR")),
-            Self::Forbidden(_) => Some(ServerError::from_line(b"NOPERM")),
-            Self::Ok
-            | Self::Nil
-            | Self::Integer(_)
-            | Self::Pair(..)
-            | Self::Fenced { .. }
-            | Self::Other => None,
+            Self::Done | Self::Kept(_) | Self::Number(_) | Self::Counted { .. } => {
+                (Vote::Yes, NodeOutcome::Granted)
+            }
+            Self::Missing => (Vote::No, NodeOutcome::Missing),
+            Self::Foreign(_) => (Vote::No, NodeOutcome::Held),
+            Self::Again(why) | Self::NotDone(why) | Self::Unsure(why) => (Vote::Abstain, why),
+            Self::Later | Self::InRepair(_) => (Vote::Abstain, NodeOutcome::Pending),
+            Self::Stopped => {
+                let error = ServerError::from_line(b"ERR");
+                (Vote::Abstain, NodeOutcome::Refused(error))
+            }
         }
     }
 
-    // Out of line, because such replies exist only with markers.
-    #[inline(never)]
-    fn of_items(items: Items<'_>) -> Self {
-        let mut items = items.iter().map(|item| item.as_integer());
-        match (items.next(), items.next(), items.next()) {
-            (Some(Some(said)), Some(Some(left)), None) => Self::Pair(said, left),
-            (Some(Some(said)), Some(Some(left)), Some(Some(number))) if items.next().is_none() => {
-                // A number that does not fit is cut off, and does not become zero.
-                let left = left.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
-                let said = i16::try_from(said);
-                said.map_or(Self::Other, |said| Self::Fenced { said, left, number })
-            }
-            _ => Self::Other,
+    /// Returns the error by which the server has refused the command.
+    pub(crate) const fn error(self) -> Option<ServerError> {
+        if let Self::NotDone(NodeOutcome::Refused(error))
+        | Self::Unsure(NodeOutcome::Refused(error)) = self
+        {
+            return Some(error);
         }
+        None
     }
+
+    /// Returns what the user or the server lacks, if nothing was done because of that.
+    pub(super) const fn missing(self) -> Option<Unusable> {
+        if let Self::NotDone(NodeOutcome::Unusable(missing)) = self {
+            return Some(missing);
+        }
+        None
+    }
+
+    pub(super) const fn lacks(missing: Unusable) -> Self {
+        Self::NotDone(NodeOutcome::Unusable(missing))
+    }
+}
+
+/// A reply as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    pub(super) reply: Reply,
+    /// What a script that checks a marker has said of it: see [`script`](super::script).
+    pub(super) marker: Option<i64>,
+}
+
+impl From<Reply> for Read {
+    fn from(reply: Reply) -> Self {
+        let marker = None;
+        Self { reply, marker }
+    }
+}
+
+/// Returns what `value`, which is no error, says in answer to `request`. `None` if no such command is answered so.
+// Inlined for the answers of every lock; the others are read out of line.
+#[inline(always)]
+pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
+    match (request, value) {
+        (
+            Request::Take {
+                by: Taking::Set, ..
+            },
+            Value::Simple(b"OK"),
+        )
+        | (Request::Release { .. }, Value::Integer(1)) => Some(Reply::Done.into()),
+        _ => read_other(request, value),
+    }
+}
+
+#[inline(never)]
+fn read_other(request: Request, value: Value<'_>) -> Option<Read> {
+    match request {
+        Request::Take { by, .. } => taken(by, value),
+        Request::Probe {
+            way: Dialect::Text, ..
+        } => value.as_integer().map(|_| Reply::Done.into()),
+        Request::Release { by, .. } | Request::Probe { way: by, .. } => {
+            released(by, value).map(Read::from)
+        }
+        Request::Raise { .. } => about_token(value),
+        Request::Question { question, .. } => match question {
+            Question::Extend => about_token(value),
+            Question::Confirm | Question::Overwrite => kept(value),
+            Question::Inspect => {
+                let (above, marker, _) = three(value)?;
+                Some(Read {
+                    reply: inspected(above)?,
+                    marker: Some(marker),
+                })
+            }
+        },
+        Request::Floor { .. } => match value.as_integer()? {
+            1 => Some(Reply::Done.into()),
+            _ => Some(Reply::Missing.into()),
+        },
+        Request::LookAtFloor { .. } => match integers(value)? {
+            [1, floor] => up_to_the_largest(floor).map(Reply::Number),
+            [0, nonce] if 0 <= nonce => Some(Reply::InRepair(nonce.unsigned_abs())),
+            _ => None,
+        }
+        .map(Read::from),
+        Request::Count { .. } => {
+            let (counters, _, cursor) = three(value)?;
+            let counters = u32::try_from(counters).ok()?;
+            let cursor = core::str::from_utf8(cursor).ok()?.parse().ok()?;
+            Some(Reply::Counted { counters, cursor }.into())
+        }
+        Request::Why { .. } => {
+            let missing = forbidden_to_extend(value.as_integer()?);
+            Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
+        }
+        // Only the token matters.
+        Request::Look { .. } => Some(Reply::Done.into()),
+        Request::Handshake(_)
+        | Request::Transaction
+        | Request::Batch { .. }
+        | Request::Withdrawn
+        | Request::Time
+        | Request::Track => None,
+    }
+}
+
+/// Reads the answer to a command that takes a lock.
+fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
+    match by {
+        Taking::Set => matches!(value, Value::Null).then_some(Reply::Foreign(0).into()),
+        Taking::Checked { .. } | Taking::First | Taking::Several => {
+            let (said, marker) = said(value)?;
+            let reply = match said {
+                1 => Reply::Done,
+                0 if by != Taking::Several => Reply::Foreign(0),
+                2.. if by == Taking::Several => Reply::Foreign(u8::try_from(said - 2).ok()?),
+                _ => Reply::lacks(forbidden_to_lock(said)?),
+            };
+            Some(Read { reply, marker })
+        }
+        Taking::Fenced { .. } => {
+            let [said, marker, number] = integers(value)?;
+            let reply = match said {
+                1 => Reply::Number(up_to_the_largest(number).filter(|number| *number != 0)?),
+                2.. => Reply::Foreign(u8::try_from(said - 2).ok()?),
+                -1 if 1 <= number => Reply::lacks(Unusable::NoMoreTokens),
+                -1 => Reply::lacks(Unusable::NoFloor),
+                _ => Reply::lacks(forbidden_to_fence(said)?),
+            };
+            // A script that has taken nothing may not have read the marker.
+            let marker = (0 < said).then_some(marker);
+            Some(Read { reply, marker })
+        }
+        Taking::Watch => None, // A transaction has no single answer.
+    }
+}
+
+/// Reads the answer to a release in this way, or to a trial of the way.
+fn released(by: Dialect, value: Value<'_>) -> Option<Reply> {
+    match (by, value) {
+        (Dialect::SetIfEq, Value::Simple(b"OK")) => Some(Reply::Done),
+        // The key may also hold another's token.
+        (Dialect::SetIfEq, Value::Null) => Some(Reply::Missing),
+        _ => of_token(value.as_integer()?),
+    }
+}
+
+fn about_token(value: Value<'_>) -> Option<Read> {
+    let (said, marker) = said(value)?;
+    let reply = of_token(said)?;
+    Some(Read { reply, marker })
+}
+
+fn kept(value: Value<'_>) -> Option<Read> {
+    let (above, marker) = said(value)?;
+    let reply = kept_for(above)?;
+    Some(Read { reply, marker })
+}
+
+/// Reads the answer to an extension in a batch, which is no error.
+pub(super) fn extended(value: Value<'_>) -> Option<Reply> {
+    of_token(value.as_integer()?)
+}
+
+/// Returns what a script says of the token that it has looked for.
+#[inline]
+const fn of_token(said: i64) -> Option<Reply> {
+    match said {
+        1 => Some(Reply::Done),
+        0 => Some(Reply::Missing),
+        -1 => Some(Reply::Foreign(0)),
+        _ => None,
+    }
+}
+
+/// The life that [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) report for a key without
+/// an expiry.
+const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
+
+/// Returns what a script says of the token: one more than the milliseconds that are left, or that it is not there.
+pub(super) const fn kept_for(above: i64) -> Option<Reply> {
+    if above < 1 {
+        return of_token(above);
+    }
+    Some(Reply::Kept(Duration::from_millis(above.unsigned_abs() - 1)))
+}
+
+/// Does the same for an inspection. A key without an expiry has no end.
+pub(super) fn inspected(above: i64) -> Option<Reply> {
+    let endless = Reply::Kept(FOREVER);
+    kept_for(above).map(|reply| match reply == endless {
+        true => Reply::Kept(Duration::MAX),
+        false => reply,
+    })
+}
+
+fn up_to_the_largest(number: i64) -> Option<u64> {
+    let number = u64::try_from(number).ok();
+    number.filter(|number| *number <= FENCING_TOKEN_MAX)
+}
+
+/// Returns the answer of a script, and what it says of the marker if it has checked one.
+fn said(value: Value<'_>) -> Option<(i64, Option<i64>)> {
+    match value.as_integer() {
+        Some(said) => Some((said, None)),
+        None => integers(value).map(|[said, marker]| (said, Some(marker))),
+    }
+}
+
+/// Returns the integers in `value`, if it is a list of this many.
+fn integers<const N: usize>(value: Value<'_>) -> Option<[i64; N]> {
+    let items = value.as_items().filter(|items| items.len() == N)?;
+    let mut integers = [0; N];
+    for (place, item) in integers.iter_mut().zip(items.iter()) {
+        *place = item.as_integer()?;
+    }
+    Some(integers)
 }
 
 /// Returns two integers and the text behind them, if that is all of `value`.
@@ -125,400 +299,8 @@ pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
     items.next().is_none().then_some((first, second, text))
 }
 
-/// What the user lacks the permission for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Forbidden {
-    /// The command. A server that does not have the command, or no engine for its scripts, counts too.
-    Command,
-    /// The key of the command.
-    Key,
-    /// A command called by one of our scripts.
-    Within,
-    /// A command in one of our transactions, in which nothing was done.
-    Part,
-}
-
-impl Forbidden {
-    /// Returns what the error `line` says of a permission. For a command, all servers say "to run the '..' command";
-    /// for a key, their texts differ.
-    pub(super) fn of(line: &[u8]) -> Option<Self> {
-        let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
-        let error = ServerError::from_line(line);
-        match error.code() {
-            "NOPERM" if says(b"' command") => Some(Self::Command),
-            "NOPERM" => Some(Self::Key),
-            "ERR" if line.starts_with(b"ERR unknown command") => Some(Self::Command),
-            "ERR" if line.starts_with(b"ERR Could not find scripting engine") => {
-                Some(Self::Command)
-            }
-            "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
-                Some(Self::Within)
-            }
-            code if (code == "EVAL" || error.is_plain()) && runs_no_scripts(line) => {
-                Some(Self::Command)
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Returns `true` if the error `line` says in its own words that no scripts are run at all, as proxies and servers that
-/// resemble Redis do. Errors that may pass lack these words.
-fn runs_no_scripts(line: &[u8]) -> bool {
-    let line = line.to_ascii_lowercase();
-    let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
-    if says(&&b"user_script"[..]) {
-        return false; // A script has begun, and a command in it was refused.
-    }
-    let scripts: [&[u8]; 3] = [b"eval", b"script", b"lua"];
-    let none: [&[u8]; 4] = [
-        b"unsupported",
-        b"not supported",
-        b"disabled",
-        b"not implemented",
-    ];
-    says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
-}
-
-/// Returns the error of a command called by one of our scripts. Servers before Redis 7.0 quote it behind its place in
-/// the script. Lua's own errors have no code.
-fn quoted(line: &[u8]) -> Option<&[u8]> {
-    const PLACE: &[u8] = b"@user_script:";
-    let line = line.strip_prefix(b"ERR Error running script ")?;
-    let mut parts = line.windows(PLACE.len());
-    let place = parts.rposition(|part| part == PLACE)?;
-    let said = line.get(place + PLACE.len()..)?.trim_ascii_start();
-    let digits = said.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let said = said.get(digits..)?.strip_prefix(b": ")?;
-    let said = said.strip_prefix(b"-").unwrap_or(said);
-    let code = said.split(|byte| *byte == b' ').next()?;
-    let is_code = 1 < code.len() && code.iter().all(u8::is_ascii_uppercase);
-    is_code.then_some(said)
-}
-
-/// The answer of one of our scripts, or of a native compare-and-delete, about the token.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Said {
-    /// The key held the token, and the request was carried out.
-    Done,
-    /// There is no such key.
-    Missing,
-    /// The key holds another's token, or another type.
-    Foreign,
-    /// The command was not run, or not to its end.
-    Refused(ServerError),
-}
-
-impl Said {
-    /// Returns `None` if no such command gets this answer.
-    pub(crate) fn of(reply: Reply) -> Option<Self> {
-        match reply {
-            Reply::Integer(1) => Some(Self::Done),
-            Reply::Integer(0) => Some(Self::Missing),
-            Reply::Integer(-1) => Some(Self::Foreign),
-            Reply::Error(error) if error.code() == "WRONGTYPE" => Some(Self::Foreign),
-            Reply::Error(_) | Reply::Forbidden(_) => reply.error().map(Self::Refused),
-            Reply::Ok
-            | Reply::Nil
-            | Reply::Integer(_)
-            | Reply::Pair(..)
-            | Reply::Fenced { .. }
-            | Reply::Other => None,
-        }
-    }
-
-    /// Returns what the answer to a release in this `dialect` says.
-    #[inline]
-    pub(crate) fn of_release(dialect: Dialect, reply: Reply) -> Option<Self> {
-        match dialect == Dialect::SetIfEq {
-            true => Self::of_set_if_eq(reply),
-            false => Self::of(reply),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn of_set_if_eq(reply: Reply) -> Option<Self> {
-        if reply == Reply::Nil {
-            return Some(Self::Missing); // The key may also hold another's token.
-        }
-        match reply == Reply::Ok {
-            true => Some(Self::Done),
-            false => Self::of(reply),
-        }
-    }
-
-    /// Returns what the answer to a confirmation says, and how long the token is kept.
-    pub(crate) fn of_confirmation(reply: Reply) -> Option<(Self, Duration)> {
-        if let Reply::Integer(above @ 1..) = reply {
-            let kept = Duration::from_millis(above.unsigned_abs() - 1);
-            return Some((Self::Done, kept));
-        }
-        Some((Self::of(reply)?, Duration::ZERO))
-    }
-
-    /// Returns the vote, and the outcome for the report.
-    pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
-        match self {
-            Self::Done => (Vote::Yes, NodeOutcome::Granted),
-            Self::Missing => (Vote::No, NodeOutcome::Missing),
-            Self::Foreign => (Vote::No, NodeOutcome::Held),
-            Self::Refused(error) => (Vote::Abstain, NodeOutcome::Refused(error)),
-        }
-    }
-}
-
-/// Returns `true` if a command that got this error was certainly not executed.
-pub(crate) fn refuses_for_certain(error: ServerError) -> bool {
-    guard!(RefusedReleased, is_known(error))
-}
-
-/// Returns `true` if this reply may mean, in unknown words, that no scripts are run.
-pub(super) fn refuses_in_own_words(reply: Reply) -> bool {
-    let Reply::Error(error) = reply else {
-        return false;
-    };
-    !is_known(error) && !matches!(error.code(), "WRONGTYPE" | "EXECABORT")
-}
-
-/// Returns `true` if this is an error by which servers refuse commands that they do not execute.
-pub(super) fn is_known(error: ServerError) -> bool {
-    matches!(
-        error.code(),
-        "LOADING"
-            | "BUSY"
-            | "OOM"
-            | "MISCONF"
-            | "READONLY"
-            | "MASTERDOWN"
-            | "NOREPLICAS"
-            | "NOAUTH"
-            | "WRONGPASS"
-            | "NOPERM"
-            | "NOSCRIPT"
-            | "MOVED"
-            | "ASK"
-            | "CLUSTERDOWN"
-            | "CROSSSLOT"
-            | "TRYAGAIN"
-            | "DENIED"
-    )
-}
-
-/// Returns `true` if a server that answers this error may have other keys when it serves again, because it loads them
-/// or takes them over from another server.
-pub(crate) fn may_forget(error: ServerError) -> bool {
-    matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
-}
-
-/// Returns `true` if this error says that the server does not know the script by its digest.
-pub(crate) fn wants_the_text(error: ServerError) -> bool {
-    error.code() == "NOSCRIPT"
-}
-
-/// Returns `true` if this error says that the command itself is unknown or forbidden, and not only refused for now.
-pub(crate) fn refuses_the_verb(error: ServerError) -> bool {
-    matches!(error.code(), "ERR" | "NOPERM")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_permission_is_about_the_command_its_key_or_one_within() {
-        use Forbidden::{Command, Key, Within};
-        // The texts of Redis 6.2, 7.0 and Valkey 9.1.
-        for (line, forbidden, code) in [
-            (
-                "NOPERM this user has no permissions to run the 'eval' command",
-                Command,
-                "NOPERM",
-            ),
-            (
-                "NOPERM this user has no permissions to run the 'eval' command or its subcommand",
-                Command,
-                "NOPERM",
-            ),
-            (
-                "NOPERM User monkey has no permissions to run the 'delifeq' command",
-                Command,
-                "NOPERM",
-            ),
-            (
-                "NOPERM this user has no permissions to access one of the keys used as arguments",
-                Key,
-                "NOPERM",
-            ),
-            ("NOPERM No permissions to access a key", Key, "NOPERM"),
-            (
-                "ERR unknown command 'EVAL', with args beginning",
-                Command,
-                "NOPERM",
-            ),
-            (
-                "ERR Could not find scripting engine 'lua'",
-                Command,
-                "NOPERM",
-            ),
-            (
-                "ERR bad lua script for redis cluster, all the keys should be passed by KEYS",
-                Command,
-                "NOPERM",
-            ),
-            ("ERR unsupported command `eval`", Command, "NOPERM"),
-            ("EVAL is disabled", Command, "NOPERM"),
-            ("unsupported command `eval`", Command, "NOPERM"),
-            ("ERR 'EVAL' command is not supported", Command, "NOPERM"),
-            ("ERR Scripting is disabled", Command, "NOPERM"),
-            (
-                "ERR The user executing the script can't run this command or subcommand script: x",
-                Within,
-                "ERR",
-            ),
-            (
-                "ERR ACL failure in script: User u has no permissions to run the 'get' command",
-                Within,
-                "ERR",
-            ),
-        ] {
-            let reply = Reply::of(Value::Error(line.as_bytes()));
-            assert_eq!(reply, Reply::Forbidden(forbidden), "{line}");
-            let error = reply.error().expect("it is one");
-            assert_eq!(error.code(), code, "{line}");
-            // Commands that the script had called before stay done.
-            assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
-        }
-    }
-
-    /// Errors that may pass, and errors of a script that has begun.
-    #[test]
-    fn other_errors_do_not_say_that_no_scripts_are_run() {
-        for line in [
-            "ERR upstream failure",
-            "ERR unsupported command `set`",
-            "ERR This Redis command is not allowed from script",
-            "ERR Error running script (call to f_9b47): @user_script:1: A riddle",
-            "ERR Error running script (call to f_9b47): @user_script:1: @user_script: 1: -MISCONF Redis is configured to \
-             save snapshots, but it's unable to. Commands that may modify the data set are disabled",
-            "BUSY Redis is busy running a script. Not supported",
-            "NOSCRIPT No matching script. Please use EVAL.",
-        ] {
-            let forbidden = Forbidden::of(line.as_bytes());
-            assert_eq!(forbidden, None, "{line}");
-        }
-    }
-
-    #[test]
-    fn what_a_command_within_a_script_was_answered_decides() {
-        let script = "ERR Error running script (call to f_9b47)";
-        for (line, code) in [
-            (
-                ": @user_script:1: @user_script: 1: -READONLY You can't",
-                "READONLY",
-            ),
-            (": @user_script:1: -OOM command not allowed", "OOM"),
-            (
-                ": @user_script:1: WRONGTYPE Operation against a key",
-                "WRONGTYPE",
-            ),
-            (": @user_script:1: A riddle", "ERR"),
-            (": @user_script:", "ERR"),
-            (": @user_script:1", "ERR"),
-            (
-                ": @user_script:1: @user_script: 1: Wrong number of args",
-                "ERR",
-            ),
-            ("", "ERR"),
-        ] {
-            let line = alloc::format!("{script}{line}");
-            let reply = Reply::of(Value::Error(line.as_bytes()));
-            assert_eq!(reply.error().expect("it is one").code(), code, "{line}");
-        }
-    }
-
-    #[test]
-    fn what_neither_passes_nor_is_known_may_be_said_of_scripts() {
-        for (line, says) in [
-            ("ERR unsupported here", true),
-            ("ERR upstream failure", true),
-            ("ERR unsupported command `set`", true),
-            ("ERR", true),
-            ("", true),
-            ("NOTHERE", true),
-            ("no luck", true),
-            // Known texts about scripts and permissions.
-            ("ERR unknown command 'EVAL'", false),
-            ("EVAL is disabled", false),
-            ("ERR bad lua script for redis cluster", false),
-            (
-                "NOPERM this user has no permissions to run the 'eval' command",
-                false,
-            ),
-            ("NOPERM No permissions to access a key", false),
-            (
-                "ERR ACL failure in script: User u has no permissions",
-                false,
-            ),
-            // Errors that pass, and errors that show that the command itself is known.
-            ("LOADING Redis is loading the dataset in memory", false),
-            ("BUSY Redis is busy running a script", false),
-            ("OOM command not allowed", false),
-            ("MISCONF Redis is configured to save", false),
-            ("NOREPLICAS Not enough good replicas to write", false),
-            ("READONLY You can't write", false),
-            ("MASTERDOWN Link with MASTER is down", false),
-            ("NOAUTH Authentication required", false),
-            ("NOSCRIPT No matching script", false),
-            ("MOVED 1 127.0.0.1:1", false),
-            ("CLUSTERDOWN The cluster is down", false),
-            (
-                "CROSSSLOT Keys in request don't hash to the same slot",
-                false,
-            ),
-            ("TRYAGAIN Multiple keys request", false),
-            ("DENIED Redis is running in protected mode", false),
-            ("WRONGTYPE Operation against a key", false),
-            ("EXECABORT Transaction discarded", false),
-        ] {
-            let reply = Reply::of(Value::Error(line.as_bytes()));
-            assert_eq!(refuses_in_own_words(reply), says, "{line}");
-        }
-        assert!(!refuses_in_own_words(Reply::Integer(0)));
-    }
-
-    #[test]
-    fn the_first_word_decides() {
-        for (line, certain) in [
-            ("LOADING Redis is loading the dataset in memory", true),
-            (
-                "OOM command not allowed when used memory > 'maxmemory'.",
-                true,
-            ),
-            (
-                "READONLY You can't write against a read only replica.",
-                true,
-            ),
-            (
-                "NOPERM this user has no permissions to access one of the keys",
-                true,
-            ),
-            ("ERR value is not an integer or out of range", false),
-            (
-                "ERR The user executing the script can't run this command",
-                false,
-            ),
-            ("LOADINGX", false),
-            ("loading", false),
-            ("", false),
-        ] {
-            let error = ServerError::from_line(line.as_bytes());
-            assert_eq!(refuses_for_certain(error), certain, "{line}");
-        }
-        assert!(wants_the_text(ServerError::from_line(
-            b"NOSCRIPT No matching script."
-        )));
-        let wrong_type = Reply::Error(ServerError::from_line(b"WRONGTYPE Operation against"));
-        assert_eq!(Said::of(wrong_type), Some(Said::Foreign));
-    }
+/// Returns the token in the answer to an inspection, cut one byte behind the longest token. `None` if there is no key.
+pub(super) fn token_in(value: Value<'_>) -> Option<&[u8]> {
+    let (_, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
+    Some(&token[..token.len().min(TOKEN_BYTES_MAX + 1)])
 }

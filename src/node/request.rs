@@ -13,17 +13,21 @@ use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 pub(crate) enum Request {
     /// Part of the handshake, or of teaching the scripts again.
     Handshake(Step),
-    /// `SET` of a claim's token.
-    Set {
+    /// Takes the keys of a claim.
+    Take {
         /// The claim.
         claim: ClaimKey,
+        /// The form of the command.
+        by: Taking,
     },
     /// The release of a claim's token.
     Release {
         /// The claim.
         claim: ClaimKey,
         /// The form of the command.
-        dialect: Dialect,
+        by: Dialect,
+        /// The lock has several names.
+        several: bool,
         /// An earlier release failed, or its connection was lost. Until this one is answered, a key that was `SET`
         /// before it may stand.
         repair: bool,
@@ -36,16 +40,8 @@ pub(crate) enum Request {
         operation: OperationKey,
         /// The claim of the token in question, if this engine has one.
         claim: Option<ClaimKey>,
-    },
-    /// The first `SET` on a connection, which is done only if the user has the permissions that the lock needs.
-    FirstSet {
-        /// The claim.
-        claim: ClaimKey,
-    },
-    /// The script that takes a fenced lock for a claim.
-    FencedSet {
-        /// The claim.
-        claim: ClaimKey,
+        /// The form of the command.
+        by: Dialect,
     },
     /// Raises the counters of a claim's lock to its fencing token.
     Raise {
@@ -105,11 +101,36 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    pub(super) const fn is_set(self) -> bool {
-        matches!(
-            self,
-            Self::Set { .. } | Self::FirstSet { .. } | Self::FencedSet { .. }
-        )
+    pub(super) const fn takes(self) -> bool {
+        matches!(self, Self::Take { .. })
+    }
+
+    /// Returns `true` if the request takes the keys of `claim`.
+    pub(super) fn takes_for(self, claim: ClaimKey) -> bool {
+        matches!(self, Self::Take { claim: of, .. } if of == claim)
+    }
+
+    /// Returns `true` if the answer is about a lock, or about the counters of fencing tokens.
+    pub(super) const fn is_about_locks(self) -> bool {
+        match self {
+            Self::Take { .. }
+            | Self::Release { .. }
+            | Self::Question { .. }
+            | Self::Raise { .. }
+            | Self::Floor { .. }
+            | Self::LookAtFloor { .. }
+            | Self::Count { .. }
+            | Self::Probe { .. }
+            | Self::Why { .. }
+            | Self::Look { holder: true, .. } => true,
+            Self::Handshake(_)
+            | Self::Transaction
+            | Self::Batch { .. }
+            | Self::Withdrawn
+            | Self::Time
+            | Self::Track
+            | Self::Look { .. } => false,
+        }
     }
 
     /// Returns `true` if the request asks about the lock of `claim`.
@@ -120,10 +141,7 @@ impl Request {
     /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
-            Self::Set { .. }
-            | Self::FirstSet { .. }
-            | Self::FencedSet { .. }
-            | Self::Raise { .. } => true,
+            Self::Take { .. } | Self::Raise { .. } => true,
             // `Overwrite` changes the key whether the node counts or not.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Handshake(_)
@@ -141,6 +159,67 @@ impl Request {
             | Self::Look { .. } => false,
         }
     }
+}
+
+/// What may withdraw a command. Each asker has at most one question open on a node.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Asker {
+    /// A claim whose keys are being taken.
+    Claim(ClaimKey),
+    /// An operation that asks about a lock.
+    Operation(OperationKey),
+}
+
+impl Asker {
+    /// Returns what may withdraw `request`, if anything.
+    pub(super) const fn of(request: Request) -> Option<Self> {
+        match request {
+            Request::Take { claim, .. } => Some(Self::Claim(claim)),
+            Request::Question { operation, .. } => Some(Self::Operation(operation)),
+            Request::Handshake(_)
+            | Request::Raise { .. }
+            | Request::Floor { .. }
+            | Request::LookAtFloor { .. }
+            | Request::Count { .. }
+            | Request::Release { .. }
+            | Request::Probe { .. }
+            | Request::Transaction
+            | Request::Batch { .. }
+            | Request::Why { .. }
+            | Request::Withdrawn
+            | Request::Time
+            | Request::Track
+            | Request::Look { .. } => None,
+        }
+    }
+
+    /// Returns `true` if this may withdraw `request`.
+    pub(super) fn asks(self, request: Request) -> bool {
+        Self::of(request) == Some(self)
+    }
+}
+
+/// The command that takes a lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Taking {
+    /// `SET`.
+    Set,
+    /// The script that does the same and checks a marker.
+    Checked {
+        /// The form of the command.
+        by: Dialect,
+    },
+    /// The first one on a connection: a script that takes the key only if the user may release it.
+    First,
+    /// The script for several names.
+    Several,
+    /// The script that returns a fencing token.
+    Fenced {
+        /// The form of the command.
+        by: Dialect,
+    },
+    /// A transaction, for several names.
+    Watch,
 }
 
 /// A question about a lock.
@@ -174,6 +253,11 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
+    /// Returns `true` if it is the form of a script.
+    pub(crate) const fn is_script(self) -> bool {
+        matches!(self, Self::Sha1 | Self::Text)
+    }
+
     /// Returns the command for which the user needs a permission, as ACL rules name it.
     pub(crate) const fn verb(self) -> &'static str {
         match self {

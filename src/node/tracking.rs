@@ -27,7 +27,7 @@ use super::handshake::Server;
 use super::in_flight::{Heard, InFlight};
 use super::outbox::Outbox;
 use super::phase::{Access, Phase};
-use super::request::{Dialect, Question, Remaining, Request, Waking};
+use super::request::{Dialect, Remaining, Request, Waking};
 use super::script::INSPECT;
 use super::{Command, Node};
 
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Returns the token in the latest answer to the question for the holder, and forgets it.
+    /// Returns the token in the latest answer to an inspection or to the question for the holder, and forgets it.
     pub(crate) fn take_token(&mut self) -> Option<OwnedToken> {
         self.token.take()
     }
@@ -196,13 +196,6 @@ fn left(value: Value<'_>) -> Option<Remaining> {
             Some(Remaining::For(Duration::from_millis(left)))
         }
     }
-}
-
-/// Keeps the token in an answer to the question for the holder, if there is one.
-#[cold]
-#[inline(never)]
-pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
-    *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
 /// Passes the keys that a push reports as changed to `changed`; `None` stands for all keys. A key of

@@ -28,15 +28,17 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::entry::Entry;
-use crate::error::Unusable;
+use crate::error::{NodeOutcome, Unusable};
 use crate::keys::ClaimKey;
 use crate::time::Instant;
 
 use super::Node;
-use super::command::release;
-use super::doubt::Refusal;
+use super::command::trial;
+use super::doubt::Doubt;
+use super::in_flight::Heard;
 use super::permission::Shown;
-use super::reply::{Forbidden, Reply};
+use super::refusal::{Forbidden, Refusal, refuses_the_verb};
+use super::reply::{Answer, Reply};
 use super::request::{Dialect, Request};
 use super::transaction::Work;
 
@@ -56,7 +58,7 @@ pub(super) struct Ways {
     /// The configuration forbids scripts.
     pub(super) never: bool,
     /// How the node refused scripts, if it did so in unknown words.
-    pub(super) refusal: Option<Refusal>,
+    pub(super) refusal: Option<Doubt>,
     /// The command that was refused when a script was sent.
     script_verb: &'static str,
     /// The index of the way that is used, or tried next.
@@ -71,7 +73,7 @@ pub(super) struct Ways {
 
 /// What to do after a node has refused a way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Refused {
+pub(super) enum Refused {
     /// Try it again later: it may be permitted then.
     ForNow,
     /// Use another way.
@@ -146,7 +148,7 @@ impl Node {
     ///
     /// The restart guard needs scripts.
     #[cold]
-    pub(crate) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
+    pub(super) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
         if self.guard.membership().is_some() {
             return Err(Unusable::NeedsScripts);
         }
@@ -188,10 +190,10 @@ impl Node {
         }
     }
 
-    /// The node has answered `reply` to the transaction that releases a lock on several resources.
+    /// The node has refused the transaction that releases a lock on several resources.
     #[cold]
-    pub(crate) fn several_refused(&mut self, reply: Reply) {
-        self.ways.several_refused |= is_final(Dialect::Watch, reply);
+    pub(super) fn several_refused(&mut self, refusal: Refusal) {
+        self.ways.several_refused |= is_final(Dialect::Watch, refusal);
     }
 
     /// Returns the command that the user needs after a refusal in a transaction. Permission for a script is enough,
@@ -213,7 +215,7 @@ impl Node {
 
     /// Tries all ways of releasing a lock with the token of `entry`. No key has that token yet, so there is nothing to
     /// delete. The answers come in order, except for the transaction, which may be answered at any time.
-    pub(crate) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
+    pub(super) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.ways.tried_with.push_back((claim, entry.clone()));
         for way in ORDER {
             let with_others = true;
@@ -226,7 +228,7 @@ impl Node {
                 self.transact(now, request, entry, Work::Probe);
             } else {
                 let mut command = Vec::new();
-                release(&mut command, entry, way);
+                trial(&mut command, entry, way);
                 self.send(now, request, &command);
             }
         }
@@ -242,7 +244,7 @@ impl Node {
 
     /// Returns the command of a release in this `dialect` for which the user needs a permission.
     #[cold]
-    pub(crate) fn verb_of_release(&self, dialect: Dialect) -> &'static str {
+    pub(super) fn verb_of_release(&self, dialect: Dialect) -> &'static str {
         match dialect == Dialect::Watch {
             true => self.verb_of_transaction(),
             false => dialect.verb(),
@@ -250,17 +252,112 @@ impl Node {
     }
 
     /// The node has answered that `way` may be used. Returns `true` if no way was known to be permitted before.
-    pub(crate) fn way_permitted(&mut self, way: Dialect) -> bool {
+    pub(crate) fn way_permitted(&mut self, way: Dialect) {
         let is_news = !self.may_release();
         self.ways.permit(way, is_news);
         self.choose_way();
         self.native_permitted();
-        is_news
     }
 
-    /// The node has answered `reply`, an error, to `way`. An earlier proof that it is permitted no longer holds.
-    pub(crate) fn way_refused(&mut self, way: Dialect, reply: Reply) -> Refused {
-        if !is_final(way, reply) {
+    /// Takes the answer to the trial of a way to release. The trial names a token that no key has, so any answer about
+    /// the key shows that the user may use the way.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
+        let Request::Probe {
+            claim,
+            way,
+            with_others,
+        } = request
+        else {
+            unreachable!("{request:?} is no trial");
+        };
+        let (was_usable, might_release) = (self.missing_permission().is_none(), self.may_release());
+        let refusal = match said {
+            Err(Refusal::Error(error)) if error.code() == "WRONGTYPE" => None,
+            said => said.err(),
+        };
+        let reply = if way == Dialect::Text {
+            Some(self.script_tried(claim, refusal))
+        } else if with_others || self.ways.on {
+            self.way_tried(claim, way, refusal)
+        } else {
+            Some(self.native_tried(refusal))
+        };
+        Heard::Tried {
+            answer: reply.map(|reply| Answer { request, reply }),
+            error: refusal.map(Refusal::error),
+            is_usable_again: !was_usable && self.missing_permission().is_none(),
+            is_news: !might_release && self.may_release(),
+        }
+    }
+
+    fn script_tried(&mut self, claim: ClaimKey, refusal: Option<Refusal>) -> Reply {
+        self.take_asked(claim);
+        self.scripts_tried(refusal)
+            .map_or(Reply::Done, Reply::NotDone)
+    }
+
+    /// The native way was tried, because scripts may not delete the key.
+    fn native_tried(&mut self, refusal: Option<Refusal>) -> Reply {
+        match refusal.map(Refusal::error) {
+            None => {
+                self.native_permitted();
+                Reply::Done
+            }
+            Some(error) if refuses_the_verb(error) => {
+                self.refused_native_release();
+                let missing = self.missing_permission();
+                let missing = missing.unwrap_or(Unusable::NoPermission);
+                Reply::NotDone(NodeOutcome::Unusable(missing))
+            }
+            Some(error) => Reply::NotDone(NodeOutcome::Refused(error)),
+        }
+    }
+
+    /// One of all ways was tried. The first one that is permitted decides, or the last one if all are refused.
+    fn way_tried(
+        &mut self,
+        claim: ClaimKey,
+        way: Dialect,
+        refusal: Option<Refusal>,
+    ) -> Option<Reply> {
+        let is_last = way == Dialect::Watch;
+        let is_waited_for = match refusal.is_none() || is_last {
+            true => self.take_tried(claim).is_some(),
+            false => false,
+        };
+        if !self.is_without_scripts() {
+            return is_last.then_some(Reply::Done); // Scripts are tried again meanwhile.
+        }
+        let Some(refusal) = refusal else {
+            self.way_permitted(way);
+            return is_waited_for.then_some(Reply::Done);
+        };
+        if !is_last || self.may_release() {
+            self.way_refused(way, refusal);
+            return None;
+        }
+        if refusal == Refusal::Forbidden(Forbidden::Key) {
+            return Some(Reply::NotDone(NodeOutcome::Unusable(
+                Unusable::KeyPermission,
+            )));
+        }
+        let refused = self.way_refused(way, refusal);
+        Some(Reply::NotDone(match (refused, self.doubt_again()) {
+            (_, Some(error)) => NodeOutcome::Refused(error),
+            (Refused::NoneLeft(missing), None) => {
+                self.forbidden(missing);
+                NodeOutcome::Unusable(missing)
+            }
+            // This way, or one of the others, was refused for now.
+            (Refused::ForNow | Refused::UseAnother, None) => NodeOutcome::Refused(refusal.error()),
+        }))
+    }
+
+    /// The node has refused `way`. An earlier proof that it is permitted no longer holds.
+    pub(super) fn way_refused(&mut self, way: Dialect, refusal: Refusal) -> Refused {
+        if !is_final(way, refusal) {
             return Refused::ForNow;
         }
         let command = match self.ways.never {
@@ -279,19 +376,13 @@ impl Node {
     }
 }
 
-/// Returns `true` if `reply` means that the node does not know `way`, or forbids it to the user.
-fn is_final(way: Dialect, reply: Reply) -> bool {
-    match reply {
-        Reply::Forbidden(Forbidden::Command | Forbidden::Part) => true,
+/// Returns `true` if `refusal` means that the node does not know `way`, or forbids it to the user.
+fn is_final(way: Dialect, refusal: Refusal) -> bool {
+    match refusal {
+        Refusal::Forbidden(Forbidden::Command | Forbidden::Part) => true,
         // A server answers an unknown option with a syntax error, which has no code of its own.
-        Reply::Error(error) => way == Dialect::SetIfEq && error.code() == "ERR",
-        Reply::Forbidden(Forbidden::Key | Forbidden::Within)
-        | Reply::Ok
-        | Reply::Nil
-        | Reply::Integer(_)
-        | Reply::Pair(..)
-        | Reply::Fenced { .. }
-        | Reply::Other => false,
+        Refusal::Error(error) => way == Dialect::SetIfEq && error.code() == "ERR",
+        Refusal::Forbidden(Forbidden::Key | Forbidden::Within) => false,
     }
 }
 
@@ -337,7 +428,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_or_forbidden_is_refused_for_good_and_all_else_for_now() {
-        let of = |line: &str| Reply::of(crate::resp::Value::Error(line.as_bytes()));
+        let of = |line: &str| Refusal::of(crate::resp::Value::Error(line.as_bytes()));
         for way in ORDER {
             for (line, refused) in [
                 ("ERR unknown command 'DELIFEQ', with args beginning", true),

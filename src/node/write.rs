@@ -7,10 +7,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
+use crate::error::Unusable;
 use crate::keys::ClaimKey;
 use crate::time::Instant;
 
-use super::request::{Dialect, Request, Taught};
+use super::request::{Dialect, Request, Taking, Taught};
 use super::{Node, Work, command};
 
 /// A command on its way to several nodes.
@@ -54,69 +55,85 @@ impl Command {
 }
 
 impl Node {
-    #[inline]
-    fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
-        let (dialect, marker) = (
-            self.phase.dialect(Taught::CheckedAcquire),
-            self.guard.marker(),
-        );
-        command.written(dialect, marker, |out| {
-            command::set(out, entry, ttl, marker, dialect);
-        })
-    }
-
-    /// Sends the `SET` of `entry`. Until this connection has shown that locks may be released, the node takes the lock
-    /// only if the user may release it. Returns `false` if only that question was sent; the `SET` may then follow.
-    // Inlined into the loop over the nodes of an attempt. The other caller, which sends a copy to a node that has lost
-    // the key, is rare.
+    /// Takes the keys of `entry` for `life`, with a number of at least `proposal` if there is one. Returns `false` if
+    /// that was not sent yet, because the node first has to show whether the user may release the lock. A [trial](Request::Probe)
+    /// tells.
+    ///
+    /// # Errors
+    ///
+    /// The node cannot give numbers. Nothing was sent.
+    // Inlined into the loop over the nodes of an attempt. The other callers, which send copies to nodes that have lost
+    // the key, are rare.
     #[inline(always)]
-    pub(crate) fn send_set(
+    pub(crate) fn take(
         &mut self,
         now: Instant,
         claim: ClaimKey,
         command: &mut Command,
         entry: &Entry,
-        ttl: Duration,
-    ) -> bool {
-        if !self.may_run_scripts() {
-            if !self.may_release() {
-                return self.send_first_set(now, claim, entry, ttl);
-            }
-            if entry.is_several() && self.is_without_scripts() {
-                self.take_several(now, claim, entry, ttl);
-                return true;
-            }
+        (life, proposal): (Duration, Option<u64>),
+    ) -> Result<bool, Unusable> {
+        if let Some(proposal) = proposal {
+            self.take_fenced(now, claim, command, entry, (life, proposal))?;
+            return Ok(true);
         }
-        let bytes = self.set(command, entry, ttl);
-        self.send(now, Request::Set { claim }, bytes);
-        true
+        if !self.may_run_scripts()
+            && let Some(sent) = self.take_unproved(now, claim, entry, life)
+        {
+            return Ok(sent);
+        }
+        let marker = self.guard.marker();
+        let (by, dialect) = match (entry.is_several(), marker) {
+            (false, None) => (Taking::Set, Dialect::Text),
+            (false, Some(_)) => {
+                let by = self.phase.dialect(Taught::CheckedAcquire);
+                (Taking::Checked { by }, by)
+            }
+            (true, _) => (Taking::Several, Dialect::Text),
+        };
+        let bytes = command.written(dialect, marker, |out| {
+            command::set(out, entry, life, marker, dialect);
+        });
+        self.send(now, Request::Take { claim, by }, bytes);
+        Ok(true)
     }
 
-    /// Takes all names of `entry` by a transaction, which asks each time whether they may be released.
+    /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if they are
+    /// taken as over any other connection.
     #[cold]
-    pub(super) fn take_several(
+    #[inline(never)]
+    fn take_unproved(
         &mut self,
         now: Instant,
         claim: ClaimKey,
         entry: &Entry,
         life: Duration,
-    ) {
-        self.transact(now, Request::Set { claim }, entry, Work::Take(life));
-    }
-
-    /// Returns the command that takes a lock, as ACL rules name it.
-    pub(crate) fn verb_of_set(&self, several: bool) -> &'static str {
-        match self.guard.marker() {
-            _ if several && self.is_without_scripts() => self.verb_of_transaction(),
-            _ if several => Dialect::Text.verb(),
-            None => "set",
-            Some(_) => self.phase.dialect(Taught::CheckedAcquire).verb(),
+    ) -> Option<bool> {
+        let may_release = self.may_release();
+        if !may_release {
+            self.reconsider_scripts();
+            if self.is_to_try_scripts() {
+                self.try_script(now, claim, entry);
+                return Some(false);
+            }
         }
-    }
-
-    /// Returns `true` if the `SET` is a script, which a node can forget.
-    pub(crate) fn sets_by_script(&self) -> bool {
-        self.guard.marker().is_some()
+        match (self.is_without_scripts(), entry.is_several()) {
+            (true, true) => {
+                let by = Taking::Watch;
+                self.transact(now, Request::Take { claim, by }, entry, Work::Take(life));
+                Some(true)
+            }
+            (false, true) => None, // The script for several names asks for the permissions each time.
+            (_, false) if may_release => None,
+            (true, false) => {
+                self.try_ways(now, claim, entry);
+                Some(false)
+            }
+            (false, false) => {
+                self.take_first(now, claim, entry, life);
+                Some(true)
+            }
+        }
     }
 
     /// Sends the release of `entry`; never by digest if it has to `repair`. Returns `false` if there is no room for it.
@@ -129,29 +146,33 @@ impl Node {
         entry: &Entry,
         repair: bool,
     ) -> bool {
-        let dialect = self.release_dialect(repair);
+        let several = entry.is_several();
+        let by = match several {
+            false => self.release_dialect(repair),
+            true if self.is_without_scripts() => Dialect::Watch,
+            true => Dialect::Text,
+        };
         // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
-        let is_taken =
-            !self.transactions.is_empty() && self.transactions.is_taking(Request::Set { claim });
-        let by_script = !self.is_without_scripts() || !entry.is_several();
-        if dialect == Dialect::Watch || is_taken || !by_script {
-            let (dialect, repair) = (Dialect::Watch, true);
+        let is_taken = !self.transactions.is_empty() && self.transactions.is_taking(claim);
+        if by == Dialect::Watch || is_taken {
             let request = Request::Release {
                 claim,
-                dialect,
-                repair,
+                by: Dialect::Watch,
+                several,
+                repair: true,
             };
             self.transact(now, request, entry, Work::Release);
             return true;
         }
-        let bytes = command.written(dialect, None, |out| command::release(out, entry, dialect));
+        let bytes = command.written(by, None, |out| command::release(out, entry, by));
         if !self.has_room_for_release(bytes.len()) {
             return false;
         }
         let request = Request::Release {
             claim,
-            dialect,
-            repair: repair || dialect == Dialect::Text,
+            by,
+            several,
+            repair: repair || by == Dialect::Text && !several,
         };
         self.send(now, request, bytes);
         true

@@ -86,6 +86,7 @@ pub use value::{Items, Pairs, Value};
 
 pub(crate) use command::{argument, argument_len};
 pub(crate) use decimal::Decimal;
+#[cfg(test)]
 pub(crate) use decode::Decoder;
 pub(crate) use limits::Limits;
 pub(crate) use template::{Template, Word};

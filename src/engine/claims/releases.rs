@@ -7,16 +7,12 @@
 use core::time::Duration;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::answer::{Answer, Answered};
 use crate::engine::nodes::Nodes;
 use crate::engine::stats::Stats;
 use crate::entry::Entry;
-use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::invariant::Must as _;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::node::{
-    Command, Dialect, Forbidden, Refused, Reply, Said, Trouble, refuses_the_verb, wants_the_text,
-};
+use crate::node::{Command, Dialect, Reply};
 use crate::quorum::{NodeSet, Vote};
 
 use super::busy::Stage;
@@ -87,91 +83,34 @@ impl Claims {
         }
     }
 
-    /// Handles the answer of `node` to the release of `claim`. Returns the operation that waits for it, and its answer.
+    /// Handles the answer of `node` to the release of `claim`. Returns the operation that waits for it.
     pub(in crate::engine) fn release_answered(
         &mut self,
         node: NodeId,
-        claim: ClaimKey,
-        dialect: Dialect,
+        (claim, by): (ClaimKey, Dialect),
         reply: Reply,
         below: &mut Below<'_>,
-    ) -> Answered {
-        let Some(said) = Said::of_release(dialect, reply) else {
-            self.owe(node, claim, below);
-            return Err(Trouble::Link(LinkFault::Protocol));
-        };
-        if let Said::Refused(error) = said {
-            let refused = self.release_refused(node, claim, dialect, (reply, error), below);
-            return Ok(refused.map(|(operation, said)| (operation, Answer::Vote(said))));
-        }
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return Ok(None);
-        };
+    ) -> Option<OperationKey> {
+        let there = self.slab.get_mut(claim.0).must()?;
         let operation = there.released_for();
-        // A transaction that has only read proves nothing: a server that postpones writes still answers reads.
-        let is_read = said == Said::Foreign && dialect == Dialect::Watch;
-        if is_read && there.copy_on(node).may_run() {
-            there.missed_on(node);
-            self.defer(node, claim, below);
-            return Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))));
-        }
-        there.freed(node);
-        if there.is_over() {
-            self.settle(claim, below);
-        }
-        Ok(operation.map(|operation| (operation, Answer::Vote(said.vote()))))
-    }
-
-    /// `node` has refused the release of `claim`. Sends it in another way, or retries it after a while. Returns the
-    /// operation that waits for it, with the vote and the outcome.
-    #[cold]
-    #[inline(never)]
-    fn release_refused(
-        &mut self,
-        node: NodeId,
-        claim: ClaimKey,
-        dialect: Dialect,
-        (reply, error): (Reply, ServerError),
-        below: &mut Below<'_>,
-    ) -> Option<(OperationKey, (Vote, NodeOutcome))> {
-        let there = self.slab.get(claim.0).must()?;
-        if is_by_script(there, dialect) && reply == Reply::Forbidden(Forbidden::Command) {
-            let verb = match there.entry.is_several() {
-                true => Dialect::Text.verb(),
-                false => dialect.verb(),
-            };
-            if below.nodes[node].scripts_refused(verb).is_ok() {
-                self.release_again(node, claim, below);
-                return None;
-            }
-        }
-        let dialect = match there.entry.is_several() {
-            _ if below.nodes[node].is_without_scripts() => dialect,
-            true => Dialect::Text,
-            false => dialect,
-        };
-        let (several, operation) = (there.entry.is_several(), there.released_for());
-        let another_way = match (below.nodes[node].is_without_scripts(), several) {
-            (true, true) => {
-                below.nodes[node].several_refused(reply);
-                false
-            }
-            (true, false) => below.nodes[node].way_refused(dialect, reply) == Refused::UseAnother,
-            (false, _) => find_another_way(node, dialect, error, below),
-        };
-        if another_way {
+        if let Reply::Again(_) = reply {
             self.release_again(node, claim, below);
             return None;
         }
-        let missing = reply.missing(below.nodes[node].verb_of_release(dialect));
-        let is_of_command = matches!(missing, Some(Unusable::Permission { .. }));
-        let doubted = is_of_command.then(|| below.nodes[node].doubt_again());
-        let outcome = match (doubted.flatten(), missing) {
-            (None, Some(missing)) => NodeOutcome::Unusable(missing),
-            (doubted, _) => NodeOutcome::Refused(doubted.unwrap_or(error)),
-        };
-        self.defer(node, claim, below);
-        operation.map(|operation| (operation, (Vote::Abstain, outcome)))
+        // A transaction that has only read proves nothing: a server that postpones writes still answers reads.
+        let is_read = by == Dialect::Watch && matches!(reply, Reply::Foreign(_));
+        if is_read && there.copy_on(node).may_run() {
+            there.missed_on(node);
+            self.defer(node, claim, below);
+        } else if reply.vote().0 == Vote::Abstain {
+            self.defer(node, claim, below);
+        } else {
+            there.freed(node);
+            if there.is_over() {
+                self.settle(claim, below);
+            }
+        }
+        operation
     }
 
     fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
@@ -283,40 +222,4 @@ impl Claims {
         };
         nodes[node].debts.forget(owes);
     }
-}
-
-/// Returns `true` if a release of `claim` in this `dialect` was a script.
-fn is_by_script(claim: &Claim, dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::Sha1 | Dialect::Text => true,
-        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq => claim.entry.is_several(),
-        Dialect::Watch => false,
-    }
-}
-
-/// Handles the refusal of a release by `node`. Returns `true` if the release can be written there in another way.
-fn find_another_way(
-    node: NodeId,
-    dialect: Dialect,
-    error: ServerError,
-    below: &mut Below<'_>,
-) -> bool {
-    let forgotten = wants_the_text(error);
-    if forgotten {
-        below.nodes.writing_to(node).forgot_scripts(below.now);
-    }
-    let another_way = match dialect {
-        Dialect::Text => false,
-        Dialect::Sha1 => forgotten,
-        Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq | Dialect::Watch => {
-            refuses_the_verb(error)
-        }
-    };
-    if dialect == Dialect::Text && refuses_the_verb(error) {
-        below.nodes[node].refused_scripted_release();
-    }
-    if another_way && dialect != Dialect::Sha1 {
-        below.nodes[node].refused_native_release();
-    }
-    another_way
 }

@@ -9,7 +9,6 @@ mod changes;
 pub(in crate::engine) mod fencing;
 mod nodes;
 mod outcome;
-pub(in crate::engine) mod permission;
 mod several;
 mod turns;
 mod waiting;
@@ -24,19 +23,18 @@ use crate::error::{LockError, NodeOutcome};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
-use crate::node::{Access, Command, Whose};
+use crate::node::{Access, Answer, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 use super::round::{Ballot, State};
 use super::top_up::copy_late;
 use super::{Change, Context, Operate, ask_all, ask_one};
-use crate::engine::answer::Answer;
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
 use crate::engine::queues::{Refusal, Waiter};
-pub(in crate::engine) use answers::set_answered;
+pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
@@ -366,15 +364,18 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
-        if self.fencing.is_some() {
-            return self.ask_fenced(node, command, cx);
-        }
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
         let there = cx.parts.nodes.writing_to(node);
-        if there.send_set(cx.now, key, command, &claim.entry, claim.life()) {
-            claim.set_sent(node);
+        let proposal = self.fencing.as_ref().map(|fencing| fencing.proposal());
+        match there.take(cx.now, key, command, &claim.entry, (claim.life(), proposal)) {
+            Ok(true) => claim.set_sent(node),
+            Ok(false) => {} // The node shows first how it releases locks.
+            Err(missing) => {
+                let outcome = NodeOutcome::Unusable(missing);
+                return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
+            }
         }
         true
     }
@@ -431,38 +432,7 @@ impl Operate for Acquire {
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        let said = match *answer {
-            Answer::Vote(said) => said,
-            Answer::Nil if !self.meets_own_key(node, cx) => (Vote::No, NodeOutcome::Held),
-            Answer::Nil if self.ask_again(node, true, cx) => return,
-            Answer::Nil => (Vote::Abstain, NodeOutcome::Pending),
-            Answer::Forgotten(_) if self.ask_again(node, false, cx) => return,
-            Answer::Forgotten(outcome) => (Vote::Abstain, outcome),
-            Answer::Permitted => {
-                let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
-                if cx.round.asks(node) && in_time {
-                    self.ask_now(node, cx);
-                } else if let Verdict::Granted(_, end) = self.verdict {
-                    self.granted_without(node, end, cx);
-                }
-                return;
-            }
-            Answer::Named(which) => return self.named(node, which, cx),
-            // The report names it even if the node's answer would not have counted.
-            Answer::Withheld(outcome) => {
-                if self.fencing.is_some() {
-                    Self::left_out(outcome, cx);
-                }
-                if cx.round.asks(node) && !cx.round.awaits(node) {
-                    cx.round[node].outcome = outcome;
-                }
-                (Vote::Abstain, outcome)
-            }
-            Answer::Counted(number) => return self.counted(node, number, cx),
-            Answer::Raised => return self.raised(node, cx),
-            Answer::Question(..) => return,
-        };
-        self.vote(node, said, cx);
+        self.hear(node, answer, cx);
     }
 
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {

@@ -19,7 +19,7 @@ use core::time::Duration;
 
 use crate::error::ConfirmError;
 use crate::keys::NodeId;
-use crate::node::{Question, Reply, Said};
+use crate::node::{Question, Reply};
 use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
 
@@ -79,7 +79,7 @@ impl AboutHeld for Confirm {
     }
 
     fn heard(&mut self, node: NodeId, reply: Reply) {
-        if let Some((_, kept)) = Said::of_confirmation(reply) {
+        if let Reply::Kept(kept) = reply {
             self.kept[node.index()] = kept;
         }
     }

@@ -20,15 +20,12 @@ use core::time::Duration;
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::NodeId;
 use crate::limits::COUNTING_MAX;
-use crate::node::{Access, Command, Forbidden, Reply, Whose, cursor_in};
+use crate::node::{Access, Answer, Command, Reply, Whose};
 use crate::quorum::Vote;
-use crate::resp::Value;
 use crate::time::Instant;
 
-use super::floors::given;
 use super::patience::Patience;
 use super::{Change, Context, Operate, ask_all, ask_one};
-use crate::engine::answer::{Answer, unusable};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -37,8 +34,8 @@ use crate::engine::parts::Parts;
 pub(in crate::engine) struct CountCounters {
     /// The number that each node has counted.
     numbers: Box<[u64]>,
-    /// The cursor of each node: zero is the beginning, and the end. `None` if its answer does not say.
-    cursors: Box<[Option<u64>]>,
+    /// The cursor of each node: zero is the beginning, and the end.
+    cursors: Box<[u64]>,
     /// When the count ends for all nodes.
     until: Instant,
 }
@@ -47,7 +44,7 @@ impl CountCounters {
     pub(in crate::engine) fn new(now: Instant, parts: &Parts) -> Self {
         Self {
             numbers: vec![0; parts.nodes.len()].into(),
-            cursors: vec![Some(0); parts.nodes.len()].into(),
+            cursors: vec![0; parts.nodes.len()].into(),
             until: now.saturating_add(COUNTING_MAX),
         }
     }
@@ -63,7 +60,7 @@ impl CountCounters {
     /// Asks `node`, which must run scripts, to continue.
     fn put(&self, node: NodeId, cx: &mut Context<'_>) {
         self.give_time(node, cx);
-        let cursor = self.cursors[node.index()].unwrap_or_default();
+        let cursor = self.cursors[node.index()];
         let there = cx.parts.nodes.writing_to(node);
         there.count_counters(cx.now, cx.round.key, cursor);
         cx.round[node].asked = true;
@@ -119,38 +116,18 @@ impl Operate for CountCounters {
         })
     }
 
-    fn shown(&mut self, node: NodeId, value: Value<'_>) {
-        self.cursors[node.index()] = cursor_in(value);
-    }
-
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         if !cx.round.awaits(node) {
             return; // The answer came too late.
         }
-        if let Answer::Vote(said) = *answer {
-            self.vote(node, said, cx);
-        } else if let Answer::Counted(number) = *answer {
+        if let Reply::Counted { counters, cursor } = answer.reply {
             let counted = &mut self.numbers[node.index()];
-            *counted = counted.saturating_add(number);
-            match self.cursors[node.index()] {
-                Some(0) => self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx),
-                Some(_) => ask_one(self, node, cx),
-                None => self.vote(node, given(Reply::Other), cx),
+            *counted = counted.saturating_add(u64::from(counters));
+            self.cursors[node.index()] = cursor;
+            if cursor != 0 {
+                return ask_one(self, node, cx);
             }
         }
+        self.vote(node, answer.reply.vote(), cx);
     }
-}
-
-/// Returns the answer that this reply to a question for counters means.
-pub(in crate::engine) fn counted(reply: Reply) -> Answer {
-    if let Reply::Pair(number @ 0.., _) = reply {
-        return Answer::Counted(number.unsigned_abs());
-    }
-    Answer::Vote(if reply == Reply::Forbidden(Forbidden::Command) {
-        unusable(Unusable::NeedsScripts)
-    } else if reply == Reply::Forbidden(Forbidden::Within) {
-        unusable(Unusable::Permission { command: "scan" })
-    } else {
-        given(reply)
-    })
 }

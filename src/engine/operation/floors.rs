@@ -14,9 +14,9 @@
 
 use alloc::vec::Vec;
 
-use crate::error::{LinkFault, NodeOutcome, Unusable};
+use crate::error::{NodeOutcome, Unusable};
 use crate::keys::NodeId;
-use crate::node::{Access, Command, Reply, Whose};
+use crate::node::{Access, Command, Whose};
 use crate::quorum::{NodeSet, Vote};
 
 use super::{Change, Context, Operate, ask_all, ask_one};
@@ -97,23 +97,4 @@ impl Operate for GiveFloors {
             without: without.collect::<Vec<_>>(),
         })
     }
-}
-
-/// Returns the vote and the outcome of a node that was given a floor and answered this.
-pub(in crate::engine) fn given(reply: Reply) -> (Vote, NodeOutcome) {
-    let why = match reply {
-        Reply::Integer(1) => return (Vote::Yes, NodeOutcome::Granted),
-        Reply::Error(error) => NodeOutcome::Refused(error),
-        Reply::Forbidden(_) => {
-            let missing = reply.missing("eval").unwrap_or(Unusable::NoPermission);
-            NodeOutcome::Unusable(missing)
-        }
-        Reply::Ok
-        | Reply::Nil
-        | Reply::Integer(_)
-        | Reply::Pair(..)
-        | Reply::Fenced { .. }
-        | Reply::Other => NodeOutcome::Unreachable(LinkFault::Protocol.into()),
-    };
-    (Vote::Abstain, why)
 }

@@ -9,18 +9,15 @@ use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::{ConfirmError, ExtendError, NodeOutcome};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::node::{Access, Command, Question, Reply, Request, Whose};
+use crate::keys::{ClaimKey, NodeId};
+use crate::node::{Access, Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
-use self::answers::lacks_script;
 pub(in crate::engine) use self::answers::learn;
 use super::patience::Patience;
-use super::permission::{AskWithoutScripts, ask_why, missing_for};
 use super::round::Round;
-use super::{Context, Lost, LostLock, Operate, ask_all, judge_if_voting};
-use crate::engine::answer::{Answer, unusable};
+use super::{Context, Lost, LostLock, Operate, ask_all, ask_why, judge_if_voting, withdraw};
 use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
 use crate::engine::claims::claim::Claim;
@@ -156,13 +153,13 @@ impl LockQuestion {
         cx.parts.nodes.is_older_than_steps(cx.now, node, is_sure)
     }
 
-    /// Sends the question to `node`, with the text of its script if `by_text`. Sends nothing if the question is
-    /// decided, or the lock was released or handed over.
+    /// Sends the question to `node`, `again` if it was refused in another form. Sends nothing if the question is decided,
+    /// or the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: NodeId,
         command: &mut Command,
-        by_text: bool,
+        again: bool,
         cx: &mut Context<'_>,
     ) {
         let over = !cx.round.asks(node) || !self.is_open(&cx.parts.claims);
@@ -176,23 +173,21 @@ impl LockQuestion {
             claim.busy_mut().copies.extending.insert(node);
             watched = claim.kept.as_ref().is_some_and(|kept| kept.is_watched());
         }
-        if by_text {
+        if again {
             self.tell_of_write(cx);
         }
-        let request = self.request(cx.round.key);
+        let asking = Asking {
+            question: self.question,
+            operation: cx.round.key,
+            claim: self.claim,
+            entry: &self.entry,
+            life: self.entry.delay().life(cx.round.ttl),
+            watched,
+            again,
+            is_renewal: self.own,
+        };
         let there = cx.parts.nodes.writing_to(node);
-        let life = self.entry.delay().life(cx.round.ttl);
-        let renewed =
-            self.own && !by_text && there.renew(cx.now, request, &self.entry, life, watched);
-        if there.is_without_scripts() {
-            there.ask_without_scripts(cx.now, request, self.question, &self.entry, life, watched);
-        } else if !renewed {
-            let bytes = there.question(self.question, command, &self.entry, life, by_text);
-            match watched {
-                true => there.send_watched(cx.now, request, bytes),
-                false => there.send(cx.now, request, bytes),
-            }
-        }
+        there.ask_about(cx.now, command, &asking);
         cx.round[node].asked = true;
     }
 
@@ -203,23 +198,6 @@ impl LockQuestion {
             for name in self.entry.names() {
                 cx.parts.wrote_to(cx.now, name);
             }
-        }
-    }
-
-    /// Withdraws the question to `nodes` if no byte of it has left.
-    fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
-        let request = self.request(cx.round.key);
-        for node in nodes.iter() {
-            cx.parts.nodes[node].withdraw(request);
-        }
-    }
-
-    /// Returns the request for `operation`.
-    fn request(&self, operation: OperationKey) -> Request {
-        Request::Question {
-            question: self.question,
-            operation,
-            claim: self.claim,
         }
     }
 
@@ -271,7 +249,7 @@ impl LockQuestion {
             true => cx.parts.nodes.without_waiting(),
             false => cx.parts.nodes.set(),
         };
-        self.withdraw(nodes, cx);
+        withdraw(nodes, cx);
     }
 
     /// A majority has lost the lock. Reports to its holder that it is over, and has the remaining copies released. A
@@ -447,49 +425,21 @@ impl<T: AboutHeld> Operate for T {
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         let held = self.held();
-        let said = match *answer {
-            Answer::Question(_, said) if lacks_script(held.question, said) => {
-                let mut command = cx.parts.claims.command();
-                held.send(node, &mut command, true, cx);
-                return cx.parts.claims.sent(command);
-            }
-            Answer::Question(reply, said) => {
-                let missing = if let Reply::Forbidden(forbidden) = reply {
-                    let about = (held.question, &held.entry);
-                    match missing_for(node, about, forbidden, cx.parts) {
-                        Ok(missing) => missing,
-                        Err(AskWithoutScripts) => {
-                            let mut command = cx.parts.claims.command();
-                            held.send(node, &mut command, true, cx);
-                            return cx.parts.claims.sent(command);
-                        }
-                    }
-                } else {
-                    None
-                };
-                let said = match missing {
-                    Some(missing) => unusable(missing),
-                    None if ask_why(node, &held.entry, reply, cx) => return,
-                    None => said.vote(),
-                };
-                let said = held.worth(node, said, cx);
-                self.heard(node, reply);
-                said
-            }
-            Answer::Vote(said) => said,
-            Answer::Nil
-            | Answer::Named(_)
-            | Answer::Counted(_)
-            | Answer::Raised
-            | Answer::Forgotten(_)
-            | Answer::Permitted
-            | Answer::Withheld(_) => return,
-        };
+        if let Reply::Again(_) = answer.reply {
+            let mut command = cx.parts.claims.command();
+            held.send(node, &mut command, true, cx);
+            return cx.parts.claims.sent(command);
+        }
+        if ask_why(node, &held.entry, answer, cx) {
+            return;
+        }
+        let said = held.worth(node, answer.reply.vote(), cx);
+        self.heard(node, answer.reply);
         self.vote(node, said, cx);
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        self.held().withdraw(nodes, cx);
+        withdraw(nodes, cx);
     }
 
     fn rests_on_answers(&self) -> bool {

@@ -23,19 +23,16 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{NodeOutcome, Unusable};
-use crate::keys::{NodeId, OperationKey};
-use crate::node::{Access, Command, Question, Reply, Request, Said, Whose};
+use crate::error::NodeOutcome;
+use crate::keys::NodeId;
+use crate::node::{Access, Answer, Asker, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{NodeSet, Vote};
-use crate::resource::Token;
-use crate::resp::Value;
+use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
-use super::permission::{AskWithoutScripts, ask_why, missing_for};
-use super::{Change, Context, Lost, Operate, ask_all, ask_one, judge_if_voting};
-use crate::engine::answer::{Answer, unusable};
+use super::{Change, Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
 use crate::engine::parts::Parts;
@@ -60,7 +57,7 @@ enum Seen {
     Unknown,
     Free,
     Token {
-        token: Box<[u8]>,
+        token: OwnedToken,
         left: Duration,
     },
     OtherType,
@@ -72,7 +69,7 @@ impl fmt::Debug for Seen {
         match self {
             Self::Unknown => f.write_str("Unknown"),
             Self::Free => f.write_str("Free"),
-            Self::Token { token, left } => write!(f, "{:?} {left:?}", Token::new(token)),
+            Self::Token { token, left } => write!(f, "{:?} {left:?}", token.get()),
             Self::OtherType => f.write_str("OtherType"),
         }
     }
@@ -81,7 +78,7 @@ impl fmt::Debug for Seen {
 impl Seen {
     fn token(&self) -> Option<&[u8]> {
         match self {
-            Self::Token { token, .. } => Some(token),
+            Self::Token { token, .. } => Some(token.get().as_bytes()),
             Self::Unknown | Self::Free | Self::OtherType => None,
         }
     }
@@ -190,10 +187,12 @@ impl Inspect {
             Seen::Unknown => Found::Unknown(outcome),
             Seen::Free => Found::Free,
             Seen::OtherType => Found::OtherType,
-            Seen::Token { token, left } if Some(&**token) == held => Found::Holder { left: *left },
+            Seen::Token { token, left } if Some(token.get().as_bytes()) == held => {
+                Found::Holder { left: *left }
+            }
             Seen::Token { token, left } => Found::Copy {
-                owner: Token::new(token).label().into(),
-                token: self.number_of(token),
+                owner: token.get().label().into(),
+                token: self.number_of(token.get().as_bytes()),
                 left: *left,
             },
         }
@@ -203,29 +202,6 @@ impl Inspect {
     fn number_of(&self, token: &[u8]) -> usize {
         let same = |seen: &Seen| seen.token() == Some(token);
         self.seen.iter().position(same).unwrap_or_default()
-    }
-}
-
-fn request(operation: OperationKey) -> Request {
-    Request::Question {
-        question: Question::Inspect,
-        operation,
-        claim: None,
-    }
-}
-
-impl Inspect {
-    /// Returns the permission that is missing, if `reply` is a refusal of `node` that names one.
-    fn missing(
-        &self,
-        node: NodeId,
-        reply: Reply,
-        cx: &mut Context<'_>,
-    ) -> Result<Option<Unusable>, AskWithoutScripts> {
-        let Reply::Forbidden(forbidden) = reply else {
-            return Ok(None);
-        };
-        missing_for(node, (Question::Inspect, &self.entry), forbidden, cx.parts)
     }
 }
 
@@ -248,19 +224,11 @@ impl Operate for Inspect {
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         let asked = match cx.access(node) {
             Access::Open => {
+                let watched = self.watch.is_some();
+                let about = Asking::about(Question::Inspect, cx.round.key, &self.entry);
+                let asking = Asking { watched, ..about };
                 let there = cx.parts.nodes.writing_to(node);
-                let question = Question::Inspect;
-                let request = request(cx.round.key);
-                let (entry, life, watched) = (&self.entry, Duration::ZERO, self.watch.is_some());
-                if there.is_without_scripts() {
-                    there.ask_without_scripts(cx.now, request, question, entry, life, watched);
-                } else {
-                    let bytes = there.question(question, command, entry, life, true);
-                    match watched {
-                        false => there.send(cx.now, request, bytes),
-                        true => there.send_watched(cx.now, request, bytes),
-                    }
-                }
+                there.ask_about(cx.now, command, &asking);
                 if let Some(watch) = &mut self.watch {
                     watch.asked(node);
                 }
@@ -296,46 +264,25 @@ impl Operate for Inspect {
         Some(Event::Inspected { round, result })
     }
 
-    fn shown(&mut self, node: NodeId, value: Value<'_>) {
-        if self.watch.as_ref().is_some_and(|watch| watch.is_late(node)) {
-            return;
-        }
-        if let Some((token, left)) = Question::token_in(value) {
-            let token = token.into();
-            self.seen[node.index()] = Seen::Token { token, left };
-        }
-    }
-
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        let is_late = |watch: &mut Box<Watch>| watch.answered(node, *answer);
+        let token = cx.parts.nodes[node].take_token();
+        let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
             return; // It took too long, or belongs to an earlier look.
         }
-        let worth = match *answer {
-            Answer::Question(reply, said) => match (self.missing(node, reply, cx), said) {
-                (Err(AskWithoutScripts), _) => return ask_one(self, node, cx),
-                (Ok(Some(missing)), _) => unusable(missing),
-                (Ok(None), Said::Refused(_)) if ask_why(node, &self.entry, reply, cx) => return,
-                (Ok(None), Said::Refused(_)) => said.vote(),
-                (Ok(None), _) => {
-                    match said {
-                        Said::Missing => self.seen[node.index()] = Seen::Free,
-                        Said::Foreign => self.seen[node.index()] = Seen::OtherType,
-                        Said::Done | Said::Refused(_) => {}
-                    }
-                    (Vote::Yes, NodeOutcome::Granted)
-                }
-            },
-            Answer::Vote(said) => said,
-            Answer::Nil
-            | Answer::Named(_)
-            | Answer::Counted(_)
-            | Answer::Raised
-            | Answer::Forgotten(_)
-            | Answer::Permitted
-            | Answer::Withheld(_) => return,
+        let seen = match (answer.reply, token) {
+            (Reply::Again(_), _) => return ask_one(self, node, cx),
+            (Reply::Missing, _) => Some(Seen::Free),
+            (Reply::Foreign(_), _) => Some(Seen::OtherType),
+            (Reply::Kept(left), Some(token)) => Some(Seen::Token { token, left }),
+            _ if ask_why(node, &self.entry, answer, cx) => return,
+            _ => None,
         };
-        self.vote(node, worth, cx);
+        let Some(seen) = seen else {
+            return self.vote(node, answer.reply.vote(), cx);
+        };
+        self.seen[node.index()] = seen;
+        self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
     }
 
     /// Waits for every node, including those whose answers do not count.
@@ -367,7 +314,7 @@ impl Operate for Inspect {
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.pending.remove(node);
-            let withdrawn = cx.parts.nodes[node].withdraw(request(cx.round.key));
+            let withdrawn = cx.parts.nodes[node].withdraw(Asker::Operation(cx.round.key));
             if let Some(watch) = self.watch.as_mut().filter(|_| withdrawn) {
                 watch.forget(node);
             }

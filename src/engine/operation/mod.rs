@@ -16,7 +16,7 @@
 //! [`watch`] is an inspection that goes on until it finds something new.
 //!
 //! The common parts stand beside them: [`round`] counts votes, [`patience`] limits how long a node may take, [`held`]
-//! is about held locks, [`top_up`] sends copies, and [`permission`] finds out which permissions a user lacks.
+//! is about held locks, and [`top_up`] sends copies.
 //!
 //! To add an operation, write a type here that implements [`Operate`], a line in [`Kind`], and an [`Event`].
 
@@ -29,25 +29,23 @@ pub(super) mod held;
 pub(super) mod inspect;
 pub(super) mod overwrite;
 pub(super) mod patience;
-pub(super) mod permission;
 pub(super) mod reinit;
 pub(super) mod release;
 pub(super) mod repair;
 pub(super) mod round;
-mod top_up;
+pub(super) mod top_up;
 
 use alloc::vec::Vec;
 
+use crate::entry::Entry;
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
 };
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Access, Command};
+use crate::node::{Access, Answer, Asker, Command, Reply, Request};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
-use crate::resp::Value;
 use crate::time::Instant;
 
-use super::answer::Answer;
 use super::breaking::{BreakError, Broken};
 use super::claims::busy::Questions;
 use super::contract::{Extension, RoundId};
@@ -287,15 +285,9 @@ pub(super) trait Operate {
 
     // ----- answers of nodes -----------------------------------------------------------------
 
-    /// `node` has answered its question with `value`. A call of [`answered`](Self::answered) follows and says whether
-    /// it counts.
-    fn shown(&mut self, _node: NodeId, _value: Value<'_>) {}
-
     /// `node` has answered.
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        if let Answer::Vote(said) = *answer {
-            self.vote(node, said, cx);
-        }
+        self.vote(node, answer.reply.vote(), cx);
     }
 
     /// Counts the vote of `node`.
@@ -398,6 +390,29 @@ fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Contex
     let _ = operation.ask(node, &mut command, cx);
     cx.parts.claims.sent(command);
     judge_if_voting(operation, cx);
+}
+
+/// Withdraws the question to `nodes` if no byte of it has left.
+fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
+    let asker = Asker::Operation(cx.round.key);
+    for node in nodes.iter() {
+        cx.parts.nodes[node].withdraw(asker);
+    }
+}
+
+/// If a script was stopped on `node` for lack of a permission that the `answer` does not name, asks which one it was.
+/// Returns `false` if there is nothing to ask, or `node` cannot be asked.
+fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
+    let is_answer = matches!(answer.request, Request::Why { .. });
+    let asks = answer.reply == Reply::Stopped
+        && !is_answer
+        && cx.parts.nodes[node].access() == Access::Open
+        && cx.round.awaits(node);
+    if asks {
+        let there = cx.parts.nodes.writing_to(node);
+        there.ask_why(cx.now, cx.round.key, entry);
+    }
+    asks
 }
 
 /// Ends it, or its attempt, if its outcome is certain.

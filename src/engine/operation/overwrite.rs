@@ -20,14 +20,12 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::keys::{NodeId, OperationKey};
-use crate::node::{Access, Command, Question, Reply, Request, Said, Whose};
+use crate::keys::NodeId;
+use crate::node::{Access, Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
 
 use super::patience::Patience;
-use super::permission::{AskWithoutScripts, ask_why, missing_for};
-use super::{Context, Lost, Operate, ask_all, ask_one, judge_if_voting};
-use crate::engine::answer::{Answer, unusable};
+use super::{Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting, withdraw};
 use crate::engine::breaking::{BreakError, Broken};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::Holder;
@@ -52,14 +50,6 @@ impl Overwrite {
     }
 }
 
-fn request(operation: OperationKey) -> Request {
-    Request::Question {
-        question: Question::Overwrite,
-        operation,
-        claim: None,
-    }
-}
-
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
         // Any node may hang for a moment, and each further node that replaces the token helps.
@@ -79,15 +69,9 @@ impl Operate for Overwrite {
                 if cx.parts.queues.is_anyone_waiting() {
                     cx.parts.wrote_to(cx.now, self.entry.resource());
                 }
+                let asking = Asking::about(Question::Overwrite, cx.round.key, &self.entry);
                 let there = cx.parts.nodes.writing_to(node);
-                let (request, question) = (request(cx.round.key), Question::Overwrite);
-                let (entry, life) = (&self.entry, Duration::ZERO);
-                if there.is_without_scripts() {
-                    there.ask_without_scripts(cx.now, request, question, entry, life, false);
-                } else {
-                    let bytes = there.question(question, command, entry, life, true);
-                    there.send(cx.now, request, bytes);
-                }
+                there.ask_about(cx.now, command, &asking);
                 cx.round[node].asked = true;
                 true
             }
@@ -119,33 +103,14 @@ impl Operate for Overwrite {
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        let said = match *answer {
-            Answer::Question(Reply::Forbidden(forbidden), said) => {
-                let about = (Question::Overwrite, &self.entry);
-                match missing_for(node, about, forbidden, cx.parts) {
-                    Err(AskWithoutScripts) if cx.round.asks(node) => {
-                        return ask_one(self, node, cx);
-                    }
-                    Ok(Some(missing)) => unusable(missing),
-                    _ if ask_why(node, &self.entry, Reply::Forbidden(forbidden), cx) => return,
-                    _ => said.vote(),
-                }
-            }
-            Answer::Question(reply, said) => {
-                let kept = Said::of_confirmation(reply).map_or(Duration::ZERO, |(_, kept)| kept);
-                self.longest = self.longest.max(kept);
-                said.vote()
-            }
-            Answer::Vote(said) => said,
-            Answer::Nil
-            | Answer::Named(_)
-            | Answer::Counted(_)
-            | Answer::Raised
-            | Answer::Forgotten(_)
-            | Answer::Permitted
-            | Answer::Withheld(_) => return,
-        };
-        self.vote(node, said, cx);
+        if let Reply::Kept(kept) = answer.reply {
+            self.longest = self.longest.max(kept);
+        } else if ask_why(node, &self.entry, answer, cx) {
+            return;
+        } else if matches!(answer.reply, Reply::Again(_)) && cx.round.asks(node) {
+            return ask_one(self, node, cx);
+        }
+        self.vote(node, answer.reply.vote(), cx);
     }
 
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
@@ -159,8 +124,6 @@ impl Operate for Overwrite {
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        for node in nodes.iter() {
-            cx.parts.nodes[node].withdraw(request(cx.round.key));
-        }
+        withdraw(nodes, cx);
     }
 }

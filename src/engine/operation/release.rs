@@ -5,12 +5,11 @@
 
 use crate::error::{NodeOutcome, Released, UnlockError};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId};
+use crate::keys::ClaimKey;
 use crate::quorum::{NodeSet, Releasing, Vote};
 
 use super::patience::Patience;
 use super::{Context, Operate};
-use crate::engine::answer::Answer;
 use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, RoundId};
 
@@ -64,20 +63,6 @@ impl Operate for Release {
         self.verdict = cx.round.tally.release(self.valid);
         if self.verdict.is_some() {
             cx.round.decide(cx.parts);
-        }
-    }
-
-    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        match *answer {
-            Answer::Vote(said) => self.vote(node, said, cx),
-            Answer::Nil
-            | Answer::Named(_)
-            | Answer::Counted(_)
-            | Answer::Raised
-            | Answer::Forgotten(_)
-            | Answer::Permitted
-            | Answer::Withheld(_)
-            | Answer::Question(..) => {}
         }
     }
 

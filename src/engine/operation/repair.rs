@@ -24,16 +24,14 @@ use core::time::Duration;
 
 use rand::Rng;
 
-use crate::error::{LinkFault, NodeOutcome};
+use crate::error::NodeOutcome;
 use crate::keys::NodeId;
-use crate::limits::FENCING_TOKEN_MAX;
-use crate::node::{Access, Reply, Trouble};
+use crate::node::{Access, Answer, Reply};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
 use super::patience::Patience;
 use super::{Context, Operate};
-use crate::engine::answer::Answer;
 use crate::engine::contract::Event;
 use crate::engine::parts::Parts;
 
@@ -115,19 +113,11 @@ impl Operate for Repair {
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        let said = match *answer {
-            Answer::Counted(number) => {
-                self.numbers[node.index()] = number;
-                (Vote::Yes, NodeOutcome::Granted)
-            }
-            Answer::Vote(said) => said,
-            Answer::Nil
-            | Answer::Named(_)
-            | Answer::Raised
-            | Answer::Forgotten(_)
-            | Answer::Permitted
-            | Answer::Withheld(_)
-            | Answer::Question(..) => return,
+        let said = if let Reply::Number(number) = answer.reply {
+            self.numbers[node.index()] = number;
+            answer.reply.vote()
+        } else {
+            (Vote::Abstain, NodeOutcome::Pending) // It is not reported.
         };
         self.vote(node, said, cx);
     }
@@ -148,46 +138,23 @@ pub(in crate::engine) fn look_answered(
     node: NodeId,
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Answer, Trouble> {
-    let missing = match reply {
-        Reply::Pair(1, number) => match u64::try_from(number) {
-            Ok(number @ 0..=FENCING_TOKEN_MAX) => {
-                parts.fencing.said_floor(node, number);
-                return Ok(Answer::Counted(number));
-            }
-            Ok(_) | Err(_) => return Err(Trouble::Link(LinkFault::Protocol)),
-        },
-        Reply::Pair(0, nonce @ 0..) => {
-            parts.fencing.in_repair(now, node, nonce.unsigned_abs());
-            parts.await_repairs(now);
-            NodeOutcome::Missing
-        }
-        Reply::Error(_) | Reply::Forbidden(_) => NodeOutcome::Pending,
-        Reply::Ok
-        | Reply::Nil
-        | Reply::Integer(_)
-        | Reply::Pair(..)
-        | Reply::Fenced { .. }
-        | Reply::Other => return Err(Trouble::Link(LinkFault::Protocol)),
-    };
-    Ok(Answer::Vote((Vote::Abstain, missing)))
+) {
+    if let Reply::Number(number) = reply {
+        parts.fencing.said_floor(node, number);
+    } else if let Reply::InRepair(nonce) = reply {
+        parts.fencing.in_repair(now, node, nonce);
+        parts.await_repairs(now);
+    }
 }
 
-/// Handles the answer of `node` that was asked to write a floor, for an operator or a repair.
+/// Handles the answer of `node` that was asked to write a floor, for an operator or a repair. A refusal is tried again.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut Parts) {
-    match reply {
-        Reply::Integer(1) => parts.fencing.has_floor(node),
+    if reply == Reply::Done {
+        parts.fencing.has_floor(node);
+    } else if reply == Reply::Missing {
         // It was marked again, or another client has repaired it. The next look shows which.
-        Reply::Integer(_) => parts.fencing.was_not_repaired(node),
-        // It will be tried again.
-        Reply::Ok
-        | Reply::Nil
-        | Reply::Pair(..)
-        | Reply::Fenced { .. }
-        | Reply::Error(_)
-        | Reply::Forbidden(_)
-        | Reply::Other => {}
+        parts.fencing.was_not_repaired(node);
     }
 }

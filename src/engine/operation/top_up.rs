@@ -50,7 +50,7 @@ fn life_of_copy(
 /// `node` has shown how it releases locks after the lock of `key`, which ends at `end`, was granted without it. Sends
 /// it a copy if it was sent none.
 #[cold]
-pub(super) fn copy_late(
+pub(in crate::engine) fn copy_late(
     now: Instant,
     node: NodeId,
     (key, entry): (ClaimKey, &Entry),
@@ -67,9 +67,9 @@ pub(super) fn copy_late(
     if wanted && there.access() == Access::Open && !there.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
-        let sent = there.send_set(now, key, &mut command, entry, life);
+        let sent = there.take(now, key, &mut command, entry, (life, None));
         parts.claims.sent(command);
-        if let Some(claim) = parts.claims.get_mut(key).filter(|_| sent) {
+        if let Some(claim) = parts.claims.get_mut(key).filter(|_| sent == Ok(true)) {
             claim.set_sent(node);
         }
         parts.tell_watches(entry.resource());
@@ -106,11 +106,10 @@ impl LockQuestion {
             for node in nodes.filter(wants).iter() {
                 let there = cx.parts.nodes.writing_to(node);
                 if there.access() == Access::Open && there.missing_permission().is_none() {
-                    let sent = there.send_set(cx.now, key, &mut command, &self.entry, life);
-                    if !sent {
-                        continue; // It is tried with the next extension.
-                    }
-                    claim.set_sent(node);
+                    let terms = (life, None);
+                    if there.take(cx.now, key, &mut command, &self.entry, terms) == Ok(true) {
+                        claim.set_sent(node);
+                    } // Otherwise it is tried with the next extension.
                 }
             }
         }

@@ -3,16 +3,16 @@
 //! Its answer is the one that a script for the same work would give, so the layers above do not know which way was
 //! used. The work may be about several names, with one bit for each.
 
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::ServerError;
-use crate::limits::RESOURCES_MAX;
-use crate::node::reply::{Forbidden, Reply};
+use crate::error::{NodeOutcome, ServerError};
+use crate::limits::{RESOURCES_MAX, TOKEN_BYTES_MAX};
+use crate::node::refusal::{Forbidden, Refusal};
+use crate::node::reply::{Reply, inspected, kept_for};
 use crate::node::request::Request;
-use crate::resource::broken;
-use crate::resp::{Value, write};
+use crate::resource::{OwnedToken, broken};
+use crate::resp::Value;
 
 /// What to do with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,9 +98,9 @@ pub(super) struct Job {
     reads_first: bool,
     seen: Seen,
     /// The refusal, if it was refused.
-    error: Option<Reply>,
-    /// The result of an inspection, in the form of its script's answer.
-    shown: Option<Vec<u8>>,
+    error: Option<Refusal>,
+    /// The token that an inspection has found.
+    token: Option<OwnedToken>,
 }
 
 /// What is known of the keys: one bit for each.
@@ -156,7 +156,7 @@ impl Job {
             reads_first: false,
             seen: Seen::default(),
             error: None,
-            shown: None,
+            token: None,
         }
     }
 
@@ -191,9 +191,9 @@ impl Job {
         self.error = None;
     }
 
-    /// Records the refusal `reply`. The first refusal counts.
-    pub(super) fn refused(&mut self, reply: Reply) {
-        self.error.get_or_insert(reply);
+    /// Records a refusal. The first one counts.
+    pub(super) fn refused(&mut self, refusal: Refusal) {
+        self.error.get_or_insert(refusal);
     }
 
     pub(super) fn is_refused(&self) -> bool {
@@ -210,7 +210,7 @@ impl Job {
     pub(super) fn asker(&self) -> u64 {
         match self.request {
             Request::Question { operation, .. } => operation.0.to_bits(),
-            Request::Set { claim } | Request::Release { claim, .. } => claim.0.to_bits(),
+            Request::Take { claim, .. } | Request::Release { claim, .. } => claim.0.to_bits(),
             _ => 0,
         }
     }
@@ -262,7 +262,8 @@ impl Job {
             Value::Null => self.seen.missing |= bit,
             Value::Bulk(text) if self.inspects() => {
                 self.seen.ours |= bit;
-                self.shown = Some(text.to_vec());
+                let text = &text[..text.len().min(TOKEN_BYTES_MAX + 1)];
+                self.token = Some(OwnedToken::new(text));
             }
             Value::Bulk(text) if text == self.entry.token().as_bytes() => self.seen.ours |= bit,
             Value::Bulk(text)
@@ -272,7 +273,7 @@ impl Job {
             }
             Value::Bulk(_) => self.seen.foreign |= bit,
             _ if !self.inspects() && is_of("WRONGTYPE", value) => self.seen.foreign |= bit,
-            _ => self.refused(Reply::of(value)),
+            _ => self.refused(Refusal::of(value)),
         }
     }
 
@@ -284,7 +285,7 @@ impl Job {
     /// Takes `value`, which says how long the key with this number lives on.
     pub(super) fn left(&mut self, number: u8, value: Value<'_>) {
         let Some(left) = value.as_integer() else {
-            return self.refused(Reply::of(value));
+            return self.refused(Refusal::of(value));
         };
         let bit = 1 << number;
         match left {
@@ -320,7 +321,7 @@ impl Job {
     /// Takes the answer to a write with a wrong argument. A complaint about the argument shows that the user may write.
     pub(super) fn may_write(&mut self, value: Value<'_>) {
         if !is_of("ERR", value) {
-            self.refused(Reply::of(value));
+            self.refused(Refusal::of(value));
         }
     }
 
@@ -398,24 +399,24 @@ impl Job {
                 Some(1) => self.seen.done = self.all(),
                 _ => self.reads_first = true,
             },
-            Step::Set(_) | Step::Overwrite => self.was_set(number, Reply::of(value)),
+            Step::Set(_) | Step::Overwrite => self.was_set(number, value),
             Step::Delete | Step::Raise(_) => match value.as_integer() {
                 Some(1) => self.seen.done |= 1 << number,
                 Some(_) => {
                     self.seen.ours &= !(1 << number);
                     self.seen.missing |= 1 << number;
                 }
-                None => self.refused(Reply::of(value)),
+                None => self.refused(Refusal::of(value)),
             },
         }
     }
 
     /// Takes the answer to a `SET`. A nil means that it was not done.
-    fn was_set(&mut self, number: u8, reply: Reply) {
-        if reply == Reply::Ok {
+    fn was_set(&mut self, number: u8, value: Value<'_>) {
+        if matches!(value, Value::Simple(b"OK")) {
             self.seen.done |= 1 << number;
-        } else if reply != Reply::Nil {
-            self.refused(reply);
+        } else if !matches!(value, Value::Null) {
+            self.refused(Refusal::of(value));
         }
     }
 
@@ -442,60 +443,62 @@ impl Job {
 
     // ----- what is answered -----------------------------------------------------------------
 
-    /// Returns the answer that a script would have given.
-    pub(super) fn reply(&self) -> Reply {
+    /// Returns what was done, as a script would have said it.
+    pub(super) fn said(&self) -> Result<Reply, Refusal> {
         let Seen {
             missing,
             foreign,
             done,
-            above,
             ..
         } = self.seen;
-        let all = self.all();
-        let said = |yes: i64| match (foreign, missing) {
-            (0, 0) => yes,
-            (0, _) => 0,
-            _ => -1,
-        };
+        let unknown = Refusal::Error(ServerError::from_line(b"ERR"));
         match (self.error, self.work) {
-            (None, Work::Take(_)) if !self.may_be_done => match foreign {
-                0 => Reply::Nil, // The work was withdrawn.
-                _ => Reply::Integer(2 + i64::from(foreign.trailing_zeros())),
-            },
-            (None, Work::Take(_)) if foreign | missing & !done == 0 => Reply::Integer(1),
+            (None, Work::Take(_)) if !self.may_be_done => Ok(match foreign {
+                0 => Reply::NotDone(NodeOutcome::Pending), // The work was withdrawn.
+                _ => Reply::Foreign(foreign.trailing_zeros() as u8),
+            }),
+            (None, Work::Take(_)) if foreign | missing & !done == 0 => Ok(Reply::Done),
             // The node may have some of the keys. After a certain refusal, they would not be released.
-            (_, Work::Take(_)) if self.may_be_done => Reply::Error(ServerError::from_line(b"ERR")),
-            (Some(Reply::Error(error)), _) => Reply::Error(error),
-            (Some(Reply::Forbidden(Forbidden::Key)), _) => Reply::Forbidden(Forbidden::Key),
-            (Some(Reply::Forbidden(_)), _) => Reply::Forbidden(Forbidden::Part),
-            (Some(_), _) => Reply::Other,
-            (None, Work::Take(_)) => Reply::Other,
-            (None, Work::Release) if done == all => Reply::Integer(1),
-            (None, Work::Release) if foreign != 0 => Reply::Integer(-1),
-            (None, Work::Release | Work::Probe) => Reply::Integer(0),
-            (None, Work::Extend { .. }) => Reply::Integer(said(1)),
+            (_, Work::Take(_)) if self.may_be_done => Err(unknown),
+            (Some(Refusal::Forbidden(Forbidden::Command | Forbidden::Within)), _) => {
+                Err(Refusal::Forbidden(Forbidden::Part))
+            }
+            (Some(refusal), _) => Err(refusal),
+            (None, Work::Take(_)) => Err(unknown),
+            (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),
+            (None, Work::Probe) => Ok(Reply::Done),
             // The key ended between reading and writing.
-            (None, Work::Overwrite) if (done | missing | foreign) != all => Reply::Integer(0),
-            (None, Work::Confirm | Work::Overwrite) => Reply::Integer(said(above.max(1))),
-            (None, Work::Inspect { .. }) => Reply::Pair(said(above.max(1)), 0),
+            (None, Work::Overwrite) if (done | missing | foreign) != self.all() => {
+                Ok(Reply::Missing)
+            }
+            (None, Work::Confirm | Work::Overwrite) => Ok(self.kept(kept_for)),
+            (None, Work::Inspect { .. }) => Ok(self.kept(inspected)),
         }
     }
 
-    /// Returns the answer that the script of an inspection would have given, in wire form.
-    pub(super) fn shown(&self) -> Option<Vec<u8>> {
-        let (text, Reply::Pair(above, _)) = (self.shown.as_ref()?, self.reply()) else {
-            return None;
-        };
-        let mut answer = Vec::new();
-        write::array(&mut answer, 3);
-        write::integer(&mut answer, above);
-        write::integer(&mut answer, 0);
-        write::bulk(&mut answer, text);
-        Some(answer)
+    /// Returns `yes` if all keys have the token.
+    fn of_token(&self, yes: Reply) -> Reply {
+        match (self.seen.foreign, self.seen.missing) {
+            (0, 0) => yes,
+            (0, _) => Reply::Missing,
+            _ => Reply::Foreign(0),
+        }
+    }
+
+    /// Returns how long all keys are kept, as `read` reads it.
+    fn kept(&self, read: fn(i64) -> Option<Reply>) -> Reply {
+        let kept = read(self.seen.above.max(1));
+        self.of_token(kept.unwrap_or(Reply::Missing))
+    }
+
+    /// Returns the token that an inspection has found.
+    pub(super) fn token(&mut self) -> Option<OwnedToken> {
+        self.token.take()
     }
 }
 
 /// Returns `true` if `value` is an error with this code, other than a missing permission.
 fn is_of(code: &str, value: Value<'_>) -> bool {
-    matches!(Reply::of(value), Reply::Error(error) if error.code() == code)
+    value.as_error().is_some()
+        && matches!(Refusal::of(value), Refusal::Error(error) if error.code() == code)
 }

@@ -40,14 +40,16 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::entry::Entry;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::ClaimKey;
 use crate::limits::{REPLY_BYTES_MAX, STRING_BYTES_MAX};
+use crate::resource::OwnedToken;
 use crate::time::Instant;
 
 use super::Node;
 use super::in_flight::Heard;
-use super::reply::Reply;
-use super::request::Request;
+use super::refusal::Refusal;
+use super::reply::{Answer, Reply};
+use super::request::{Asker, Request};
 use job::{Job, Step};
 
 pub(crate) use job::Work;
@@ -112,8 +114,9 @@ enum Expected {
 #[derive(Debug)]
 struct Done {
     request: Request,
-    reply: Reply,
-    shown: Option<Vec<u8>>,
+    said: Result<Reply, Refusal>,
+    /// The token that an inspection has found.
+    token: Option<OwnedToken>,
 }
 
 impl Default for Transactions {
@@ -180,17 +183,17 @@ impl Transactions {
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
-    /// Returns `true` if keys are being taken for `request`.
+    /// Returns `true` if keys are being taken for `claim`.
     #[cold]
-    pub(super) fn is_taking(&self, request: Request) -> bool {
+    pub(super) fn is_taking(&self, claim: ClaimKey) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
-        all.any(|job| job.request == request && job.takes())
+        all.any(|job| job.request.takes_for(claim))
     }
 
-    /// Removes the work of `request` if it has not begun.
+    /// Removes the work of `asker` if it has not begun.
     #[cold]
-    fn withdraw(&mut self, request: Request) -> bool {
-        let is = |job: &Job| job.request == request;
+    fn withdraw(&mut self, asker: Asker) -> bool {
+        let is = |job: &Job| asker.asks(job.request);
         if let Some(place) = self.queue.iter().rposition(is) {
             if self.queue[place].may_be_done {
                 self.queue[place].repeated = true;
@@ -207,13 +210,13 @@ impl Transactions {
         false
     }
 
-    /// The keys that are being taken for `request` are no longer wanted. Returns `true` if none of them is taken,
+    /// The keys that are being taken for `claim` are no longer wanted. Returns `true` if none of them is taken,
     /// because they were only read.
     #[cold]
-    pub(super) fn give_up_taking(&mut self, request: Request) -> bool {
+    pub(super) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
         let reading = self.stage == Stage::Reading;
         let mut untaken = false;
-        let is = |job: &&mut Job| job.request == request && job.takes();
+        let is = |job: &&mut Job| job.request.takes_for(claim);
         for job in self.batch.iter_mut().filter(is) {
             job.withdrawn = true;
             untaken |= reading && !job.may_be_done;
@@ -271,11 +274,11 @@ impl Transactions {
         }
     }
 
-    fn finish(&mut self, job: Job) {
+    fn finish(&mut self, mut job: Job) {
         self.done.push_back(Done {
             request: job.request,
-            reply: job.reply(),
-            shown: job.shown(),
+            said: job.said(),
+            token: job.token(),
         });
     }
 }
@@ -305,11 +308,11 @@ impl Node {
         self.transactions.waiting()
     }
 
-    /// Removes the work of `request` if it has not begun.
+    /// Removes the work of `asker` if it has not begun.
     #[cold]
-    pub(super) fn withdraw_work(&mut self, request: Request) -> bool {
+    pub(super) fn withdraw_work(&mut self, asker: Asker) -> bool {
         let queued = self.transactions.queue.len();
-        let withdrawn = self.transactions.withdraw(request);
+        let withdrawn = self.transactions.withdraw(asker);
         if self.transactions.queue.len() < queued {
             self.in_flight.unreserve();
         }
@@ -317,29 +320,20 @@ impl Node {
     }
 
     /// Returns the next piece of work that is done.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "one kind of work is answered in a way of its own"
-    )]
-    pub(super) fn next_transacted(&mut self) -> Option<Heard> {
-        let done = self.transactions.done.pop_front()?;
-        self.shown = done.shown;
-        let reply = if let Reply::Error(_) | Reply::Forbidden(_) = done.reply {
-            self.reworded(done.request, done.reply, true)
-        } else {
-            done.reply
+    pub(super) fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
+        let Done {
+            request,
+            said,
+            token,
+        } = self.transactions.done.pop_front()?;
+        if let Request::Probe { .. } = request {
+            return Some(self.tried(request, said));
+        }
+        self.token = token;
+        let reply = match said {
+            Ok(reply) => reply,
+            Err(refusal) => self.refused_in_words(now, request, refusal, true),
         };
-        Some(match done.request {
-            Request::Probe { claim, way, .. } => Heard::Tried { claim, way, reply },
-            _ => Heard::Answer(done.request, reply),
-        })
-    }
-
-    /// Returns what the latest answer showed, in wire form, and the operation that asked.
-    pub(crate) fn take_shown(&mut self, heard: &Heard) -> Option<(OperationKey, Vec<u8>)> {
-        let Heard::Answer(Request::Question { operation, .. }, _) = heard else {
-            return None;
-        };
-        self.shown.take().map(|shown| (*operation, shown))
+        Some(Heard::Answer(Answer { request, reply }))
     }
 }

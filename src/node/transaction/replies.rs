@@ -2,7 +2,7 @@
 
 use crate::error::LinkFault;
 use crate::node::phase::Trouble;
-use crate::node::reply::{Forbidden, Reply};
+use crate::node::refusal::{Forbidden, Refusal};
 use crate::resp::Value;
 
 use super::job::{Job, Step};
@@ -38,20 +38,20 @@ impl Transactions {
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
             // `MULTI` was accepted a moment ago. Whether the server has now run the commands behind it is not known.
-            Expected::Multi if Reply::of(value) != Reply::Ok => {
+            Expected::Multi if !is_ok(value) => {
                 if self.batch.iter().any(|job| job.work.watches()) {
                     return Err(Trouble::Link(LinkFault::Protocol));
                 }
                 self.note("multi", value);
-                let reply = Reply::of(value);
-                self.batch.iter_mut().for_each(|job| job.refused(reply));
+                let refusal = Refusal::of(value);
+                self.batch.iter_mut().for_each(|job| job.refused(refusal));
             }
             Expected::Multi => {}
             Expected::Queued(place, step) => {
                 let queued = matches!(value, Value::Simple(b"QUEUED"));
                 if let Step::SetAll(_) = step
                     && !queued
-                    && refuses_for_good(Reply::of(value))
+                    && refuses_for_good(value)
                 {
                     self.sets_all = Some(false);
                     self.batch[place].read_first();
@@ -64,7 +64,7 @@ impl Transactions {
                         Step::Left => "pttl",
                     };
                     self.note(verb, value);
-                    self.batch[place].refused(Reply::of(value));
+                    self.batch[place].refused(Refusal::of(value));
                 }
             }
             Expected::Exec => self.executed(value)?,
@@ -75,21 +75,21 @@ impl Transactions {
     /// Takes the answer to an `MSETEX` with a wrong argument, which shows whether the user may run it. A refusal that
     /// passes, or that is about these keys, says nothing.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
-        let reply = Reply::of(value);
         if self.batch[place].is_refused() {
             return;
         }
         // The server complains about the argument.
-        let permits = matches!(reply, Reply::Error(error) if error.code() == "ERR");
-        if permits || refuses_for_good(reply) {
+        let permits = is_error(value)
+            && matches!(Refusal::of(value), Refusal::Error(error) if error.code() == "ERR");
+        if permits || refuses_for_good(value) {
             self.sets_all = Some(permits);
         }
     }
 
     /// Remembers that `verb` is forbidden, if `value` says so. Only the first one in a batch counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
-        if let Value::Error(_) = value
-            && Reply::of(value) == Reply::Forbidden(Forbidden::Command)
+        if is_error(value)
+            && Refusal::of(value) == Refusal::Forbidden(Forbidden::Command)
             && !self.batch.iter().any(Job::is_refused)
         {
             self.forbidden = verb;
@@ -98,24 +98,24 @@ impl Transactions {
 
     /// Takes `value`, the reply to the command `verb`, which all work with watches needs.
     fn check(&mut self, verb: &'static str, value: Value<'_>) {
-        let mut reply = Reply::of(value);
-        if reply == Reply::Ok {
+        if is_ok(value) {
             return;
         }
+        let mut refusal = Refusal::of(value);
         // By its code, a forbidden `EXEC` looks like an aborted one.
         let says = |text: &[u8], line: &[u8]| line.windows(text.len()).any(|part| part == text);
         if let Value::Error(line) = value
             && line.starts_with(b"EXECABORT")
             && says(b"permissions to run", line)
         {
-            reply = Reply::Forbidden(Forbidden::Command);
+            refusal = Refusal::Forbidden(Forbidden::Command);
         }
-        if reply == Reply::Forbidden(Forbidden::Command) {
+        if refusal == Refusal::Forbidden(Forbidden::Command) {
             let known = self.batch.iter().any(Job::is_refused);
             self.forbidden = if known { self.forbidden } else { verb };
         }
         for job in self.batch.iter_mut().filter(|job| job.work.watches()) {
-            job.refused(reply);
+            job.refused(refusal);
         }
     }
 
@@ -131,7 +131,7 @@ impl Transactions {
                 for ((place, number, step), value) in self.steps.iter().zip(items.iter()) {
                     self.batch[*place].wrote(*number, *step, value);
                     if let Step::SetAll(_) = step
-                        && refuses_for_good(Reply::of(value))
+                        && refuses_for_good(value)
                     {
                         self.sets_all = Some(false);
                     }
@@ -142,8 +142,8 @@ impl Transactions {
                 // Work that was refused itself stays refused, and the rest is tried again.
                 let known = |job: &Job| job.is_refused() || job.is_to_change();
                 if !self.batch.iter().any(known) {
-                    let reply = Reply::of(value);
-                    self.batch.iter_mut().for_each(|job| job.refused(reply));
+                    let refusal = Refusal::of(value);
+                    self.batch.iter_mut().for_each(|job| job.refused(refusal));
                 }
                 self.abort();
             }
@@ -155,16 +155,19 @@ impl Transactions {
     }
 }
 
-/// Returns `true` if a server that answers `reply` does not know the command, or forbids it to the user.
-fn refuses_for_good(reply: Reply) -> bool {
-    match reply {
-        Reply::Error(error) => error.code() == "ERR",
-        Reply::Forbidden(by) => by == Forbidden::Command,
-        Reply::Ok
-        | Reply::Nil
-        | Reply::Integer(_)
-        | Reply::Pair(..)
-        | Reply::Fenced { .. }
-        | Reply::Other => false,
-    }
+const fn is_error(value: Value<'_>) -> bool {
+    value.as_error().is_some()
+}
+
+const fn is_ok(value: Value<'_>) -> bool {
+    matches!(value, Value::Simple(b"OK"))
+}
+
+/// Returns `true` if a server that answers `value` does not know the command, or forbids it to the user.
+fn refuses_for_good(value: Value<'_>) -> bool {
+    is_error(value)
+        && match Refusal::of(value) {
+            Refusal::Error(error) => error.code() == "ERR",
+            Refusal::Forbidden(by) => by == Forbidden::Command,
+        }
 }

@@ -25,20 +25,12 @@ use alloc::vec;
 use core::cmp::Ordering;
 
 use super::Acquire;
-use super::several::several_answered;
-use crate::engine::answer::{Answer, Answered};
 use crate::engine::operation::patience::Patience;
 use crate::engine::operation::{Context, Operate};
-use crate::engine::parts::Parts;
-use crate::error::{LinkFault, NodeOutcome, Unusable};
+use crate::error::{NodeOutcome, Unusable};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId};
-use crate::limits::FENCING_TOKEN_MAX;
-use crate::node::{
-    Command, Dialect, Forbidden, Reply, Said, Trouble, forbidden_to_fence, wants_the_text,
-};
+use crate::keys::NodeId;
 use crate::quorum::{NodeSet, Vote};
-use crate::time::Instant;
 
 /// The additional state of an acquisition with a fencing token.
 #[derive(Debug)]
@@ -70,6 +62,11 @@ impl Fencing {
 
     pub(super) fn token(&self) -> u64 {
         self.token
+    }
+
+    /// Returns the number that nodes are asked for at least.
+    pub(super) fn proposal(&self) -> u64 {
+        self.proposal
     }
 
     pub(super) fn took_second(&self) -> bool {
@@ -105,31 +102,6 @@ impl Fencing {
 }
 
 impl Acquire {
-    /// Sends `node` the script that takes the lock. Returns `false` if it cannot and this counts as a vote.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn ask_fenced(
-        &self,
-        node: NodeId,
-        command: &mut Command,
-        cx: &mut Context<'_>,
-    ) -> bool {
-        let Some(fencing) = &self.fencing else {
-            return true;
-        };
-        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
-            return true;
-        };
-        let there = cx.parts.nodes.writing_to(node);
-        let terms = (claim.life(), fencing.proposal);
-        if let Err(missing) = there.send_fenced_set(cx.now, key, command, &claim.entry, terms) {
-            let outcome = NodeOutcome::Unusable(missing);
-            return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
-        }
-        claim.set_sent(node);
-        true
-    }
-
     /// `node` has granted the lock and returned `number`.
     #[cold]
     #[inline(never)]
@@ -181,9 +153,9 @@ impl Acquire {
     /// without a floor will not be repaired either, and the report says so.
     #[cold]
     #[inline(never)]
-    pub(super) fn left_out(outcome: NodeOutcome, cx: &mut Context<'_>) {
+    pub(super) fn left_out(&self, outcome: NodeOutcome, cx: &mut Context<'_>) {
         const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
-        if outcome == NodeOutcome::Unusable(Unusable::NoFloor) {
+        if self.fencing.is_some() && outcome == NodeOutcome::Unusable(Unusable::NoFloor) {
             let ballots = cx.round.ballots.iter_mut();
             for ballot in ballots.filter(|ballot| ballot.outcome == IN_REPAIR) {
                 ballot.outcome = outcome;
@@ -217,136 +189,4 @@ impl Acquire {
         there.send_raise(cx.now, key, &claim.entry, raised_to);
         cx.round.arm(&mut cx.parts.timers);
     }
-}
-
-// ----- answers ----------------------------------------------------------------------------
-
-/// Handles the answer of `node` to the script that takes the lock of the claim of `key`.
-#[cold]
-#[inline(never)]
-pub(in crate::engine) fn set_answered(
-    now: Instant,
-    node: NodeId,
-    key: ClaimKey,
-    reply: Reply,
-    parts: &mut Parts,
-) -> Answered {
-    match reply {
-        Reply::Fenced { said, number, .. } => {
-            script_said(now, node, key, (i64::from(said), number), parts)
-        }
-        Reply::Forbidden(Forbidden::Command | Forbidden::Key | Forbidden::Part) => {
-            let by_digest = parts.nodes[node].forgot_fenced_set();
-            let dialect = match by_digest {
-                true => Dialect::Sha1,
-                false => Dialect::Text,
-            };
-            let missing = reply.missing(dialect.verb());
-            let missing = missing.unwrap_or(Unusable::NoPermission);
-            withheld(now, node, key, missing, parts)
-        }
-        Reply::Error(error) if wants_the_text(error) => {
-            parts.nodes[node].forgot_fenced_set(); // Earlier requests may have learnt this before.
-            let said = Answer::Forgotten(NodeOutcome::Refused(error));
-            not_taken(now, node, key, said, parts)
-        }
-        Reply::Error(_) | Reply::Forbidden(Forbidden::Within) => {
-            super::set_answered(now, node, key, reply, parts)
-        }
-        Reply::Ok | Reply::Nil | Reply::Integer(_) | Reply::Pair(..) | Reply::Other => {
-            super::set_answered(now, node, key, Reply::Other, parts)
-        }
-    }
-}
-
-/// Handles the result and the number that the script has returned on `node`.
-fn script_said(
-    now: Instant,
-    node: NodeId,
-    key: ClaimKey,
-    (said, number): (i64, i64),
-    parts: &mut Parts,
-) -> Answered {
-    parts.nodes[node].knows_fenced_set();
-    if 0 < said {
-        parts.fencing.has_floor(node);
-    }
-    match (said, u64::try_from(number)) {
-        (1, Ok(number @ 1..=FENCING_TOKEN_MAX)) => {
-            parts.fencing.saw(number);
-            let answered = super::set_answered(now, node, key, Reply::Ok, parts)?;
-            Ok(answered.map(|(operation, answer)| {
-                let granted = matches!(answer, Answer::Vote((Vote::Yes, _)));
-                (operation, either(granted, Answer::Counted(number), answer))
-            }))
-        }
-        (-1, Ok(1..)) => withheld(now, node, key, Unusable::NoMoreTokens, parts),
-        (-1, _) => {
-            let quorum = parts.nodes.quorum();
-            let why = parts.fencing.has_no_floor(node, quorum, &mut parts.news);
-            withheld(now, node, key, why, parts)
-        }
-        (..=-2, _) => match forbidden_to_fence(said) {
-            Some(missing) => {
-                parts.nodes[node].forgot_fenced_set(); // The next script has to check the permissions too.
-                withheld(now, node, key, missing, parts)
-            }
-            None => super::set_answered(now, node, key, Reply::Other, parts),
-        },
-        (2, _) if !parts.claims.is_several(key) => {
-            super::set_answered(now, node, key, Reply::Nil, parts)
-        }
-        (2.., _) => several_answered(now, node, key, said, parts),
-        (0 | 1, _) => super::set_answered(now, node, key, Reply::Other, parts),
-    }
-}
-
-/// The lock was not taken on `node`, for this reason.
-fn withheld(
-    now: Instant,
-    node: NodeId,
-    key: ClaimKey,
-    why: Unusable,
-    parts: &mut Parts,
-) -> Answered {
-    let said = Answer::Withheld(NodeOutcome::Unusable(why));
-    not_taken(now, node, key, said, parts)
-}
-
-/// The lock was not taken on `node`, and no other client holds it there. The operation gets `said`.
-fn not_taken(
-    now: Instant,
-    node: NodeId,
-    key: ClaimKey,
-    said: Answer,
-    parts: &mut Parts,
-) -> Answered {
-    let answered = super::set_answered(now, node, key, Reply::Nil, parts)?;
-    Ok(answered.map(|(operation, answer)| {
-        let is_nil = matches!(answer, Answer::Nil);
-        (operation, either(is_nil, said, answer))
-    }))
-}
-
-fn either(first: bool, one: Answer, other: Answer) -> Answer {
-    match first {
-        true => one,
-        false => other,
-    }
-}
-
-/// Handles the answer of a node that was asked to raise the counters of the claim of `key`.
-#[cold]
-#[inline(never)]
-pub(in crate::engine) fn raise_answered(key: ClaimKey, reply: Reply, parts: &Parts) -> Answered {
-    let said = Said::of(reply).ok_or(Trouble::Link(LinkFault::Protocol))?;
-    let said = match said {
-        Said::Done => Answer::Raised,
-        Said::Missing => Answer::Vote((Vote::Abstain, NodeOutcome::Missing)), // The node has no token at all.
-        Said::Foreign | Said::Refused(_) => Answer::Vote(said.vote()),
-    };
-    let claim = parts.claims.get(key);
-    // The answer is about the present attempt of the operation.
-    let operation = claim.and_then(|claim| claim.attempted_by());
-    Ok(operation.map(|operation| (operation, said)))
 }

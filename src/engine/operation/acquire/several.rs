@@ -11,15 +11,12 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::permission::withheld;
-use super::{Acquire, set_answered, with_fresh_token};
-use crate::engine::answer::{Answer, Answered};
-use crate::engine::operation::{Context, Operate};
+use super::{Acquire, with_fresh_token};
+use crate::engine::operation::Context;
 use crate::engine::parts::Parts;
 use crate::entry::Entry;
 use crate::error::{NodeOutcome, Report};
-use crate::keys::{ClaimKey, NodeId, PlaceKey, WaiterKey};
-use crate::node::{Reply, forbidden_to_lock};
+use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
@@ -99,15 +96,12 @@ impl Acquire {
     }
 
     /// `node` says that resource `which`, counted from 0, is taken.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn named(&mut self, node: NodeId, which: u8, cx: &mut Context<'_>) {
+    pub(super) fn named(&mut self, node: NodeId, which: u8) {
         if let Some(several) = &mut self.several
             && usize::from(which) < several.places.len()
         {
             several.held[node.index()] = which + 1;
         }
-        self.answered(node, &Answer::Nil, cx);
     }
 
     /// Returns the place of the resource that keeps the lock from being taken, if it is known, and names the resource
@@ -129,34 +123,5 @@ impl Acquire {
             report.of_several(held, most.map(name)),
             most.map(|number| places[number]),
         )
-    }
-}
-
-/// `node` has answered the script that takes several keys for the claim of `key`. `said` is 1 if it has taken them. If
-/// it is larger, key `said - 1`, counted from 1, is another client's. If it is negative, a permission is missing.
-#[cold]
-#[inline(never)]
-pub(super) fn several_answered(
-    now: Instant,
-    node: NodeId,
-    key: ClaimKey,
-    said: i64,
-    parts: &mut Parts,
-) -> Answered {
-    if let Some(missing) = forbidden_to_lock(said) {
-        return Ok(withheld(now, node, key, missing, parts));
-    }
-    match said {
-        ..=0 => set_answered(now, node, key, Reply::Other, parts),
-        1 => set_answered(now, node, key, Reply::Ok, parts),
-        2.. => {
-            let answered = set_answered(now, node, key, Reply::Nil, parts)?;
-            Ok(answered.map(
-                |(operation, answer)| match (answer, u8::try_from(said - 2)) {
-                    (Answer::Nil, Ok(which)) => (operation, Answer::Named(which)),
-                    (answer, _) => (operation, answer),
-                },
-            ))
-        }
     }
 }

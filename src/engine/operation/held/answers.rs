@@ -3,31 +3,24 @@
 use crate::engine::claims::copy;
 use crate::engine::news::News;
 use crate::engine::parts::Parts;
-use crate::error::LinkFault;
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Question, Reply, Said, Trouble, wants_the_text};
+use crate::node::{Question, Reply};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
-/// Handles the answer of `node` to `question`. The claim learns from it even if the question is over. Returns what the
-/// answer says of the token.
+/// Handles the answer of `node` to `question`. The claim learns from it even if the question is over.
 pub(in crate::engine) fn learn(
     now: Instant,
     node: NodeId,
     (question, claim): (Question, Option<ClaimKey>),
     reply: Reply,
     parts: &mut Parts,
-) -> Result<Said, Trouble> {
-    let said = question.read(reply);
-    let said = said.ok_or(Trouble::Link(LinkFault::Protocol))?;
-    if lacks_script(question, said) {
-        parts.nodes.writing_to(node).forgot_scripts(now);
-    }
+) {
     let Some((key, claim)) = parts.claims.keyed(claim) else {
-        return Ok(said); // The claim is over, or the lock never had one here.
+        return; // The claim is over, or the lock never had one here.
     };
     let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
-    let (vote, _) = said.vote();
+    let (vote, _) = reply.vote();
     if question == Question::Extend && vote != Vote::Abstain {
         claim.busy_mut().copies.extending.remove(node);
     }
@@ -57,11 +50,4 @@ pub(in crate::engine) fn learn(
     } else if is_kept {
         parts.claims.rest(key);
     }
-    Ok(said)
-}
-
-/// Returns `true` if the node has forgotten the script of the question, so that it needs the text.
-pub(super) fn lacks_script(question: Question, said: Said) -> bool {
-    matches!(said, Said::Refused(error)
-        if question == Question::Extend && guard!(NoscriptExtensionDropped, wants_the_text(error)))
 }

@@ -22,12 +22,11 @@ use rand::RngExt;
 
 use crate::error::NodeOutcome;
 use crate::keys::{NodeId, OperationKey};
-use crate::node::Node;
+use crate::node::{Answer, Node, Request};
 use crate::quorum::NodeSet;
 use crate::time::{Instant, nanos};
 
 use super::Inspect;
-use crate::engine::answer::Answer;
 use crate::engine::inspection::{InspectedNode, Inspection};
 use crate::engine::operation::round::State;
 use crate::engine::operation::{Context, Operate};
@@ -80,9 +79,9 @@ impl Watch {
     }
 
     /// `node` has given `answer`. Returns `true` if it belongs to an earlier question.
-    pub(super) fn answered(&mut self, node: NodeId, answer: Answer) -> bool {
+    pub(super) fn answered(&mut self, node: NodeId, answer: &Answer) -> bool {
         let is_late = self.is_late(node);
-        if matches!(answer, Answer::Question(..)) {
+        if matches!(answer.request, Request::Question { .. }) {
             match is_late {
                 true => self.late[node.index()] -= 1,
                 false => self.forget(node),

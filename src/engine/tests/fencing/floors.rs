@@ -107,10 +107,6 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
                 command: "eval",
             })),
         ),
-        (
-            "+OK|",
-            Some(NodeOutcome::Unreachable(LinkFault::Protocol.into())),
-        ),
     ] {
         let mut world = without_floors();
         assert_eq!(lacking(&world), [true; 3]);

@@ -1,0 +1,378 @@
+//! Errors of servers: what was refused, and whether it was certainly not done.
+//!
+//! Errors are distinguished by their first word only, because servers echo arguments behind it. The classes were
+//! measured (redis-server 7). A command that was refused *for certain* was not executed and leaves nothing to undo.
+//! After any other error the command may have been executed, and needs a release.
+
+use crate::error::{NodeOutcome, ServerError, Unusable};
+use crate::resp::Value;
+
+/// An error that a server has answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Refusal {
+    /// `-CODE ..`.
+    Error(ServerError),
+    /// The user lacks a permission.
+    Forbidden(Forbidden),
+}
+
+impl Refusal {
+    /// Returns the refusal in `value`; an answer that is no error counts as an error without a name.
+    #[cold]
+    pub(super) fn of(value: Value<'_>) -> Self {
+        let line = value.as_error().unwrap_or(b"ERR");
+        match Forbidden::of(line) {
+            Some(forbidden) => Self::Forbidden(forbidden),
+            None => Self::Error(ServerError::from_line(quoted(line).unwrap_or(line))),
+        }
+    }
+
+    /// Returns the missing permission, if the server has refused to let the user run `command`.
+    pub(super) fn missing(self, command: &'static str) -> Option<Unusable> {
+        match self {
+            Self::Forbidden(Forbidden::Key) => Some(Unusable::KeyPermission),
+            Self::Forbidden(Forbidden::Command | Forbidden::Part) => {
+                Some(Unusable::Permission { command })
+            }
+            Self::Forbidden(Forbidden::Within) | Self::Error(_) => None,
+        }
+    }
+
+    /// Returns the outcome for the report, if the refused command was `command`.
+    pub(super) fn outcome(self, command: &'static str) -> NodeOutcome {
+        let missing = self.missing(command).map(NodeOutcome::Unusable);
+        missing.unwrap_or_else(|| NodeOutcome::Refused(self.error()))
+    }
+
+    /// Returns the error. The text that names a missing permission differs between servers, so its code is ours.
+    pub(super) fn error(self) -> ServerError {
+        match self {
+            Self::Error(error) => error,
+            Self::Forbidden(Forbidden::Within) => ServerError::from_line(b"ERR"),
+            Self::Forbidden(_) => ServerError::from_line(b"NOPERM"),
+        }
+    }
+
+    /// Returns `true` if this may mean, in unknown words, that no scripts are run.
+    pub(super) fn is_in_own_words(self) -> bool {
+        let Self::Error(error) = self else {
+            return false;
+        };
+        !is_known(error) && !matches!(error.code(), "WRONGTYPE" | "EXECABORT")
+    }
+}
+
+/// What the user lacks the permission for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Forbidden {
+    /// The command. A server that does not have the command, or no engine for its scripts, counts too.
+    Command,
+    /// The key of the command.
+    Key,
+    /// A command called by one of our scripts.
+    Within,
+    /// A command in one of our transactions, in which nothing was done.
+    Part,
+}
+
+impl Forbidden {
+    /// Returns what the error `line` says of a permission. For a command, all servers say "to run the '..' command";
+    /// for a key, their texts differ.
+    pub(super) fn of(line: &[u8]) -> Option<Self> {
+        let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
+        let error = ServerError::from_line(line);
+        match error.code() {
+            "NOPERM" if says(b"' command") => Some(Self::Command),
+            "NOPERM" => Some(Self::Key),
+            "ERR" if line.starts_with(b"ERR unknown command") => Some(Self::Command),
+            "ERR" if line.starts_with(b"ERR Could not find scripting engine") => {
+                Some(Self::Command)
+            }
+            "ERR" if says(b"can't run this command") || says(b"ACL failure in script") => {
+                Some(Self::Within)
+            }
+            code if (code == "EVAL" || error.is_plain()) && runs_no_scripts(line) => {
+                Some(Self::Command)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns `true` if the error `line` says in its own words that no scripts are run at all, as proxies and servers that
+/// resemble Redis do. Errors that may pass lack these words.
+fn runs_no_scripts(line: &[u8]) -> bool {
+    let line = line.to_ascii_lowercase();
+    let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
+    if says(&&b"user_script"[..]) {
+        return false; // A script has begun, and a command in it was refused.
+    }
+    let scripts: [&[u8]; 3] = [b"eval", b"script", b"lua"];
+    let none: [&[u8]; 4] = [
+        b"unsupported",
+        b"not supported",
+        b"disabled",
+        b"not implemented",
+    ];
+    says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
+}
+
+/// Returns the error of a command called by one of our scripts. Servers before Redis 7.0 quote it behind its place in
+/// the script. Lua's own errors have no code.
+fn quoted(line: &[u8]) -> Option<&[u8]> {
+    const PLACE: &[u8] = b"@user_script:";
+    let line = line.strip_prefix(b"ERR Error running script ")?;
+    let mut parts = line.windows(PLACE.len());
+    let place = parts.rposition(|part| part == PLACE)?;
+    let said = line.get(place + PLACE.len()..)?.trim_ascii_start();
+    let digits = said.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let said = said.get(digits..)?.strip_prefix(b": ")?;
+    let said = said.strip_prefix(b"-").unwrap_or(said);
+    let code = said.split(|byte| *byte == b' ').next()?;
+    let is_code = 1 < code.len() && code.iter().all(u8::is_ascii_uppercase);
+    is_code.then_some(said)
+}
+
+/// Returns `true` if a command that got this error was certainly not executed.
+pub(super) fn refuses_for_certain(error: ServerError) -> bool {
+    guard!(RefusedReleased, is_known(error))
+}
+
+/// Returns `true` if this is an error by which servers refuse commands that they do not execute.
+pub(super) fn is_known(error: ServerError) -> bool {
+    matches!(
+        error.code(),
+        "LOADING"
+            | "BUSY"
+            | "OOM"
+            | "MISCONF"
+            | "READONLY"
+            | "MASTERDOWN"
+            | "NOREPLICAS"
+            | "NOAUTH"
+            | "WRONGPASS"
+            | "NOPERM"
+            | "NOSCRIPT"
+            | "MOVED"
+            | "ASK"
+            | "CLUSTERDOWN"
+            | "CROSSSLOT"
+            | "TRYAGAIN"
+            | "DENIED"
+    )
+}
+
+/// Returns `true` if a server that answers this error may have other keys when it serves again, because it loads them
+/// or takes them over from another server.
+pub(super) fn may_forget(error: ServerError) -> bool {
+    matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
+}
+
+/// Returns `true` if this error says that the server does not know the script by its digest.
+pub(super) fn wants_the_text(error: ServerError) -> bool {
+    error.code() == "NOSCRIPT"
+}
+
+/// Returns `true` if this error says that the command itself is unknown or forbidden, and not only refused for now.
+pub(super) fn refuses_the_verb(error: ServerError) -> bool {
+    matches!(error.code(), "ERR" | "NOPERM")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_permission_is_about_the_command_its_key_or_one_within() {
+        use Forbidden::{Command, Key, Within};
+        // The texts of Redis 6.2, 7.0 and Valkey 9.1.
+        for (line, forbidden, code) in [
+            (
+                "NOPERM this user has no permissions to run the 'eval' command",
+                Command,
+                "NOPERM",
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'eval' command or its subcommand",
+                Command,
+                "NOPERM",
+            ),
+            (
+                "NOPERM User monkey has no permissions to run the 'delifeq' command",
+                Command,
+                "NOPERM",
+            ),
+            (
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+                Key,
+                "NOPERM",
+            ),
+            ("NOPERM No permissions to access a key", Key, "NOPERM"),
+            (
+                "ERR unknown command 'EVAL', with args beginning",
+                Command,
+                "NOPERM",
+            ),
+            (
+                "ERR Could not find scripting engine 'lua'",
+                Command,
+                "NOPERM",
+            ),
+            (
+                "ERR bad lua script for redis cluster, all the keys should be passed by KEYS",
+                Command,
+                "NOPERM",
+            ),
+            ("ERR unsupported command `eval`", Command, "NOPERM"),
+            ("EVAL is disabled", Command, "NOPERM"),
+            ("unsupported command `eval`", Command, "NOPERM"),
+            ("ERR 'EVAL' command is not supported", Command, "NOPERM"),
+            ("ERR Scripting is disabled", Command, "NOPERM"),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: x",
+                Within,
+                "ERR",
+            ),
+            (
+                "ERR ACL failure in script: User u has no permissions to run the 'get' command",
+                Within,
+                "ERR",
+            ),
+        ] {
+            let refusal = Refusal::of(Value::Error(line.as_bytes()));
+            assert_eq!(refusal, Refusal::Forbidden(forbidden), "{line}");
+            let error = refusal.error();
+            assert_eq!(error.code(), code, "{line}");
+            // Commands that the script had called before stay done.
+            assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
+        }
+    }
+
+    /// Errors that may pass, and errors of a script that has begun.
+    #[test]
+    fn other_errors_do_not_say_that_no_scripts_are_run() {
+        for line in [
+            "ERR upstream failure",
+            "ERR unsupported command `set`",
+            "ERR This Redis command is not allowed from script",
+            "ERR Error running script (call to f_9b47): @user_script:1: A riddle",
+            "ERR Error running script (call to f_9b47): @user_script:1: @user_script: 1: -MISCONF Redis is configured to \
+             save snapshots, but it's unable to. Commands that may modify the data set are disabled",
+            "BUSY Redis is busy running a script. Not supported",
+            "NOSCRIPT No matching script. Please use EVAL.",
+        ] {
+            let forbidden = Forbidden::of(line.as_bytes());
+            assert_eq!(forbidden, None, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_within_a_script_was_answered_decides() {
+        let script = "ERR Error running script (call to f_9b47)";
+        for (line, code) in [
+            (
+                ": @user_script:1: @user_script: 1: -READONLY You can't",
+                "READONLY",
+            ),
+            (": @user_script:1: -OOM command not allowed", "OOM"),
+            (
+                ": @user_script:1: WRONGTYPE Operation against a key",
+                "WRONGTYPE",
+            ),
+            (": @user_script:1: A riddle", "ERR"),
+            (": @user_script:", "ERR"),
+            (": @user_script:1", "ERR"),
+            (
+                ": @user_script:1: @user_script: 1: Wrong number of args",
+                "ERR",
+            ),
+            ("", "ERR"),
+        ] {
+            let line = alloc::format!("{script}{line}");
+            let refusal = Refusal::of(Value::Error(line.as_bytes()));
+            assert_eq!(refusal.error().code(), code, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_neither_passes_nor_is_known_may_be_said_of_scripts() {
+        for (line, says) in [
+            ("ERR unsupported here", true),
+            ("ERR upstream failure", true),
+            ("ERR unsupported command `set`", true),
+            ("ERR", true),
+            ("", true),
+            ("NOTHERE", true),
+            ("no luck", true),
+            // Known texts about scripts and permissions.
+            ("ERR unknown command 'EVAL'", false),
+            ("EVAL is disabled", false),
+            ("ERR bad lua script for redis cluster", false),
+            (
+                "NOPERM this user has no permissions to run the 'eval' command",
+                false,
+            ),
+            ("NOPERM No permissions to access a key", false),
+            (
+                "ERR ACL failure in script: User u has no permissions",
+                false,
+            ),
+            // Errors that pass, and errors that show that the command itself is known.
+            ("LOADING Redis is loading the dataset in memory", false),
+            ("BUSY Redis is busy running a script", false),
+            ("OOM command not allowed", false),
+            ("MISCONF Redis is configured to save", false),
+            ("NOREPLICAS Not enough good replicas to write", false),
+            ("READONLY You can't write", false),
+            ("MASTERDOWN Link with MASTER is down", false),
+            ("NOAUTH Authentication required", false),
+            ("NOSCRIPT No matching script", false),
+            ("MOVED 1 127.0.0.1:1", false),
+            ("CLUSTERDOWN The cluster is down", false),
+            (
+                "CROSSSLOT Keys in request don't hash to the same slot",
+                false,
+            ),
+            ("TRYAGAIN Multiple keys request", false),
+            ("DENIED Redis is running in protected mode", false),
+            ("WRONGTYPE Operation against a key", false),
+            ("EXECABORT Transaction discarded", false),
+        ] {
+            let refusal = Refusal::of(Value::Error(line.as_bytes()));
+            assert_eq!(refusal.is_in_own_words(), says, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_word_decides() {
+        for (line, certain) in [
+            ("LOADING Redis is loading the dataset in memory", true),
+            (
+                "OOM command not allowed when used memory > 'maxmemory'.",
+                true,
+            ),
+            (
+                "READONLY You can't write against a read only replica.",
+                true,
+            ),
+            (
+                "NOPERM this user has no permissions to access one of the keys",
+                true,
+            ),
+            ("ERR value is not an integer or out of range", false),
+            (
+                "ERR The user executing the script can't run this command",
+                false,
+            ),
+            ("LOADINGX", false),
+            ("loading", false),
+            ("", false),
+        ] {
+            let error = ServerError::from_line(line.as_bytes());
+            assert_eq!(refuses_for_certain(error), certain, "{line}");
+        }
+        assert!(wants_the_text(ServerError::from_line(
+            b"NOSCRIPT No matching script."
+        )));
+    }
+}
