@@ -44,6 +44,9 @@ impl Nodes {
             let state = status.state;
             assert!(matches!(state, shearline::NodeState::Ready), "{state:?}");
         }
+        // The first lock of a connection is taken by a script, which answers a number.
+        let first = nodes.taken(b"first", b":1\r\n");
+        nodes.release(first);
         nodes
     }
 
@@ -83,9 +86,13 @@ impl Nodes {
 
     /// Takes one lock.
     pub fn acquire(&mut self, resource: &[u8]) -> Lock {
+        self.taken(resource, b"+OK\r\n")
+    }
+
+    fn taken(&mut self, resource: &[u8], answers: &[u8]) -> Lock {
         self.ask(resource);
         let mut lock = None;
-        self.exchange(b"+OK\r\n", |event| lock = Some(granted(event)));
+        self.exchange(answers, |event| lock = Some(granted(event)));
         lock.expect("all nodes granted it")
     }
 
