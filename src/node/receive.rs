@@ -17,7 +17,7 @@ use super::handshake::Next;
 use super::in_flight::{Heard, InFlight, Sent};
 use super::phase::{Phase, Trouble};
 use super::refusal::Refusal;
-use super::reply::{Read, Reply};
+use super::reply::{Answer, Read, Reply};
 use super::request::{Question, Request, Step, Taking, Taught};
 use super::{Node, reply, tracking};
 
@@ -104,6 +104,12 @@ impl Node {
                 | Request::Question { .. }
                 | Request::Look { .. }
                 | Request::Why { .. }) => {
+                    if reply::is_plain_yes(request, value) && self.guard.membership().is_none() {
+                        self.probed = 0;
+                        self.load_postponed(now);
+                        let reply = Reply::Done;
+                        return Ok(Some(Heard::Answer(Answer { request, reply })));
+                    }
                     if names_a_token(request) {
                         keep_token(&mut self.token, value);
                     }
@@ -125,7 +131,8 @@ impl Node {
     /// # Errors
     ///
     /// No such command is answered so. The command counts as one that was not answered.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     pub(super) fn answered(
         &mut self,
         now: Instant,

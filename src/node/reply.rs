@@ -107,24 +107,25 @@ impl From<Reply> for Read {
     }
 }
 
-/// Returns what `value`, which is no error, says in answer to `request`. `None` if no such command is answered so.
-// Inlined for the answers of every lock; the others are read out of line.
+/// Returns `true` if `value` is the yes that most commands get from a node without a marker.
 #[inline(always)]
-pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
-    match (request, value) {
-        (
-            Request::Take {
-                by: Taking::Set, ..
-            },
-            Value::Simple(b"OK"),
-        )
-        | (Request::Release { .. }, Value::Integer(1)) => Some(Reply::Done.into()),
-        _ => read_other(request, value),
+pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
+    match request {
+        Request::Take {
+            by: Taking::Set, ..
+        } => matches!(value, Value::Simple(b"OK")),
+        Request::Release { .. }
+        | Request::Question {
+            question: Question::Extend,
+            ..
+        } => matches!(value, Value::Integer(1)),
+        _ => false,
     }
 }
 
+/// Returns what `value`, which is no error, says in answer to `request`. `None` if no such command is answered so.
 #[inline(never)]
-fn read_other(request: Request, value: Value<'_>) -> Option<Read> {
+pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
     match request {
         Request::Take { by, .. } => taken(by, value),
         Request::Probe {
@@ -179,6 +180,7 @@ fn read_other(request: Request, value: Value<'_>) -> Option<Read> {
 /// Reads the answer to a command that takes a lock.
 fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
     match by {
+        Taking::Set if matches!(value, Value::Simple(b"OK")) => Some(Reply::Done.into()),
         Taking::Set => matches!(value, Value::Null).then_some(Reply::Foreign(0).into()),
         Taking::Checked { .. } | Taking::First | Taking::Several => {
             let (said, marker) = said(value)?;
