@@ -184,12 +184,12 @@ impl Engine {
                 pushes,
             } => self.looked(now, node, place, left, pushes),
             Heard::Uncounted {
-                answer,
+                mut answer,
                 outcome,
                 first,
             } => {
                 let (operations, parts) = (&mut self.operations, &mut self.parts);
-                operations.answered_uncounted(now, node, answer, (outcome, first), parts);
+                operations.answered_uncounted(now, node, &mut answer, (outcome, first), parts);
                 self.rejoin(now, node);
             }
             Heard::Answer(answer) => {

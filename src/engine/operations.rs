@@ -398,12 +398,12 @@ impl Operations {
         &mut self,
         now: Instant,
         node: NodeId,
-        mut answer: Answer,
+        answer: &mut Answer,
         parts: &mut Parts,
     ) {
-        if let Some(operation) = learn(now, node, &mut answer, parts) {
+        if let Some(operation) = learn(now, node, answer, parts) {
             self.with(now, operation, parts, |operation, cx| {
-                operation.answered(node, &answer, cx);
+                operation.answered(node, answer, cx);
             });
         }
     }
@@ -415,7 +415,7 @@ impl Operations {
         &mut self,
         now: Instant,
         node: NodeId,
-        answer: Answer,
+        answer: &mut Answer,
         (outcome, first): (NodeOutcome, bool),
         parts: &mut Parts,
     ) {
