@@ -192,8 +192,9 @@ impl Engine {
                 operations.answered_uncounted(now, node, &mut answer, (outcome, first), parts);
                 self.rejoin(now, node);
             }
-            Heard::Answer(answer) => {
-                self.operations.answered(now, node, answer, &mut self.parts);
+            Heard::Answer(mut answer) => {
+                let parts = &mut self.parts;
+                self.operations.answered(now, node, &mut answer, parts);
                 if let Some(error) = answer.reply.error() {
                     return self.alarm(now, node, error);
                 }
@@ -228,8 +229,9 @@ impl Engine {
         error: Option<ServerError>,
         (is_usable_again, is_news): (bool, bool),
     ) -> Result<(), Trouble> {
-        if let Some(answer) = answer {
-            self.operations.answered(now, node, answer, &mut self.parts);
+        if let Some(mut answer) = answer {
+            let parts = &mut self.parts;
+            self.operations.answered(now, node, &mut answer, parts);
         }
         if is_usable_again {
             self.stir_all(now);
