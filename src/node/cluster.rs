@@ -7,10 +7,9 @@ use crate::error::{TrustError, Unusable};
 use crate::time::Instant;
 
 use super::Node;
-use super::guard::Terms;
-use super::membership::Mode;
 use super::phase::{Phase, Trouble};
 use super::request::Step;
+use super::trust::{Mode, Terms};
 
 impl Node {
     /// The handshake is done: decides whether the node's answers count, and if not, until when. Returns `true` if the

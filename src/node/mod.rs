@@ -17,18 +17,14 @@
 
 mod backoff;
 mod batch;
-mod clock;
 mod cluster;
 mod command;
 mod debt;
 mod doubt;
 mod fencing;
-mod guard;
 mod handshake;
 mod in_flight;
 mod late;
-mod marker;
-mod membership;
 mod outbox;
 mod permission;
 mod phase;
@@ -42,6 +38,7 @@ mod script;
 mod several;
 mod tracking;
 mod transaction;
+mod trust;
 mod ways;
 mod write;
 
@@ -67,7 +64,6 @@ use crate::timer::TimerKey;
 
 use backoff::Backoff;
 use batch::Batch;
-use clock::{Clock, TIME};
 use debt::Debts;
 use fencing::Fencing;
 use handshake::{Credentials, Server};
@@ -79,15 +75,13 @@ use phase::Phase;
 use pulse::Pulse;
 use request::{Step, Taught};
 use transaction::Transactions;
+use trust::{Clock, Guard, TIME};
 use ways::Ways;
 
 pub(crate) use fencing::{cursor_in, forbidden_to_fence};
-pub(crate) use guard::{Guard, Terms};
 pub(crate) use handshake::{HELLO, Identity};
 pub(crate) use in_flight::Heard;
 pub(crate) use late::Whose;
-pub(crate) use marker::whole_millis;
-pub(crate) use membership::Mode;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub use phase::NodeState;
 pub(crate) use phase::{Access, Trouble};
@@ -107,6 +101,7 @@ pub(crate) use script::{
     SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
 pub(crate) use transaction::Work;
+pub(crate) use trust::{Mode, Terms, whole_millis};
 pub(crate) use ways::Refused;
 pub(crate) use write::Command;
 
@@ -367,13 +362,13 @@ impl Node {
     }
 
     /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
-    /// [`UPTIME_GRAIN`](guard::UPTIME_GRAIN).
+    /// [`UPTIME_GRAIN`](trust::UPTIME_GRAIN).
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;
         };
         let said = server.identity.uptime?;
-        let then = said.saturating_sub(guard::UPTIME_GRAIN);
+        let then = said.saturating_sub(trust::UPTIME_GRAIN);
         Some(then.saturating_add(now.saturating_since(*since)))
     }
 

@@ -13,13 +13,13 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::Node;
-use super::guard::Guard;
 use super::handshake::Next;
 use super::in_flight::{Heard, InFlight, Sent};
 use super::phase::{Phase, Trouble};
 use super::reply::Reply;
 use super::request::{Dialect, Question, Request, Step, Taught};
 use super::tracking;
+use super::trust::Guard;
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.

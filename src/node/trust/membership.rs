@@ -1,7 +1,7 @@
 //! The membership of one node in the cluster, for the strict restart guard.
 //!
 //! A node is *joined* while the marker that its scripts have to check is known. It stops being joined when an answer
-//! says that this marker is gone, or when a ttl longer than the marker's is known, until [`JOIN`](super::script::JOIN)
+//! says that this marker is gone, or when a ttl longer than the marker's is known, until [`JOIN`](crate::node::script::JOIN)
 //! is answered again. The check itself runs on the node, so a question that was written for an old marker is never
 //! counted by mistake.
 //!
@@ -14,15 +14,15 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
+use crate::node::command;
+use crate::node::handshake::refused;
+use crate::node::phase::Trouble;
+use crate::node::reply::{Forbidden, Reply, three};
+use crate::node::request::Request;
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::command;
-use super::handshake::refused;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
-use super::phase::Trouble;
-use super::reply::{Forbidden, Reply, three};
-use super::request::Request;
 
 /// How long a barrier is believed before the node is asked again. Another client may have ended the barrier for an
 /// operator.
@@ -33,22 +33,22 @@ const BELIEVED: Duration = Duration::from_secs(1);
 pub(crate) struct Membership {
     cluster: Cluster,
     /// The marker with which the node has joined, as an argument in wire form.
-    pub(super) marker: Vec<u8>,
+    pub(in crate::node) marker: Vec<u8>,
     /// The longest ttl in the marker.
-    pub(super) longest: Duration,
+    pub(in crate::node) longest: Duration,
     /// The longest ttl in the last `JOIN`.
     asked: Duration,
-    pub(super) joined: bool,
+    pub(in crate::node) joined: bool,
     /// The number of requests to join that the node has not answered.
-    pub(super) open: u32,
+    pub(in crate::node) open: u32,
     /// How the next request to join is made.
-    pub(super) mode: Mode,
+    pub(in crate::node) mode: Mode,
     /// When the node's barrier ends, by its last answer.
-    pub(super) barrier: Option<Instant>,
+    pub(in crate::node) barrier: Option<Instant>,
     /// The time of that answer.
     answered: Instant,
     /// Why the node belongs to another cluster, if its last answer said so.
-    pub(super) other: Option<Unusable>,
+    pub(in crate::node) other: Option<Unusable>,
 }
 
 /// How a node is asked to join.
@@ -82,14 +82,14 @@ impl Membership {
     }
 
     /// The node's connection is gone.
-    pub(super) fn disconnected(&mut self) {
+    pub(in crate::node) fn disconnected(&mut self) {
         self.joined = false;
         self.open = 0;
         self.mode = Mode::Join;
     }
 
     /// Writes the command that asks the server `run_id` to join.
-    pub(super) fn ask(
+    pub(in crate::node) fn ask(
         &mut self,
         out: &mut Vec<u8>,
         run_id: &str,
@@ -131,7 +131,7 @@ impl Membership {
     /// # Errors
     ///
     /// The reason why the connection is of no use.
-    pub(super) fn answered(
+    pub(in crate::node) fn answered(
         &mut self,
         now: Instant,
         run_id: Option<&str>,
@@ -172,7 +172,7 @@ impl Membership {
 
     /// Returns the answer that the plain command would have got, and if the answer does not count, the outcome for the
     /// report. `stale` says that the question was asked under an older marker.
-    pub(super) fn judge(
+    pub(in crate::node) fn judge(
         &mut self,
         now: Instant,
         request: Request,
@@ -215,7 +215,7 @@ impl Membership {
 
     /// Returns when the node's answers count again, if they do not at `now`. If that is not known before the node has
     /// joined again, returns `now`. A node that is not `ready` joins before it is asked anything.
-    pub(super) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
+    pub(in crate::node) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
         match ready && !self.joined {
             true => Some(barrier.unwrap_or(now)),
@@ -225,7 +225,7 @@ impl Membership {
 
     /// Returns when the node may be asked questions that check the marker again; `None` if it may be asked at `now`.
     /// Behind a barrier the node is asked again a second after its last answer.
-    pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
+    pub(in crate::node) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
         let until = self.until(now, ready)?;
         let again = self.answered.saturating_add(BELIEVED);
         match ready && !self.joined {
@@ -243,7 +243,7 @@ impl Membership {
 
     /// Trusts the node: its barrier is over. From now on, questions check the known marker, if its ttl is at least
     /// `longest`.
-    pub(super) fn trust(&mut self, longest: Duration) {
+    pub(in crate::node) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
         self.joined |= !self.marker.is_empty() && longest <= self.longest;
@@ -251,7 +251,7 @@ impl Membership {
 
     /// Sets the longest ttl of all clients. The node stays joined only if its marker has at least this ttl. Returns
     /// `true` if it was joined and no longer is.
-    pub(super) fn demand(&mut self, longest: Duration) -> bool {
+    pub(in crate::node) fn demand(&mut self, longest: Duration) -> bool {
         let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;
         falls

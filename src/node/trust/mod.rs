@@ -25,8 +25,12 @@
 //!
 //! Losses that no client can see from outside: a restart before the first handshake of a client that does not know the
 //! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
-//! Markers on the nodes show these (`membership`), unless the server followed a copy of itself. With markers, the guard
+//! Markers on the nodes show these ([`membership`]), unless the server followed a copy of itself. With markers, the guard
 //! reads only this last case from identities.
+
+mod clock;
+pub(super) mod marker;
+mod membership;
 
 use alloc::string::String;
 use core::time::Duration;
@@ -38,11 +42,16 @@ use crate::time::Instant;
 
 use super::handshake::Identity;
 use super::in_flight::Heard;
-use super::marker::Cluster;
-use super::membership::Membership;
 use super::phase::Trouble;
 use super::reply::{Reply, may_forget};
 use super::request::{Request, Step, Taught};
+use marker::Cluster;
+use membership::Membership;
+
+pub(crate) use clock::Clock;
+pub(super) use clock::TIME;
+pub(crate) use marker::whole_millis;
+pub(crate) use membership::Mode;
 
 /// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
 /// tick some milliseconds early.
