@@ -273,7 +273,7 @@ impl Engine {
         }
         self.stir_all(now);
         self.regained(now);
-        let forgetful = self.parts.nodes[node].kept_until(now).is_some();
+        let forgetful = self.parts.nodes[node].trust.kept_until(now).is_some();
         self.is_back(now, node, forgetful);
         self.register_again(now);
         Ok(())
@@ -295,19 +295,20 @@ impl Engine {
 
     /// `node` has joined, perhaps with a barrier, and perhaps with a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
-        let longest = self.parts.nodes[node].longest();
-        self.parts.restarts.heard_of(longest);
+        if let Some(membership) = self.parts.nodes[node].trust.membership() {
+            self.parts.restarts.heard_of(membership.longest);
+        }
         let longest = self.parts.restarts.longest();
         for other in self.parts.nodes.ids() {
-            if self.parts.nodes[other].demand(longest) {
+            if self.parts.nodes[other].trust.demand(longest) {
                 self.lose_answers(now, other, NodeOutcome::Quarantined { until: now });
             }
             self.rejoin(now, other);
         }
-        if !self.parts.nodes[node].is_settled() {
+        if self.parts.nodes[node].trust.has_joined() != Some(true) {
             return; // It was asked once more, and that answer will tell.
         }
-        if let Some(until) = self.parts.nodes[node].kept_until(now) {
+        if let Some(until) = self.parts.nodes[node].trust.kept_until(now) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
         self.operations.each(now, &mut self.parts, |operation, cx| {
@@ -317,7 +318,7 @@ impl Engine {
 
     /// Asks `node` to join if it has to and was not asked yet.
     fn rejoin(&mut self, now: Instant, node: NodeId) {
-        if self.parts.nodes[node].is_to_join() {
+        if self.parts.nodes[node].trust.has_joined() == Some(false) {
             let longest = self.parts.restarts.longest();
             if let Err(trouble) = self.parts.nodes.writing_to(node).join(now, longest) {
                 self.give_up(now, node, trouble);
@@ -330,12 +331,12 @@ impl Engine {
     /// A server that loads or follows another may come back without its locks. The node has to shake hands again, under
     /// each name by which it is connected, and does not vote for a while after that.
     fn alarm(&mut self, now: Instant, node: NodeId, reply: Reply) -> Result<(), Trouble> {
-        let Some(trouble) = self.parts.nodes[node].guard.heard(reply) else {
+        let Some(trouble) = self.parts.nodes[node].trust.heard(reply) else {
             return Ok(());
         };
         for other in self.parts.nodes.other_names(node).iter() {
             if self.parts.nodes[other].is_ready() {
-                self.parts.nodes[other].guard.alarm();
+                self.parts.nodes[other].trust.alarm();
                 self.give_up(now, other, trouble);
             }
         }
@@ -356,7 +357,7 @@ impl Engine {
     /// operations.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.parts.restarts.terms();
-        if let Some(until) = self.parts.nodes[node].guard.stepped(now, terms) {
+        if let Some(until) = self.parts.nodes[node].trust.stepped(now, terms) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
     }

@@ -148,7 +148,7 @@ impl Nodes {
             grants: node.grants,
             in_flight: node.in_flight(),
             owed: node.debts.len(),
-            clock_steps: node.clock.steps(),
+            clock_steps: node.trust.clock.steps(),
             evicts_locks: node
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
@@ -156,8 +156,11 @@ impl Nodes {
             waking: node.waking(),
             releasing: node.releasing(),
             uptime: node.uptime(now),
-            marked_ttl: node.marked_ttl(),
-            barrier: node.barrier(now),
+            marked_ttl: node.trust.membership().and_then(|there| there.marked_ttl()),
+            barrier: node
+                .trust
+                .membership()
+                .and_then(|there| there.barrier_left(now)),
             lacks_floor: lacks_floor(id),
         })
     }
@@ -166,8 +169,10 @@ impl Nodes {
     /// step of their clocks.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
-            guard!(QuarantinedHandedOver, self[node].kept_until(now).is_some())
-                && !self.is_older_than_steps(now, node, sure.contains(node))
+            guard!(
+                QuarantinedHandedOver,
+                self[node].trust.kept_until(now).is_some()
+            ) && !self.is_older_than_steps(now, node, sure.contains(node))
         };
         self.set().filter(kept)
     }
@@ -175,14 +180,14 @@ impl Nodes {
     /// Returns `true` if the answer of `node` counts for this claim, although it does not count for others: the node's
     /// clock was stepped, but the copy there `is_sure` to be older than the step.
     pub(super) fn is_older_than_steps(&self, now: Instant, node: NodeId, is_sure: bool) -> bool {
-        is_sure && self[node].counts_but_for_steps(now)
+        is_sure && self[node].trust.counts_but_for_steps(now)
     }
 
     /// Lets the steps of each node's clock add up to `steps`.
     #[cold]
     pub(super) fn allow_steps(&mut self, steps: Duration) {
         for node in &mut self.all {
-            node.clock.allow(steps);
+            node.trust.clock.allow(steps);
         }
     }
 
@@ -190,7 +195,7 @@ impl Nodes {
     /// was seen to be set, it may now be slewed as time daemons do: by 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
-        match nodes.any(|node| self[node].is_kept_by_steps(now)) {
+        match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
             true => ttl.saturating_sub(ttl / 12),
             false => ttl,
         }
@@ -245,8 +250,8 @@ impl Nodes {
 
     /// Returns the other names of the server behind `node`.
     pub(super) fn other_names(&self, node: NodeId) -> NodeSet {
-        let guard = &self[node].guard;
-        let same = |other: NodeId| other != node && self[other].guard.is_of(guard);
+        let trust = &self[node].trust;
+        let same = |other: NodeId| other != node && self[other].trust.is_of(trust);
         self.set().filter(same)
     }
 
@@ -263,30 +268,30 @@ impl Nodes {
     ) -> Option<(NodeSet, Instant)> {
         let present = self.other_names(node);
         self.note_names(node, present);
-        for other in self[node].guard.names.iter() {
+        for other in self[node].trust.names.iter() {
             if other != node {
                 let same = present.contains(other);
-                let until = self[other].guard.hand_on(now, terms, same);
-                self[node].guard.keep_until(until);
+                let until = self[other].trust.hand_on(now, terms, same);
+                self[node].trust.keep_until(until);
             }
         }
-        let until = self[node].guard.until(now).filter(|_| told)?;
+        let until = self[node].trust.until(now).filter(|_| told)?;
         let names = self.other_names(node);
         for other in names.iter() {
-            self[other].guard.keep_until(Some(until));
+            self[other].trust.keep_until(Some(until));
         }
         Some((names, until))
     }
 
     /// Records for all names of the server behind `node`, present and earlier ones, that they lead to the same server.
     fn note_names(&mut self, node: NodeId, present: NodeSet) {
-        let mut names = self[node].guard.names.union(present);
+        let mut names = self[node].trust.names.union(present);
         names.insert(node);
         for other in present.iter() {
-            names = names.union(self[other].guard.names);
+            names = names.union(self[other].trust.names);
         }
         for name in names.iter() {
-            self[name].guard.names = names;
+            self[name].trust.names = names;
         }
     }
 
@@ -306,7 +311,7 @@ impl Nodes {
         let kept = there.trust(now, run_id, longest)?;
         self.to_write.insert(node);
         for other in self.other_names(node).iter() {
-            self[other].guard.trust();
+            self[other].trust.lift();
         }
         Ok(kept)
     }

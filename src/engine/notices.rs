@@ -114,12 +114,12 @@ impl Told {
         {
             queue.push(Notice::Restart(node));
         }
-        let steps = there.clock.steps();
+        let steps = there.trust.clock.steps();
         if self.clock_steps != steps {
             self.clock_steps = steps;
             queue.push(Notice::ClockStep(node, steps));
         }
-        self.look_at_quarantine(now, node, there.kept_until(now), queue);
+        self.look_at_quarantine(now, node, there.trust.kept_until(now), queue);
         let owed = there.debts.len();
         if self.owed.saturating_mul(2).max(1) <= owed {
             self.owed = owed;

@@ -48,7 +48,7 @@ impl Node {
         let has_refused = server.is_some_and(|server| server.scripts.refused);
         (has_refused || self.ways.refusal.is_some())
             && !is_known
-            && self.guard.membership().is_none()
+            && self.trust.membership().is_none()
     }
 
     /// Returns `true` if a script has to be tried before the node's first `SET`.

@@ -78,7 +78,7 @@ impl Node {
             true => &[],
             false => self.to_lock(),
         };
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         let (ttl, kept) = (
             Decimal::millis(life),
             Decimal::millis(self.fencing.kept_for),
@@ -104,7 +104,7 @@ impl Node {
     /// Sends the script that raises the counters of `entry` to `token`, if the lock is there.
     pub(crate) fn send_raise(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, token: u64) {
         let mut out = Vec::new();
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         let run_id = self.run_id().unwrap_or_default();
         head(&mut out, &RAISE_FENCED, false, entry, marker, 0);
         let kept = Decimal::millis(self.fencing.kept_for);

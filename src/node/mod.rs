@@ -75,7 +75,7 @@ use phase::Phase;
 use pulse::Pulse;
 use request::{Step, Taught};
 use transaction::Transactions;
-use trust::{Clock, Guard, TIME};
+use trust::{TIME, Trust};
 use ways::Ways;
 
 pub(crate) use fencing::{cursor_in, forbidden_to_fence};
@@ -135,8 +135,7 @@ pub(crate) struct Node {
     /// The node has refused its native way to release, and no script since.
     native_refused: bool,
     pub(crate) debts: Debts,
-    pub(crate) guard: Guard,
-    pub(crate) clock: Clock,
+    pub(crate) trust: Trust,
     permissions: Permissions,
     fencing: Fencing,
     /// Operations whose question waits until the handshake is done.
@@ -185,8 +184,7 @@ impl Node {
             pushes: 0,
             native_refused: false,
             debts: Debts::default(),
-            guard: Guard::new(config),
-            clock: Clock::new(config),
+            trust: Trust::new(config),
             permissions: Permissions::default(),
             fencing: Fencing::new(config.counter_ttl()),
             waiting: Late::default(),
@@ -253,11 +251,10 @@ impl Node {
         self.trouble = trouble;
         self.pulse.heard();
         self.pushes = 0;
-        self.clock.disconnected();
         self.permissions.disconnected();
         self.fencing.disconnected();
         self.ways.disconnected();
-        self.guard.disconnected();
+        self.trust.disconnected();
         lost
     }
 
@@ -305,7 +302,7 @@ impl Node {
         match (&self.phase, self.trouble) {
             (Phase::Ready { .. }, _) if self.is_suspect() => NodeState::Suspect,
             (Phase::Ready { .. }, _) => {
-                let until = self.kept_until(now);
+                let until = self.trust.kept_until(now);
                 until.map_or(NodeState::Ready, |until| NodeState::Quarantined {
                     left: until.saturating_since(now),
                 })
@@ -319,13 +316,13 @@ impl Node {
 
     /// Returns `true` if the node's votes count at `now`, as far as is known.
     pub(crate) fn counts(&self, now: Instant) -> bool {
-        self.serves() && self.kept_until(now).is_none()
+        self.serves() && self.trust.kept_until(now).is_none()
     }
 
     /// Returns the time from which the node's votes may count, as far as is known at `now`; [`Instant::MAX`] while the
     /// node cannot be asked.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
-        match self.unasked_until(now) {
+        match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
             Some(until) if until <= now => Instant::MAX, // The end is not known.
             until => until.unwrap_or(Instant::ZERO),
@@ -422,8 +419,8 @@ impl Node {
 
     #[inline(always)]
     fn send_time(&mut self, now: Instant, request: Request) {
-        if self.clock.is_due(now) && request.is_question() {
-            self.clock.asked();
+        if self.trust.clock.is_due(now) && request.is_question() {
+            self.trust.clock.asked();
             self.put(now, Request::Time, TIME);
         }
     }
@@ -507,7 +504,7 @@ impl Node {
     }
 
     fn teach_scripts(&mut self, now: Instant) {
-        let questions = self.guard.questions().iter();
+        let questions = self.trust.questions().iter();
         for step in questions.filter(|step| matches!(step, Step::Load(_))) {
             self.ask(now, *step);
         }
@@ -530,7 +527,7 @@ impl Node {
 
     /// Sends the last questions of the handshake, behind the debts, and loads the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
-        for step in self.guard.questions() {
+        for step in self.trust.questions() {
             if !(self.ways.never && matches!(step, Step::Load(_))) {
                 self.ask(now, *step);
             }

@@ -121,7 +121,7 @@ impl Node {
         let asked_with = &mut self.permissions.asked_with;
         asked_with.push_back((claim, entry.clone()));
         let mut command = Vec::new();
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         let (token, ttl) = (entry.token(), Decimal::millis(ttl));
         let set = [token.as_bytes(), ttl.as_bytes()];
         set_if_permitted(&mut command, entry, set, marker, self.to_lock());

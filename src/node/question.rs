@@ -147,7 +147,7 @@ impl Node {
             true => Dialect::Text,
             false => self.dialect_of(question),
         };
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         command.written(way, marker, |out| {
             question.write(out, entry, ttl, marker, way)
         })

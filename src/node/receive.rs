@@ -19,7 +19,7 @@ use super::phase::{Phase, Trouble};
 use super::reply::Reply;
 use super::request::{Dialect, Question, Request, Step, Taught};
 use super::tracking;
-use super::trust::Guard;
+use super::trust::Trust;
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
@@ -69,7 +69,7 @@ impl Node {
             }
             let step = match sent.request {
                 Request::Handshake(step) => step,
-                Request::Time => match self.clock.told(sent.at, now, value) {
+                Request::Time => match self.trust.clock.told(sent.at, now, value) {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
@@ -135,8 +135,8 @@ impl Node {
                     return Ok(Some(self.answered(now, &sent, reply)));
                 }
             };
-            let (guard, phase) = (&mut self.guard, &mut self.phase);
-            let next = step_answered(now, step, value, guard, phase, &mut self.in_flight)?;
+            let (trust, phase) = (&mut self.trust, &mut self.phase);
+            let next = step_answered(now, step, value, trust, phase, &mut self.in_flight)?;
             let heard = self.continue_handshake(now, next);
             if heard.is_some() {
                 return Ok(heard);
@@ -150,7 +150,7 @@ impl Node {
         self.probed = 0;
         self.learn(now, reply);
         let stale = !self.in_flight.is_of_this_era(sent);
-        self.guard.judge(now, sent.request, reply, stale)
+        self.trust.judge(now, sent.request, reply, stale)
     }
 
     #[cold]
@@ -216,7 +216,7 @@ impl Node {
         if !server.is_done() {
             return None;
         }
-        if self.guard.membership().is_some() && !server.joined {
+        if self.trust.membership().is_some() && !server.joined {
             return Some(Heard::Introduced);
         }
         let runs_scripts = server.scripts.knows(Taught::Release);
@@ -270,7 +270,7 @@ fn step_answered(
     now: Instant,
     step: Step,
     value: Value<'_>,
-    guard: &mut Guard,
+    trust: &mut Trust,
     phase: &mut Phase,
     in_flight: &mut InFlight,
 ) -> Result<Next, Trouble> {
@@ -279,7 +279,7 @@ fn step_answered(
         return Ok(Next::Wait);
     };
     if step == Step::Join
-        && let Some(membership) = guard.membership_mut()
+        && let Some(membership) = trust.membership_mut()
     {
         membership.answered(now, server.identity.run_id.as_deref(), value)?;
         in_flight.begin_era();

@@ -147,7 +147,7 @@ impl Node {
     /// The restart guard needs scripts.
     #[cold]
     pub(crate) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
-        if self.guard.membership().is_some() {
+        if self.trust.membership().is_some() {
             return Err(Unusable::NeedsScripts);
         }
         if !self.ways.on {

@@ -58,7 +58,7 @@ impl Node {
     fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
         let (dialect, marker) = (
             self.phase.dialect(Taught::CheckedAcquire),
-            self.guard.marker(),
+            self.trust.marker(),
         );
         command.written(dialect, marker, |out| {
             command::set(out, entry, ttl, marker, dialect);
@@ -106,7 +106,7 @@ impl Node {
 
     /// Returns the command that takes a lock, as ACL rules name it.
     pub(crate) fn verb_of_set(&self, several: bool) -> &'static str {
-        match self.guard.marker() {
+        match self.trust.marker() {
             _ if several && self.is_without_scripts() => self.verb_of_transaction(),
             _ if several => Dialect::Text.verb(),
             None => "set",
@@ -116,7 +116,7 @@ impl Node {
 
     /// Returns `true` if the `SET` is a script, which a node can forget.
     pub(crate) fn sets_by_script(&self) -> bool {
-        self.guard.marker().is_some()
+        self.trust.marker().is_some()
     }
 
     /// Sends the release of `entry`; never by digest if it has to `repair`. Returns `false` if there is no room for it.

@@ -91,7 +91,7 @@ impl Operate for Reinit {
     /// Cancels requests that were not sent yet.
     fn end(&mut self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
-            node.cancel_join(Mode::Reinit);
+            node.trust.cancel_join(Mode::Reinit);
         }
     }
 }

@@ -33,22 +33,24 @@ const BELIEVED: Duration = Duration::from_secs(1);
 pub(crate) struct Membership {
     cluster: Cluster,
     /// The marker with which the node has joined, as an argument in wire form.
-    pub(in crate::node) marker: Vec<u8>,
+    pub(super) marker: Vec<u8>,
     /// The longest ttl in the marker.
-    pub(in crate::node) longest: Duration,
+    pub(crate) longest: Duration,
     /// The longest ttl in the last `JOIN`.
     asked: Duration,
-    pub(in crate::node) joined: bool,
+    pub(super) joined: bool,
+    /// The handshake is done, so the node is asked for votes.
+    pub(super) is_ready: bool,
     /// The number of requests to join that the node has not answered.
     pub(in crate::node) open: u32,
     /// How the next request to join is made.
     pub(in crate::node) mode: Mode,
     /// When the node's barrier ends, by its last answer.
-    pub(in crate::node) barrier: Option<Instant>,
+    pub(super) barrier: Option<Instant>,
     /// The time of that answer.
     answered: Instant,
     /// Why the node belongs to another cluster, if its last answer said so.
-    pub(in crate::node) other: Option<Unusable>,
+    pub(crate) other: Option<Unusable>,
 }
 
 /// How a node is asked to join.
@@ -82,9 +84,8 @@ impl Membership {
     }
 
     /// The node's connection is gone.
-    pub(in crate::node) fn disconnected(&mut self) {
-        self.joined = false;
-        self.open = 0;
+    pub(super) fn disconnected(&mut self) {
+        (self.joined, self.is_ready, self.open) = (false, false, 0);
         self.mode = Mode::Join;
     }
 
@@ -172,7 +173,7 @@ impl Membership {
 
     /// Returns the answer that the plain command would have got, and if the answer does not count, the outcome for the
     /// report. `stale` says that the question was asked under an older marker.
-    pub(in crate::node) fn judge(
+    pub(super) fn judge(
         &mut self,
         now: Instant,
         request: Request,
@@ -214,10 +215,10 @@ impl Membership {
     }
 
     /// Returns when the node's answers count again, if they do not at `now`. If that is not known before the node has
-    /// joined again, returns `now`. A node that is not `ready` joins before it is asked anything.
-    pub(in crate::node) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
+    /// joined again, returns `now`. In its handshake a node joins before it is asked anything.
+    pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
-        match ready && !self.joined {
+        match self.is_ready && !self.joined {
             true => Some(barrier.unwrap_or(now)),
             false => barrier,
         }
@@ -225,13 +226,24 @@ impl Membership {
 
     /// Returns when the node may be asked questions that check the marker again; `None` if it may be asked at `now`.
     /// Behind a barrier the node is asked again a second after its last answer.
-    pub(in crate::node) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
-        let until = self.until(now, ready)?;
+    pub(super) fn unasked_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.until(now)?;
         let again = self.answered.saturating_add(BELIEVED);
-        match ready && !self.joined {
+        match self.is_ready && !self.joined {
             true => Some(until),
             false => Some(until.min(again)).filter(|until| now < *until),
         }
+    }
+
+    /// Returns the longest ttl in the node's marker, if that marker is known to stand.
+    pub(crate) fn marked_ttl(&self) -> Option<Duration> {
+        self.joined.then_some(self.longest)
+    }
+
+    /// Returns how much longer the node's barrier stands, by its last answer.
+    pub(crate) fn barrier_left(&self, now: Instant) -> Option<Duration> {
+        let until = self.barrier.filter(|until| now < *until)?;
+        Some(until.saturating_since(now))
     }
 
     /// Takes the node's answer that its barrier stands for `left` milliseconds.
@@ -251,7 +263,7 @@ impl Membership {
 
     /// Sets the longest ttl of all clients. The node stays joined only if its marker has at least this ttl. Returns
     /// `true` if it was joined and no longer is.
-    pub(in crate::node) fn demand(&mut self, longest: Duration) -> bool {
+    pub(super) fn demand(&mut self, longest: Duration) -> bool {
         let falls = guard!(ShorterMarkerVotes, self.joined && self.longest < longest);
         self.joined &= !falls;
         falls

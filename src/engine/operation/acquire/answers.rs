@@ -38,7 +38,7 @@ pub(in crate::engine) fn set_answered(
             let granted = Answer::Vote((Vote::Yes, NodeOutcome::Granted));
             let attempt = claim.attempted_by();
             // For an attempt, answers that do not count are sorted out when it ends.
-            let counts = attempt.is_some() || !parts.nodes[node].is_kept_by_steps(now);
+            let counts = attempt.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, Event::Granted, gone_by, counts);
             if let Some(operation) = attempt {

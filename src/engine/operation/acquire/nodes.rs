@@ -54,7 +54,8 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
     for node in cx.parts.nodes.ids() {
-        if let Some(reason) = cx.parts.nodes[node].other_cluster() {
+        let membership = cx.parts.nodes[node].trust.membership();
+        if let Some(reason) = membership.and_then(|there| there.other) {
             cx.round[node].outcome = NodeOutcome::Unusable(reason);
             any = true;
         }

@@ -167,7 +167,9 @@ impl Inspect {
         });
         let next = [stirred, end, untold].into_iter().flatten().min();
         let next = next.map(|left| now.saturating_add(left));
-        let kept = nodes.iter().filter_map(|node| node.unasked_until(now));
+        let kept = nodes
+            .iter()
+            .filter_map(|node| node.trust.unasked_until(now));
         let kept = kept.filter(|until| now < *until);
         kept.chain(next).min().unwrap_or(Instant::MAX)
     }
