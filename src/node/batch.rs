@@ -35,8 +35,8 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW}
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
+use super::handshake::Trouble;
 use super::in_flight::Heard;
-use super::phase::Trouble;
 use super::reply::Reply;
 use super::request::{Dialect, Request, Taught};
 use super::tracking::register_next;

@@ -7,7 +7,7 @@ use crate::error::{TrustError, Unusable};
 use crate::time::Instant;
 
 use super::Node;
-use super::phase::{Phase, Trouble};
+use super::handshake::{Phase, Trouble};
 use super::request::Step;
 use super::trust::{Mode, Terms};
 

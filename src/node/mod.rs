@@ -15,7 +15,6 @@
 //!
 //! Time-outs of rounds, the choice of what to send, and sockets.
 
-mod backoff;
 mod batch;
 mod cluster;
 mod command;
@@ -27,7 +26,6 @@ mod in_flight;
 mod late;
 mod outbox;
 mod permission;
-mod phase;
 mod pulse;
 mod question;
 mod receive;
@@ -62,16 +60,14 @@ use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
-use backoff::Backoff;
 use batch::Batch;
 use debt::Debts;
 use fencing::Fencing;
-use handshake::{Credentials, Server};
+use handshake::{Backoff, Credentials, Phase, Server};
 use in_flight::InFlight;
 use late::Late;
 use outbox::Outbox;
 use permission::Permissions;
-use phase::Phase;
 use pulse::Pulse;
 use request::{Step, Taught};
 use transaction::Transactions;
@@ -79,12 +75,11 @@ use trust::{TIME, Trust};
 use ways::Ways;
 
 pub(crate) use fencing::{cursor_in, forbidden_to_fence};
-pub(crate) use handshake::{HELLO, Identity};
+pub use handshake::NodeState;
+pub(crate) use handshake::{Access, HELLO, Identity, Trouble};
 pub(crate) use in_flight::Heard;
 pub(crate) use late::Whose;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
-pub use phase::NodeState;
-pub(crate) use phase::{Access, Trouble};
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
 };

@@ -13,9 +13,8 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::Node;
-use super::handshake::Next;
+use super::handshake::{Next, Phase, Trouble};
 use super::in_flight::{Heard, InFlight, Sent};
-use super::phase::{Phase, Trouble};
 use super::reply::Reply;
 use super::request::{Dialect, Question, Request, Step, Taught};
 use super::tracking;

@@ -23,10 +23,9 @@ use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
 
-use super::handshake::Server;
+use super::handshake::{Access, Phase, Server};
 use super::in_flight::{Heard, InFlight};
 use super::outbox::Outbox;
-use super::phase::{Access, Phase};
 use super::request::{Dialect, Question, Remaining, Request, Waking};
 use super::script::INSPECT;
 use super::{Command, Node};

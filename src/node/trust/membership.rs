@@ -15,8 +15,7 @@ use core::time::Duration;
 
 use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
 use crate::node::command;
-use crate::node::handshake::refused;
-use crate::node::phase::Trouble;
+use crate::node::handshake::{Trouble, refused};
 use crate::node::reply::{Forbidden, Reply, three};
 use crate::node::request::Request;
 use crate::resp::{Decimal, Value, argument};

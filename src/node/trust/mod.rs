@@ -45,9 +45,8 @@ use crate::error::Unusable;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-use super::handshake::Identity;
+use super::handshake::{Identity, Trouble};
 use super::in_flight::Heard;
-use super::phase::Trouble;
 use super::reply::{Reply, may_forget};
 use super::request::{Request, Step, Taught};
 use clock::Clock;
