@@ -54,7 +54,7 @@ impl Engine {
 
     fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
         let nodes = &mut self.parts.nodes;
-        if !nodes[node].hears() {
+        if !nodes[node].handshake.hears() {
             return; // The connection was given up in this very turn, before these bytes were read.
         }
         let was_silent = nodes[node].pulse.is_suspect();
@@ -146,7 +146,7 @@ impl Engine {
     fn after_reading(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         let there = &parts.nodes[node];
-        if there.is_ready() && there.debts.is_due() {
+        if there.handshake.is_ready() && there.debts.is_due() {
             let (claims, mut below) = parts.claims(now);
             claims.pay_debts(node, &mut below);
         }
@@ -213,7 +213,7 @@ impl Engine {
             self.heard(now, node, heard)?;
         }
         let there = &self.parts.nodes[node];
-        if there.is_ready() && there.waiting.len() != 0 {
+        if there.handshake.is_ready() && there.waiting.len() != 0 {
             self.operations.ask_behind(now, node, &mut self.parts);
         }
         Ok(())
@@ -282,7 +282,9 @@ impl Engine {
     fn begin_quarantine(&mut self, now: Instant, node: NodeId) {
         let terms = self.parts.restarts.terms();
         let nodes = &mut self.parts.nodes;
-        let told = nodes[node].guard_handshake(now, terms);
+        let there = &mut nodes[node];
+        let identity = there.handshake.identity();
+        let told = identity.is_some_and(|its| there.trust.handshake_done(now, its, terms));
         let Some((names, until)) = nodes.share_quarantine(now, node, terms, told) else {
             return;
         };
@@ -335,7 +337,7 @@ impl Engine {
             return Ok(());
         };
         for other in self.parts.nodes.other_names(node).iter() {
-            if self.parts.nodes[other].is_ready() {
+            if self.parts.nodes[other].handshake.is_ready() {
                 self.parts.nodes[other].trust.alarm();
                 self.give_up(now, other, trouble);
             }
@@ -346,7 +348,7 @@ impl Engine {
     /// The connection is useless. If it was ready, a refusal to join again is treated as an alarm.
     fn useless(&mut self, now: Instant, node: NodeId, trouble: Trouble) -> Result<(), Trouble> {
         if let Trouble::Unusable(Unusable::Refused(error)) = trouble
-            && self.parts.nodes[node].is_ready()
+            && self.parts.nodes[node].handshake.is_ready()
         {
             self.alarm(now, node, Reply::Error(error))?;
         }
@@ -372,7 +374,7 @@ impl Engine {
     #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, LinkError(reason): LinkError) {
         if self.parts.nodes.has_link(node) {
-            let early = reason == LinkFault::Reset && !self.parts.nodes[node].is_ready();
+            let early = reason == LinkFault::Reset && !self.parts.nodes[node].handshake.is_ready();
             let reason = match early {
                 true => LinkFault::HandshakeReset,
                 false => reason,
@@ -458,7 +460,7 @@ impl Engine {
     fn connection_due(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         if parts.nodes.connection_due(now, node, &mut parts.timers) {
-            let late = match self.parts.nodes[node].lacks_credentials() {
+            let late = match self.parts.nodes[node].handshake.lacks_credentials() {
                 true => LinkFault::Credentials,
                 false => LinkFault::ConnectTimeout,
             };
@@ -545,7 +547,7 @@ impl Engine {
     fn probed(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes.probed(now, node) {
             self.give_up(now, node, Trouble::Link(LinkFault::Silent));
-            if !self.parts.nodes[node].has_link() {
+            if !self.parts.nodes[node].handshake.has_link() {
                 let timers = &mut self.parts.timers;
                 self.parts.nodes.connect(now, node, timers);
             }

@@ -188,7 +188,7 @@ impl Engine {
         node: NodeId,
         given: Result<crate::config::Credentials, Arc<str>>,
     ) {
-        self.parts.nodes[node].log_in(given);
+        self.parts.nodes[node].handshake.log_in(given);
     }
 
     // ----- getters ----------------------------------------------------------------------------

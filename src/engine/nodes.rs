@@ -139,9 +139,13 @@ impl Nodes {
         nodes.map(move |((id, label), node)| NodeStatus {
             address: Arc::clone(label),
             state: node.state(now),
-            words: node.words_of(outcome_of(now, node.state(now))).cloned(),
-            run_id: node.run_id().map(Into::into),
+            words: node
+                .handshake
+                .words_of(outcome_of(now, node.state(now)))
+                .cloned(),
+            run_id: node.handshake.run_id().map(Into::into),
             product: node
+                .handshake
                 .identity()
                 .and_then(|identity| identity.product.clone()),
             round_trip: node.pulse.round_trip(),
@@ -150,12 +154,16 @@ impl Nodes {
             owed: node.debts.len(),
             clock_steps: node.trust.clock.steps(),
             evicts_locks: node
+                .handshake
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
-            memory_percent: node.identity().and_then(|identity| identity.memory_percent),
+            memory_percent: node
+                .handshake
+                .identity()
+                .and_then(|identity| identity.memory_percent),
             waking: node.waking(),
             releasing: node.releasing(),
-            uptime: node.uptime(now),
+            uptime: node.handshake.uptime(now),
             marked_ttl: node.trust.membership().and_then(|there| there.marked_ttl()),
             barrier: node
                 .trust
@@ -206,16 +214,17 @@ impl Nodes {
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {
-            let trouble = node.trouble();
+            let trouble = node.handshake.trouble;
             matches!(trouble, Trouble::Link(LinkFault::Closed | LinkFault::Reset))
         };
         let closed = self.all.iter().filter(closed).count();
-        self.all.iter().all(|node| !node.is_ready()) && quorum_of(self.all.len()) <= closed
+        let none = self.all.iter().all(|node| !node.handshake.is_ready());
+        none && quorum_of(self.all.len()) <= closed
     }
 
     /// Returns the number of nodes that are connected and answer, whether or not they vote.
     pub(super) fn answering(&self) -> usize {
-        let answers = |node: &&Node| node.is_ready() && !node.pulse.is_suspect();
+        let answers = |node: &&Node| node.handshake.is_ready() && !node.pulse.is_suspect();
         self.all.iter().filter(answers).count()
     }
 
@@ -241,10 +250,12 @@ impl Nodes {
 
     /// Returns another ready node that is the same server process.
     pub(super) fn twin_of(&self, node: NodeId) -> Option<NodeId> {
-        let own = self[node].run_id()?;
+        let own = self[node].handshake.run_id()?;
         self.ids().find(|&other| {
             let there = &self[other];
-            other != node && there.is_ready() && guard!(TwinVotes, there.run_id() == Some(own))
+            other != node
+                && there.handshake.is_ready()
+                && guard!(TwinVotes, there.handshake.run_id() == Some(own))
         })
     }
 
@@ -320,7 +331,7 @@ impl Nodes {
 
     /// Asks for a connection to `node`, which must have none.
     pub(super) fn connect(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
-        self[node].connecting(now);
+        self[node].handshake.connecting(now);
         self.to_connect.insert(node);
         let limit = now.saturating_add(self.connect_timeout);
         self.arm_connection(node, limit, timers);
@@ -328,7 +339,7 @@ impl Nodes {
 
     fn arm_connection(&mut self, node: NodeId, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Connection(node));
-        if let Some((before, _)) = self[node].connection_timer.replace((timer, at)) {
+        if let Some((before, _)) = self[node].handshake.timer.replace((timer, at)) {
             timers.cancel(before);
         }
     }
@@ -348,7 +359,7 @@ impl Nodes {
 
     /// Returns `true` if `node` has a connection that may be lost.
     pub(super) fn has_link(&self, node: NodeId) -> bool {
-        self[node].has_link() && self.is_present(node)
+        self[node].handshake.has_link() && self.is_present(node)
     }
 
     /// Returns the outcome that a question to each node would have now: `Granted` if the node can be asked and its
@@ -385,7 +396,7 @@ impl Nodes {
         self.to_write.remove(node);
         self.probes.close(node);
         let there = &mut self[node];
-        let delay = there.delay(now, random);
+        let delay = there.handshake.delay(now, random);
         (there.disconnected(trouble), delay)
     }
 
@@ -412,7 +423,7 @@ impl Nodes {
         node: NodeId,
         timers: &mut Timers,
     ) -> bool {
-        self[node].connection_timer = None;
+        self[node].handshake.timer = None;
         // If the driver has not heard of the connection yet, because its thread was stopped, the connection is not
         // late.
         let late = self.has_link(node);
@@ -424,7 +435,7 @@ impl Nodes {
 
     /// Records that the handshake of `node` is done.
     pub(super) fn handshake_done(&mut self, node: NodeId, timers: &mut Timers) {
-        if let Some((timer, _)) = self[node].connection_timer.take() {
+        if let Some((timer, _)) = self[node].handshake.timer.take() {
             timers.cancel(timer);
         }
     }
@@ -437,15 +448,16 @@ impl Nodes {
         }
         self.watch_lines(now, timers);
         // A connection that is being opened gives no vote yet, and may never give one.
-        let ready = self.all.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready {
+        let is_ready = |node: &&Node| node.handshake.is_ready();
+        if self.quorum() <= self.all.iter().filter(is_ready).count() {
             return;
         }
         for node in self.ids() {
-            if let Some((_, due)) = self[node].connection_timer
-                && guard!(NeverReconnectsEarly, !self[node].has_link())
+            let there = &self[node].handshake;
+            if let Some((_, due)) = there.timer
+                && guard!(NeverReconnectsEarly, !there.has_link())
             {
-                let at = self[node].tried_at().saturating_add(RECONNECT_EARLY_AFTER);
+                let at = there.tried_at.saturating_add(RECONNECT_EARLY_AFTER);
                 if at <= now {
                     self.connect(now, node, timers);
                 } else if at < due {

@@ -108,7 +108,10 @@ impl Notices {
 impl Told {
     /// Queues what has changed about `node`, whose state at `now` is in `there`.
     fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
-        if let Some(run_id) = there.run_id().filter(|_| there.is_ready())
+        if let Some(run_id) = there
+            .handshake
+            .run_id()
+            .filter(|_| there.handshake.is_ready())
             && self.run_id.as_deref() != Some(run_id)
             && self.run_id.replace(run_id.into()).is_some()
         {

@@ -288,7 +288,7 @@ impl Node {
         life: Duration,
         watched: bool,
     ) -> bool {
-        let taught = self.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
+        let taught = self.handshake.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
         if !taught || self.batch.is_refused || entry.is_several() || self.ways.on {
             return false;
         }
@@ -320,7 +320,7 @@ impl Node {
             batch,
             outbox,
             in_flight,
-            phase,
+            handshake,
             ..
         } = self;
         for (pile, watched) in batch.piles.iter().zip([true, false]) {
@@ -328,7 +328,7 @@ impl Node {
             while first < pile.collected.len() {
                 let (count, keys, arguments) = pile.next_command(first);
                 if watched {
-                    register_next(now, phase, outbox, in_flight);
+                    register_next(now, &mut handshake.phase, outbox, in_flight);
                 }
                 let start = outbox.push_with(|out| {
                     let (keys, arguments) = (key..key + keys, argument..argument + arguments);

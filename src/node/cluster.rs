@@ -9,16 +9,9 @@ use crate::time::Instant;
 use super::Node;
 use super::handshake::{Phase, Trouble};
 use super::request::Step;
-use super::trust::{Mode, Terms};
+use super::trust::Mode;
 
 impl Node {
-    /// The handshake is done: decides whether the node's answers count, and if not, until when. Returns `true` if the
-    /// other names of its server have to learn of the decision.
-    pub(crate) fn guard_handshake(&mut self, now: Instant, terms: Terms) -> bool {
-        let server = self.phase.server().filter(|_| self.is_ready());
-        server.is_some_and(|server| self.trust.handshake_done(now, &server.identity, terms))
-    }
-
     /// Asks the node to join its cluster with this longest ttl, if there are markers.
     ///
     /// # Errors
@@ -26,15 +19,14 @@ impl Node {
     /// The node does not report its `run_id`.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
         // This handshake has read it, which is a proof. A fact from an earlier handshake may no longer hold.
-        let durable = match &self.phase {
+        let durable = match &self.handshake.phase {
             Phase::Handshake(server) => server.identity.is_durable(),
             Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
         };
         let Some(membership) = self.trust.membership_mut() else {
             return Ok(());
         };
-        let server = self.phase.server();
-        let run_id = server.and_then(|server| server.identity.run_id.as_deref());
+        let run_id = self.handshake.run_id();
         let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
         let mut command = Vec::new();
         membership.ask(&mut command, run_id, durable, longest);
@@ -54,17 +46,18 @@ impl Node {
         if membership.is_some_and(|there| there.other.is_some()) {
             return Err(TrustError::OtherCluster);
         }
-        if !(self.is_ready() || membership.is_some() && self.run_id().is_some()) {
+        if !(self.handshake.is_ready() || membership.is_some() && self.handshake.run_id().is_some())
+        {
             return Err(TrustError::NotConnected);
         }
-        let present = self.run_id().ok_or(TrustError::NoRunId)?;
+        let present = self.handshake.run_id().ok_or(TrustError::NoRunId)?;
         if present != run_id {
             let run_id = present.into();
             return Err(TrustError::Changed { run_id });
         }
         let mut kept = self.trust.kept_until(now).is_some();
         self.trust.lift();
-        let is_ready = self.is_ready();
+        let is_ready = self.handshake.is_ready();
         if let Some(membership) = self.trust.membership_mut() {
             kept |= !is_ready;
             membership.trust(longest);
@@ -80,7 +73,7 @@ impl Node {
     pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.trust.membership_mut() {
             membership.mode = Mode::Reinit;
-            if self.is_ready() {
+            if self.handshake.is_ready() {
                 let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
             }
         }

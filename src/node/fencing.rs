@@ -72,7 +72,7 @@ impl Node {
         if self.is_without_scripts() && self.ways.refusal.is_none() {
             return Err(Unusable::NeedsScripts);
         }
-        let run_id = self.run_id().ok_or(Unusable::NoRunId)?;
+        let run_id = self.handshake.run_id().ok_or(Unusable::NoRunId)?;
         let by_digest = self.fencing.is_known && self.takes_digests();
         let asked: &[&str] = match by_digest {
             true => &[],
@@ -105,7 +105,7 @@ impl Node {
     pub(crate) fn send_raise(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, token: u64) {
         let mut out = Vec::new();
         let marker = self.trust.marker();
-        let run_id = self.run_id().unwrap_or_default();
+        let run_id = self.handshake.run_id().unwrap_or_default();
         head(&mut out, &RAISE_FENCED, false, entry, marker, 0);
         let kept = Decimal::millis(self.fencing.kept_for);
         tail(&mut out, [b"", kept.as_bytes()], marker, token, run_id);
@@ -120,7 +120,7 @@ impl Node {
         operation: OperationKey,
         [seen, proposal]: [u64; 2],
     ) -> bool {
-        let Some(run_id) = self.run_id() else {
+        let Some(run_id) = self.handshake.run_id() else {
             return false; // No lock with a fencing token is asked for there.
         };
         let command = about_floor(&SET_FLOOR, run_id, &[seen, proposal]);
@@ -137,7 +137,10 @@ impl Node {
         operation: OperationKey,
         nonce: u64,
     ) -> bool {
-        let run_id = self.run_id().filter(|_| !self.is_without_scripts());
+        let run_id = self
+            .handshake
+            .run_id()
+            .filter(|_| !self.is_without_scripts());
         let Some(run_id) = run_id else {
             return false;
         };
@@ -148,7 +151,7 @@ impl Node {
 
     /// Makes the counter floor one of the present `run_id`, of at least `number`, if it is in repair under `nonce`.
     pub(crate) fn repair_floor(&mut self, now: Instant, nonce: u64, number: u64) {
-        if let Some(run_id) = self.run_id() {
+        if let Some(run_id) = self.handshake.run_id() {
             let command = about_floor(&REPAIR_FLOOR, run_id, &[nonce, number]);
             self.send(now, Request::Floor { operation: None }, &command);
         }

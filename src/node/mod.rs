@@ -40,16 +40,11 @@ mod trust;
 mod ways;
 mod write;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use rand::rngs::StdRng;
-
-#[cfg(feature = "std")]
-use crate::config;
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkFault, NodeOutcome, ServerError, words};
+use crate::error::{LinkFault, NodeOutcome};
 use crate::keys::ClaimKey;
 use crate::limits::{
     COMMAND_BYTES_MAX, HANDSHAKE_STRING_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
@@ -63,7 +58,7 @@ use crate::timer::TimerKey;
 use batch::Batch;
 use debt::Debts;
 use fencing::Fencing;
-use handshake::{Backoff, Credentials, Phase, Server};
+use handshake::{Handshake, Phase};
 use in_flight::InFlight;
 use late::Late;
 use outbox::Outbox;
@@ -76,7 +71,7 @@ use ways::Ways;
 
 pub(crate) use fencing::{cursor_in, forbidden_to_fence};
 pub use handshake::NodeState;
-pub(crate) use handshake::{Access, HELLO, Identity, Trouble};
+pub(crate) use handshake::{Access, HELLO, Trouble};
 pub(crate) use in_flight::Heard;
 pub(crate) use late::Whose;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
@@ -103,20 +98,10 @@ pub(crate) use write::Command;
 /// The shortest silence after which a node is suspect. A busy machine is silent for almost this long now and then.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
-/// A connection that lasted at least this long is opened again at once when it ends: it was closed because it was idle,
-/// or because its server restarted.
-const LASTED: Duration = Duration::from_secs(1);
-
 /// One node of the quorum.
 #[derive(Debug)]
 pub(crate) struct Node {
-    credentials: Credentials,
-    phase: Phase,
-    /// Why the node is not ready. Has no meaning while it is.
-    trouble: Trouble,
-    /// The latest text about the node: from the server, with its error, or from the provider of its credentials
-    /// (`None`).
-    words: Option<(Option<ServerError>, Arc<str>)>,
+    pub(crate) handshake: Handshake,
     inbox: Inbox,
     outbox: Outbox,
     in_flight: InFlight,
@@ -135,8 +120,6 @@ pub(crate) struct Node {
     fencing: Fencing,
     /// Operations whose question waits until the handshake is done.
     pub(crate) waiting: Late,
-    backoff: Backoff,
-    tried_at: Instant,
     pub(crate) pulse: Pulse,
     /// How often a probe has ended the connection since the node last answered a lock command, and the time before
     /// which no further probe is opened.
@@ -146,9 +129,6 @@ pub(crate) struct Node {
     pub(crate) grants: u64,
     /// The node timeout of the latest question, in nanoseconds.
     pub(crate) timeout: u64,
-    /// The timer of the connection and the time at which it fires: the end of a back-off, or the deadline for
-    /// connecting and handshake.
-    pub(crate) connection_timer: Option<(TimerKey, Instant)>,
     /// The timer of a silence, and the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
     pub(crate) debt_timer: Option<TimerKey>,
@@ -159,10 +139,7 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
         Self {
-            credentials: Credentials::new(config, node),
-            phase: Phase::Down,
-            trouble: Trouble::Link(LinkFault::NotYet),
-            words: None,
+            handshake: Handshake::new(config, node),
             inbox: Inbox::new(Limits {
                 line_bytes: REPLY_BYTES_MAX,
                 bulk_bytes: REPLY_BYTES_MAX,
@@ -183,14 +160,11 @@ impl Node {
             permissions: Permissions::default(),
             fencing: Fencing::new(config.counter_ttl()),
             waiting: Late::default(),
-            backoff: Backoff::default(),
-            tried_at: Instant::ZERO,
             pulse: Pulse::default(),
             probed: 0,
             probed_until: Instant::ZERO,
             grants: 0,
             timeout: 0,
-            connection_timer: None,
             silence_timer: None,
             debt_timer: None,
             token: None,
@@ -199,34 +173,12 @@ impl Node {
 
     // ----- the connection -------------------------------------------------------------------
 
-    /// Records that a connection is being opened.
-    pub(crate) fn connecting(&mut self, now: Instant) {
-        self.tried_at = now;
-        self.phase = Phase::Connecting;
-        if self.credentials.ask_again() {
-            self.words = Some((None, words("the provider has not answered in time")));
-        }
-    }
-
-    /// Takes the credentials for the connection that is being opened, or the reason why the provider has none.
-    #[cfg(feature = "std")]
-    pub(crate) fn log_in(&mut self, given: Result<config::Credentials, Arc<str>>) {
-        match given {
-            Ok(given) => {
-                self.credentials.give(given);
-                self.words = None;
-            }
-            Err(words) => self.words = Some((None, words)),
-        }
-    }
-
     /// The connection is up: sends the first command of the handshake. Returns `false` if no connection was being
     /// opened.
     pub(crate) fn connected(&mut self, now: Instant) -> bool {
-        if !matches!(self.phase, Phase::Connecting) {
+        if !self.handshake.connected() {
             return false;
         }
-        self.phase = Phase::Handshake(Server::default());
         self.inbox.cut_strings(HANDSHAKE_STRING_BYTES_MAX);
         self.pulse.connected(now);
         self.ask(now, Step::Hello);
@@ -242,8 +194,7 @@ impl Node {
         let lost: Vec<_> = lost.chain(self.transactions.drain()).collect();
         self.outbox.clear();
         self.inbox.clear();
-        self.phase = Phase::Down;
-        self.trouble = trouble;
+        self.handshake.disconnected(trouble);
         self.pulse.heard();
         self.pushes = 0;
         self.permissions.disconnected();
@@ -253,48 +204,14 @@ impl Node {
         lost
     }
 
-    /// Returns how long to wait before the next connection, which depends on how long the last one lasted. Must be
-    /// called before [`Node::disconnected`].
-    pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
-        let lasted = matches!(&self.phase, Phase::Ready { since, .. }
-            if since.saturating_add(LASTED) <= now);
-        if guard!(NeverReconnectsAtOnce, lasted) {
-            self.backoff.reset();
-            return Duration::ZERO;
-        }
-        self.backoff.failed(random)
-    }
-
-    /// Returns when a connection was last tried.
-    pub(crate) fn tried_at(&self) -> Instant {
-        self.tried_at
-    }
-
-    /// Returns `true` if the node is down and no connection was tried after `before`.
-    pub(crate) fn is_down_since(&self, before: Instant) -> bool {
-        matches!(self.phase, Phase::Down) && self.tried_at <= before
-    }
-
-    /// Returns `true` if a connection is open or being opened.
-    pub(crate) fn has_link(&self) -> bool {
-        !matches!(self.phase, Phase::Down)
-    }
-
-    pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready { .. })
-    }
-
-    /// Returns `true` if the node's connection is up, so that its bytes mean something.
-    pub(crate) fn hears(&self) -> bool {
-        self.phase.server().is_some()
-    }
-
     /// Returns the node's state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
-        if let (Phase::Ready { .. }, Some(missing)) = (&self.phase, self.missing_permission()) {
+        if let (Phase::Ready { .. }, Some(missing)) =
+            (&self.handshake.phase, self.missing_permission())
+        {
             return NodeState::Unusable(missing);
         }
-        match (&self.phase, self.trouble) {
+        match (&self.handshake.phase, self.handshake.trouble) {
             (Phase::Ready { .. }, _) if self.is_suspect() => NodeState::Suspect,
             (Phase::Ready { .. }, _) => {
                 let until = self.trust.kept_until(now);
@@ -325,43 +242,7 @@ impl Node {
     }
 
     fn serves(&self) -> bool {
-        self.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
-    }
-
-    /// Returns `true` if a provider still has to give the credentials for the connection.
-    pub(crate) fn lacks_credentials(&self) -> bool {
-        self.credentials.are_missing()
-    }
-
-    /// Returns the text that belongs to this outcome: see `words`.
-    pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
-        let (error, words) = self.words.as_ref()?;
-        outcome.is_due_to(*error).then_some(words)
-    }
-
-    pub(crate) fn trouble(&self) -> Trouble {
-        self.trouble
-    }
-
-    /// Returns the identity that the server gave on this connection.
-    pub(crate) fn identity(&self) -> Option<&Identity> {
-        self.phase.server().map(|server| &server.identity)
-    }
-
-    /// Returns the `run_id` of the server on the present connection, once it is known.
-    pub(crate) fn run_id(&self) -> Option<&str> {
-        self.identity()?.run_id.as_deref()
-    }
-
-    /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
-    /// [`UPTIME_GRAIN`](trust::UPTIME_GRAIN).
-    pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
-        let Phase::Ready { server, since } = &self.phase else {
-            return None;
-        };
-        let said = server.identity.uptime?;
-        let then = said.saturating_sub(trust::UPTIME_GRAIN);
-        Some(then.saturating_add(now.saturating_since(*since)))
+        self.handshake.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
     }
 
     // ----- asking ---------------------------------------------------------------------------
@@ -369,7 +250,7 @@ impl Node {
     /// Returns whether a question can be asked now, with room for a release later.
     #[inline(always)]
     pub(crate) fn access(&self) -> Access {
-        match (&self.phase, self.trouble) {
+        match (&self.handshake.phase, self.handshake.trouble) {
             (Phase::Ready { .. }, _) if self.is_suspect() || !self.has_room_for_question() => {
                 Access::Shut(NodeOutcome::TimedOut)
             }
@@ -421,7 +302,7 @@ impl Node {
     }
 
     fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
-        debug_assert!(self.hears(), "a command goes over a connection");
+        debug_assert!(self.handshake.hears(), "a command goes over a connection");
         if !self.batch.is_empty() {
             self.write_batch_before(now, request);
         }
@@ -508,14 +389,14 @@ impl Node {
     /// Sends one question of the handshake.
     fn ask(&mut self, now: Instant, step: Step) {
         let mut command = Vec::new();
-        if self.credentials.ask(&mut command, step) {
+        if self.handshake.credentials.ask(&mut command, step) {
             self.ask_server(now, step, &command);
         }
     }
 
     fn ask_server(&mut self, now: Instant, step: Step, command: &[u8]) {
         self.send(now, Request::Handshake(step), command);
-        if let Some(server) = self.phase.server_mut() {
+        if let Some(server) = self.handshake.phase.server_mut() {
             server.open += 1;
         }
     }
@@ -527,7 +408,7 @@ impl Node {
                 self.ask(now, *step);
             }
         }
-        if let Some(server) = self.phase.server_mut() {
+        if let Some(server) = self.handshake.phase.server_mut() {
             server.surveyed = true;
         }
     }
@@ -551,7 +432,7 @@ impl Node {
     /// Returns `true` if the node needs another connection, because its path may have become longer than this
     /// connection allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
-        self.is_ready() && self.pulse.has_moved_away()
+        self.handshake.is_ready() && self.pulse.has_moved_away()
     }
 
     /// Returns `true` if a probe should be opened: the connection is ready but suspect, or its opening or handshake has
@@ -559,9 +440,9 @@ impl Node {
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
         let least = least.max(self.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
-        let silent = match &self.phase {
+        let silent = match &self.handshake.phase {
             Phase::Down => false,
-            Phase::Connecting => due(self.tried_at),
+            Phase::Connecting => due(self.handshake.tried_at),
             Phase::Handshake(_) => self.pulse.silent_since().is_some_and(due),
             Phase::Ready { .. } => self.pulse.is_suspect(),
         };

@@ -195,7 +195,7 @@ impl Node {
 
     /// Returns `true` if the node gets scripts by their digests.
     pub(super) fn takes_digests(&self) -> bool {
-        self.phase.dialect(Taught::Release) == Dialect::Sha1
+        self.handshake.phase.dialect(Taught::Release) == Dialect::Sha1
     }
 
     /// Records that locks may be released by scripts.

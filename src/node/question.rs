@@ -99,7 +99,7 @@ impl Node {
     /// Returns the dialect in which this node is asked `question`.
     pub(crate) fn dialect_of(&self, question: Question) -> Dialect {
         match question {
-            Question::Extend => self.phase.dialect(Taught::Extend),
+            Question::Extend => self.handshake.phase.dialect(Taught::Extend),
             Question::Confirm | Question::Inspect | Question::Overwrite => Dialect::Text,
         }
     }

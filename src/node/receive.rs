@@ -42,7 +42,7 @@ impl Node {
     ) -> Result<Option<Heard>, Trouble> {
         self.pulse.heard();
         loop {
-            let handshake = matches!(self.phase, Phase::Handshake(_));
+            let handshake = matches!(self.handshake.phase, Phase::Handshake(_));
             let value = match self.inbox.next(piece) {
                 Ok(Some(frame)) => frame.value,
                 Ok(None) => return Ok(None),
@@ -58,7 +58,7 @@ impl Node {
             };
             self.pulse.answered(now, sent.at);
             if let Value::Error(line) | Value::BulkError(line) = value {
-                self.words = self.credentials.words_of(sent.request, line);
+                self.handshake.keep_words(sent.request, line);
                 if let Request::Set { .. } | Request::Release { .. } | Request::Question { .. } =
                     sent.request
                 {
@@ -96,14 +96,14 @@ impl Node {
                     return Ok(Some(Heard::Tried { claim, way, reply }));
                 }
                 Request::Track => {
-                    tracking::answered(self.phase.server_mut(), value);
+                    tracking::answered(self.handshake.phase.server_mut(), value);
                     continue;
                 }
                 Request::Look {
                     place,
                     holder: false,
                 } => {
-                    let server = self.phase.server_mut();
+                    let server = self.handshake.phase.server_mut();
                     return Ok(Some(tracking::looked(server, place, value)));
                 }
                 request @ (Request::Set { .. }
@@ -134,7 +134,7 @@ impl Node {
                     return Ok(Some(self.answered(now, &sent, reply)));
                 }
             };
-            let (trust, phase) = (&mut self.trust, &mut self.phase);
+            let (trust, phase) = (&mut self.trust, &mut self.handshake.phase);
             let next = step_answered(now, step, value, trust, phase, &mut self.in_flight)?;
             let heard = self.continue_handshake(now, next);
             if heard.is_some() {
@@ -164,7 +164,7 @@ impl Node {
         if let (
             Reply::Integer(_) | Reply::Pair(..) | Reply::Fenced { .. },
             Phase::Ready { server, .. },
-        ) = (reply, &mut self.phase)
+        ) = (reply, &mut self.handshake.phase)
             && server.scripts.take_postponed()
         {
             self.teach_scripts(now);
@@ -193,8 +193,8 @@ impl Node {
     /// ends with it. Returns `false` if there are none.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.transactions.is_empty();
-        if waits && let Phase::Ready { server, .. } = &mut self.phase {
-            self.phase = Phase::Handshake(core::mem::take(server));
+        if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {
+            self.handshake.phase = Phase::Handshake(core::mem::take(server));
         }
         waits
     }
@@ -209,7 +209,7 @@ impl Node {
     }
 
     fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
-        let Phase::Handshake(server) = &mut self.phase else {
+        let Phase::Handshake(server) = &mut self.handshake.phase else {
             return None;
         };
         if !server.is_done() {
@@ -220,7 +220,7 @@ impl Node {
         }
         let runs_scripts = server.scripts.knows(Taught::Release);
         self.inbox.cut_strings(STRING_BYTES_MAX);
-        self.phase = Phase::Ready {
+        self.handshake.phase = Phase::Ready {
             server: core::mem::take(server),
             since: now,
         };

@@ -80,12 +80,12 @@ impl Node {
             self.write_batch(now);
         }
         let Self {
-            phase,
+            handshake,
             outbox,
             in_flight,
             ..
         } = self;
-        register_next(now, phase, outbox, in_flight);
+        register_next(now, &mut handshake.phase, outbox, in_flight);
     }
 
     /// Sends `question`, and asks for a notification of the next change of the keys that it reads. Nothing comes
@@ -98,7 +98,7 @@ impl Node {
 
     /// Returns `true` if the node has many commands to answer, so that looks which can wait are postponed.
     pub(crate) fn is_busy(&self) -> bool {
-        self.is_ready() && BUSY <= self.in_flight.len()
+        self.handshake.is_ready() && BUSY <= self.in_flight.len()
     }
 
     /// Returns `true` if the node is known to send no notifications.
@@ -131,7 +131,7 @@ impl Node {
 
     /// Returns how the node wakes a waiter when a lock may be free.
     pub(crate) fn waking(&self) -> Waking {
-        let server = self.phase.server();
+        let server = self.handshake.phase.server();
         server.map_or(Waking::Unasked, |server| server.waking)
     }
 }

@@ -172,7 +172,7 @@ impl Node {
         }
         self.ways.on = false;
         self.permissions.shown = Shown::Nothing;
-        if let Some(server) = self.phase.server_mut() {
+        if let Some(server) = self.handshake.phase.server_mut() {
             server.identity.native_release = server.identity.native_by_version;
         }
         self.ways.refusal = None;
@@ -206,7 +206,7 @@ impl Node {
 
     /// The server has answered `HELLO`: locks are released in the way that was found before.
     pub(super) fn choose_way(&mut self) {
-        if let (true, Some(server)) = (self.ways.on, self.phase.server_mut()) {
+        if let (true, Some(server)) = (self.ways.on, self.handshake.phase.server_mut()) {
             server.identity.native_release = Some(self.ways.way());
         }
     }

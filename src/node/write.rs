@@ -57,7 +57,7 @@ impl Node {
     #[inline]
     fn set<'c>(&self, command: &'c mut Command, entry: &Entry, ttl: Duration) -> &'c [u8] {
         let (dialect, marker) = (
-            self.phase.dialect(Taught::CheckedAcquire),
+            self.handshake.phase.dialect(Taught::CheckedAcquire),
             self.trust.marker(),
         );
         command.written(dialect, marker, |out| {
@@ -110,7 +110,7 @@ impl Node {
             _ if several && self.is_without_scripts() => self.verb_of_transaction(),
             _ if several => Dialect::Text.verb(),
             None => "set",
-            Some(_) => self.phase.dialect(Taught::CheckedAcquire).verb(),
+            Some(_) => self.handshake.phase.dialect(Taught::CheckedAcquire).verb(),
         }
     }
 

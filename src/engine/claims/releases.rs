@@ -82,7 +82,7 @@ impl Claims {
             below.timers.cancel(timer);
         }
         below.nodes[node].reconsider_scripts();
-        if below.nodes[node].debts.try_again() && below.nodes[node].is_ready() {
+        if below.nodes[node].debts.try_again() && below.nodes[node].handshake.is_ready() {
             self.pay_debts(node, below);
         }
     }

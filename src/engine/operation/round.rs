@@ -340,7 +340,7 @@ impl Round {
             if self[node].deadline <= now {
                 let said = match self[node].asked {
                     true => NodeOutcome::TimedOut,
-                    false => nodes[node].trouble().outcome(),
+                    false => nodes[node].handshake.trouble.outcome(),
                 };
                 self.record(node, Vote::Abstain, said);
             }
@@ -385,9 +385,9 @@ impl Round {
             let is_open = cause == NodeOutcome::Pending && !ballot.asked;
             let says_nothing =
                 is_open || cause == NodeOutcome::Unreachable(LinkFault::NotYet.into());
-            let trouble = nodes[node].trouble();
+            let trouble = nodes[node].handshake.trouble;
             if says_nothing
-                && !nodes[node].is_ready()
+                && !nodes[node].handshake.is_ready()
                 && trouble != Trouble::Link(LinkFault::NotYet)
             {
                 ballot.outcome = trouble.outcome();
@@ -410,7 +410,7 @@ impl Round {
             .map(|((label, node), ballot)| {
                 let (outcome, latency) = said(ballot);
                 NodeReport::new(Arc::clone(label), outcome, latency)
-                    .in_words(node.words_of(outcome))
+                    .in_words(node.handshake.words_of(outcome))
             })
             .collect();
         let elapsed = now.saturating_since(self.started);

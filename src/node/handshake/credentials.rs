@@ -11,7 +11,7 @@ use crate::resp;
 
 /// The parts of the handshake that depend on the configuration: user, password, client name, database.
 #[derive(Debug)]
-pub(crate) struct Credentials {
+pub(in crate::node) struct Credentials {
     node: NodeConfig,
     client_name: Option<String>,
     /// A provider gives the credentials for each connection.
@@ -20,7 +20,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
+    pub(super) fn new(config: &Config, node: &NodeConfig) -> Self {
         Self {
             node: node.clone(),
             client_name: config.client_name().map(String::from),
@@ -30,24 +30,24 @@ impl Credentials {
     }
 
     /// A connection is being opened. Returns `true` if a provider has to give its credentials.
-    pub(in crate::node) fn ask_again(&mut self) -> bool {
+    pub(super) fn ask_again(&mut self) -> bool {
         self.given = None;
         self.is_given
     }
 
     #[cfg(feature = "std")]
-    pub(in crate::node) fn give(&mut self, given: Given) {
+    pub(super) fn give(&mut self, given: Given) {
         self.given = Some(given);
     }
 
     /// Returns `true` if a provider still has to give the credentials.
-    pub(in crate::node) fn are_missing(&self) -> bool {
+    pub(super) fn are_missing(&self) -> bool {
         self.is_given && self.given.is_none()
     }
 
     /// Returns the text of a server's error, unless it is about a login or repeats our user or password.
     #[cold]
-    pub(in crate::node) fn words_of(
+    pub(super) fn words_of(
         &self,
         request: Request,
         line: &[u8],
@@ -81,7 +81,7 @@ impl Credentials {
     }
 
     /// Writes the command of `step`. Returns `false` if there is nothing to ask.
-    pub(crate) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
+    pub(in crate::node) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
         let database = resp::Decimal::new(u64::from(self.node.database()));
         let words: &[&[u8]] = match step {
             Step::Hello => return self.hello(out),

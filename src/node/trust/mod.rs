@@ -45,7 +45,7 @@ use crate::error::Unusable;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-use super::handshake::{Identity, Trouble};
+use super::handshake::{Identity, Trouble, UPTIME_GRAIN};
 use super::in_flight::Heard;
 use super::reply::{Reply, may_forget};
 use super::request::{Request, Step, Taught};
@@ -56,10 +56,6 @@ use membership::Membership;
 pub(super) use clock::TIME;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
-
-/// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
-/// tick some milliseconds early.
-pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
 /// How long a quarantine is.
 #[derive(Clone, Copy, Debug)]
@@ -260,7 +256,7 @@ impl Trust {
 
     /// The handshake has ended at `now`. Returns `true` if the other names of the server have to learn of the
     /// quarantine, because no change of identity shows them the reason.
-    pub(super) fn handshake_done(
+    pub(crate) fn handshake_done(
         &mut self,
         now: Instant,
         identity: &Identity,

@@ -180,7 +180,7 @@ impl Inspect {
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
-        !self.has_seen(node) && !lasts && there.is_ready() && !there.pulse.is_suspect()
+        !self.has_seen(node) && !lasts && there.handshake.is_ready() && !there.pulse.is_suspect()
     }
 
     /// Looks again soon: something may have changed.
