@@ -15,18 +15,14 @@
 //!
 //! Time-outs of rounds, the choice of what to send, and sockets.
 
-mod batch;
 mod cluster;
 mod command;
+mod connection;
 mod debt;
 mod doubt;
 mod fencing;
 mod handshake;
-mod in_flight;
-mod late;
-mod outbox;
 mod permission;
-mod pulse;
 mod question;
 mod receive;
 mod releasing;
@@ -34,8 +30,6 @@ mod reply;
 mod request;
 mod script;
 mod several;
-mod tracking;
-mod transaction;
 mod trust;
 mod ways;
 mod write;
@@ -55,25 +49,19 @@ use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
-use batch::Batch;
+use connection::{Batch, InFlight, Late, Outbox, Pulse, Transactions};
 use debt::Debts;
 use fencing::Fencing;
 use handshake::{Handshake, Phase};
-use in_flight::InFlight;
-use late::Late;
-use outbox::Outbox;
 use permission::Permissions;
-use pulse::Pulse;
 use request::{Step, Taught};
-use transaction::Transactions;
 use trust::{TIME, Trust};
 use ways::Ways;
 
+pub(crate) use connection::{Heard, Whose, Work};
 pub(crate) use fencing::{cursor_in, forbidden_to_fence};
 pub use handshake::NodeState;
 pub(crate) use handshake::{Access, HELLO, Trouble};
-pub(crate) use in_flight::Heard;
-pub(crate) use late::Whose;
 pub(crate) use permission::{forbidden_to_extend, forbidden_to_lock};
 pub(crate) use reply::{
     Forbidden, Reply, Said, refuses_for_certain, refuses_the_verb, wants_the_text,
@@ -90,7 +78,6 @@ pub(crate) use script::{
     LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR,
     SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
-pub(crate) use transaction::Work;
 pub(crate) use trust::{Mode, Terms, whole_millis};
 pub(crate) use ways::Refused;
 pub(crate) use write::Command;

@@ -13,11 +13,10 @@ use crate::resp::Value;
 use crate::time::Instant;
 
 use super::Node;
+use super::connection::{Heard, InFlight, Sent, tracking};
 use super::handshake::{Next, Phase, Trouble};
-use super::in_flight::{Heard, InFlight, Sent};
 use super::reply::Reply;
 use super::request::{Dialect, Question, Request, Step, Taught};
-use super::tracking;
 use super::trust::Trust;
 
 impl Node {

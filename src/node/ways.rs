@@ -34,11 +34,11 @@ use crate::time::Instant;
 
 use super::Node;
 use super::command::release;
+use super::connection::Work;
 use super::doubt::Refusal;
 use super::permission::Shown;
 use super::reply::{Forbidden, Reply};
 use super::request::{Dialect, Request};
-use super::transaction::Work;
 
 /// All ways, in the order of preference.
 const ORDER: [Dialect; 4] = [

@@ -45,8 +45,8 @@ use crate::error::Unusable;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
+use super::connection::Heard;
 use super::handshake::{Identity, Trouble, UPTIME_GRAIN};
-use super::in_flight::Heard;
 use super::reply::{Reply, may_forget};
 use super::request::{Request, Step, Taught};
 use clock::Clock;

@@ -44,10 +44,10 @@ use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::{REPLY_BYTES_MAX, STRING_BYTES_MAX};
 use crate::time::Instant;
 
-use super::Node;
 use super::in_flight::Heard;
-use super::reply::Reply;
-use super::request::Request;
+use crate::node::Node;
+use crate::node::reply::Reply;
+use crate::node::request::Request;
 use job::{Job, Step};
 
 pub(crate) use job::Work;
@@ -63,7 +63,7 @@ const KEYS_MAX: usize = 256;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Transactions {
+pub(in crate::node) struct Transactions {
     queue: VecDeque<Job>,
     /// The work of the open transaction.
     batch: Vec<Job>,
@@ -134,18 +134,18 @@ impl Default for Transactions {
 
 impl Transactions {
     /// Returns how much work waits or is being done.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::node) fn len(&self) -> usize {
         self.queue.len() + self.batch.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::node) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the work of the open transaction: what it does, its entry, its number of steps by what was read, who has
     /// asked for it, and whether it is still wanted.
     #[cfg(feature = "internals")]
-    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
+    pub(in crate::node) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
             let mut steps = 0;
             job.steps(|_, _| steps += 1);
@@ -155,25 +155,25 @@ impl Transactions {
 
     /// Returns the work that waits, and who has asked for it.
     #[cfg(feature = "internals")]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
+    pub(in crate::node) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         let queue = self.queue.iter();
         queue.map(|job| (job.work, &job.entry, job.asker()))
     }
 
     /// Returns the command that was forbidden last, as ACL rules name it.
-    pub(super) const fn forbidden(&self) -> &'static str {
+    pub(in crate::node) const fn forbidden(&self) -> &'static str {
         self.forbidden
     }
 
     /// Returns `true` if a release of a claim for which `same` holds is not done.
-    pub(super) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+    pub(in crate::node) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
     /// Returns `true` if a release of a claim for which `same` holds is not written yet, so that a command sent now
     /// goes before it.
-    pub(super) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+    pub(in crate::node) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
         let mut all = self.queue.iter().chain(begun);
@@ -182,7 +182,7 @@ impl Transactions {
 
     /// Returns `true` if keys are being taken for `request`.
     #[cold]
-    pub(super) fn is_taking(&self, request: Request) -> bool {
+    pub(in crate::node) fn is_taking(&self, request: Request) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| job.request == request && job.takes())
     }
@@ -210,7 +210,7 @@ impl Transactions {
     /// The keys that are being taken for `request` are no longer wanted. Returns `true` if none of them is taken,
     /// because they were only read.
     #[cold]
-    pub(super) fn give_up_taking(&mut self, request: Request) -> bool {
+    pub(in crate::node) fn give_up_taking(&mut self, request: Request) -> bool {
         let reading = self.stage == Stage::Reading;
         let mut untaken = false;
         let is = |job: &&mut Job| job.request == request && job.takes();
@@ -223,7 +223,7 @@ impl Transactions {
 
     /// Forgets everything because the connection is gone. Yields the work that was not done, and whether any of it may
     /// have been done.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
+    pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         let may_be_done = self.stage == Stage::Writing;
         self.stage = Stage::Idle;
         self.expected.clear();
@@ -307,7 +307,7 @@ impl Node {
 
     /// Removes the work of `request` if it has not begun.
     #[cold]
-    pub(super) fn withdraw_work(&mut self, request: Request) -> bool {
+    pub(in crate::node) fn withdraw_work(&mut self, request: Request) -> bool {
         let queued = self.transactions.queue.len();
         let withdrawn = self.transactions.withdraw(request);
         if self.transactions.queue.len() < queued {
@@ -321,7 +321,7 @@ impl Node {
         clippy::wildcard_enum_match_arm,
         reason = "one kind of work is answered in a way of its own"
     )]
-    pub(super) fn next_transacted(&mut self) -> Option<Heard> {
+    pub(in crate::node) fn next_transacted(&mut self) -> Option<Heard> {
         let done = self.transactions.done.pop_front()?;
         self.shown = done.shown;
         let reply = if let Reply::Error(_) | Reply::Forbidden(_) = done.reply {

@@ -35,19 +35,19 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW}
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::handshake::Trouble;
 use super::in_flight::Heard;
-use super::reply::Reply;
-use super::request::{Dialect, Request, Taught};
 use super::tracking::register_next;
-use super::{Node, script};
+use crate::node::handshake::Trouble;
+use crate::node::reply::Reply;
+use crate::node::request::{Dialect, Request, Taught};
+use crate::node::{Node, script};
 
 /// An emptied buffer larger than this is given back to the allocator.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(in crate::node) struct Batch {
     /// The collected renewals. A renewal that also asks for a notification of the next change of its key goes in the
     /// first pile, which has commands of its own and is written before the other.
     piles: [Pile; 2],
@@ -82,20 +82,20 @@ struct Renewal {
 }
 
 impl Batch {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::node) fn is_empty(&self) -> bool {
         self.piles.iter().all(|pile| pile.collected.is_empty())
     }
 
     /// Returns `true` if renewals are collected and do not wait for the node's turn.
-    pub(super) fn is_to_write(&self) -> bool {
+    pub(in crate::node) fn is_to_write(&self) -> bool {
         !self.is_empty() && !self.waits
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::node) fn len(&self) -> usize {
         self.piles.iter().map(|pile| pile.collected.len()).sum()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::node) fn bytes(&self) -> usize {
         let bytes = |pile: &Pile| pile.keys.len() + pile.arguments.len();
         self.piles.iter().map(bytes).sum()
     }
@@ -133,7 +133,7 @@ impl Batch {
 
     /// Removes the renewal of `request`, if it is collected.
     #[cold]
-    pub(super) fn withdraw(&mut self, request: Request) -> bool {
+    pub(in crate::node) fn withdraw(&mut self, request: Request) -> bool {
         let found = self.piles.iter_mut().any(|pile| pile.withdraw(request));
         self.waits &= !self.is_empty();
         found
@@ -167,7 +167,7 @@ impl Batch {
     }
 
     /// Forgets everything because the connection is gone. Yields the collected renewals; none of them has left.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
+    pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.answers.clear();
         self.is_refused = false;
         self.unanswered = 0;
@@ -181,7 +181,7 @@ impl Batch {
     /// The reply is not an answer to a batch.
     #[cold]
     #[inline(never)]
-    pub(super) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
+    pub(in crate::node) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
         let count = usize::from(count);
         self.unanswered -= count;
         if let Value::Error(_) | Value::BulkError(_) = value {
@@ -306,7 +306,7 @@ impl Node {
     /// Writes the collected renewals if they have to go before `request`.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_batch_before(&mut self, now: Instant, request: Request) {
+    pub(in crate::node) fn write_batch_before(&mut self, now: Instant, request: Request) {
         if self.batch.is_before(request) {
             self.write_batch(now);
         }
@@ -315,7 +315,7 @@ impl Node {
     /// Puts the collected renewals into the out buffer.
     #[cold]
     #[inline(never)]
-    pub(super) fn write_batch(&mut self, now: Instant) {
+    pub(in crate::node) fn write_batch(&mut self, now: Instant) {
         let Self {
             batch,
             outbox,

@@ -8,15 +8,15 @@ use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::time::Instant;
 
-use super::reply::Reply;
-use super::request::{Dialect, Remaining, Request};
+use crate::node::reply::Reply;
+use crate::node::request::{Dialect, Remaining, Request};
 
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
     /// An answer to a lock command.
     Answer(Request, Reply),
-    /// The server accepts us: debts are sent first, then [`Node::survey`](super::Node::survey).
+    /// The server accepts us: debts are sent first, then [`Node::survey`](crate::node::Node::survey).
     Admitted,
     /// An answer to a lock command, which does not count as a vote.
     Uncounted {
@@ -52,7 +52,7 @@ pub(crate) enum Heard {
         way: Dialect,
         reply: Reply,
     },
-    /// The answers to a batch: see [`Node::next_in_batch`](super::Node::next_in_batch).
+    /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
     Batch,
     /// A push. If it says that keys have changed, `changed` has already got them.
     Pushed,
@@ -168,12 +168,12 @@ impl InFlight {
     }
 
     /// Reserves a place for work that waits.
-    pub(super) fn reserve(&mut self) {
+    pub(in crate::node) fn reserve(&mut self) {
         self.sets += 1;
     }
 
     /// Gives back the reserved place.
-    pub(super) fn unreserve(&mut self) {
+    pub(in crate::node) fn unreserve(&mut self) {
         self.sets -= 1;
     }
 
@@ -259,7 +259,7 @@ impl InFlight {
 
     /// Records that the popped command was a withdrawn one.
     #[cold]
-    pub(super) fn popped_withdrawn(&mut self) {
+    pub(in crate::node) fn popped_withdrawn(&mut self) {
         self.withdrawn -= 1;
     }
 

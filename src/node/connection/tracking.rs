@@ -23,12 +23,12 @@ use crate::resource::OwnedToken;
 use crate::resp::{Value, command};
 use crate::time::Instant;
 
-use super::handshake::{Access, Phase, Server};
 use super::in_flight::{Heard, InFlight};
 use super::outbox::Outbox;
-use super::request::{Dialect, Question, Remaining, Request, Waking};
-use super::script::INSPECT;
-use super::{Command, Node};
+use crate::node::handshake::{Access, Phase, Server};
+use crate::node::request::{Dialect, Question, Remaining, Request, Waking};
+use crate::node::script::INSPECT;
+use crate::node::{Command, Node};
 
 const TRACK: &[u8] =
     b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
@@ -75,7 +75,7 @@ impl Node {
 
     /// Makes the next command register the keys that it reads, if the node can do that. `MULTI` registers all keys that
     /// are read until `EXEC`.
-    pub(super) fn register(&mut self, now: Instant) {
+    pub(in crate::node) fn register(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             self.write_batch(now);
         }
@@ -137,7 +137,7 @@ impl Node {
 }
 
 /// Makes the next command register the keys that it reads, if the node can do that.
-pub(super) fn register_next(
+pub(in crate::node) fn register_next(
     now: Instant,
     phase: &mut Phase,
     outbox: &mut Outbox,
@@ -161,7 +161,7 @@ pub(super) fn register_next(
 
 /// Takes the answer of `server` to `CLIENT TRACKING` or `CLIENT CACHING`.
 #[inline]
-pub(super) fn answered(server: Option<&mut Server>, value: Value<'_>) {
+pub(in crate::node) fn answered(server: Option<&mut Server>, value: Value<'_>) {
     if let Some(server) = server {
         server.waking.refused(value);
     }
@@ -170,7 +170,11 @@ pub(super) fn answered(server: Option<&mut Server>, value: Value<'_>) {
 /// Takes the answer of `server` to a look at the key of `place`. A look that is forbidden registers nothing.
 // Inlined: out of line, the result of every answer would pass through memory.
 #[inline(always)]
-pub(super) fn looked(server: Option<&mut Server>, place: PlaceKey, value: Value<'_>) -> Heard {
+pub(in crate::node) fn looked(
+    server: Option<&mut Server>,
+    place: PlaceKey,
+    value: Value<'_>,
+) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
     let waking = server.map(|server| {
         if value.as_error().is_some_and(forbidden) {
@@ -200,7 +204,7 @@ fn left(value: Value<'_>) -> Option<Remaining> {
 /// Keeps the token in an answer to the question for the holder, if there is one.
 #[cold]
 #[inline(never)]
-pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
+pub(in crate::node) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
     *kept = Question::token_in(value).map(|(token, _)| OwnedToken::new(token));
 }
 
@@ -209,7 +213,10 @@ pub(super) fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
 /// ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]
 #[inline(never)]
-pub(super) fn changes(push: Value<'_>, mut changed: impl FnMut(Option<&[u8]>) -> bool) -> bool {
+pub(in crate::node) fn changes(
+    push: Value<'_>,
+    mut changed: impl FnMut(Option<&[u8]>) -> bool,
+) -> bool {
     let Value::Push(items) = push else {
         return false;
     };
