@@ -32,9 +32,14 @@ impl Engine {
             | Input::Probed { node }
                 if nodes <= node.index() => {} // A node of another engine.
             Input::Connected { node } => self.parts.nodes.connected(now, node),
-            Input::Writable { node } => self.parts.nodes.writing_to(node).unblock(),
+            Input::Writable { node } => {
+                let there = self.parts.nodes.writing_to(node);
+                there.connection.wire.outbox.unblock();
+            }
             Input::Received { node, bytes } => self.received(now, node, bytes),
-            Input::Transmitted { node, len } => self.parts.nodes[node].transmitted(len),
+            Input::Transmitted { node, len } => {
+                self.parts.nodes[node].connection.wire.transmitted(len);
+            }
             Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
             Input::Probed { node } => self.probed(now, node),
             Input::Tick => self.tick(now),
@@ -46,7 +51,7 @@ impl Engine {
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.parts.nodes.iter_mut() {
-            node.pulse.was_away(now);
+            node.connection.pulse.was_away(now);
         }
     }
 
@@ -57,7 +62,7 @@ impl Engine {
         if !nodes[node].handshake.hears() {
             return; // The connection was given up in this very turn, before these bytes were read.
         }
-        let was_silent = nodes[node].pulse.is_suspect();
+        let was_silent = nodes[node].connection.pulse.is_suspect();
         nodes.close_probe(node);
         let mut piece = bytes;
         while !piece.is_empty() {
@@ -150,7 +155,7 @@ impl Engine {
             let (claims, mut below) = parts.claims(now);
             claims.pay_debts(node, &mut below);
         }
-        if parts.nodes[node].is_to_write() {
+        if parts.nodes[node].connection.wire.is_to_write() {
             parts.nodes.writing_to(node);
         }
     }
@@ -207,13 +212,13 @@ impl Engine {
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
         while let Some(heard) = self.parts.nodes[node].next_in_batch(now) {
-            if let Some((operation, shown)) = self.parts.nodes[node].take_shown(&heard) {
+            if let Some((operation, shown)) = self.parts.nodes[node].connection.take_shown(&heard) {
                 self.operations.show_encoded(node, operation, &shown);
             }
             self.heard(now, node, heard)?;
         }
         let there = &self.parts.nodes[node];
-        if there.handshake.is_ready() && there.waiting.len() != 0 {
+        if there.handshake.is_ready() && there.connection.waiting.len() != 0 {
             self.operations.ask_behind(now, node, &mut self.parts);
         }
         Ok(())

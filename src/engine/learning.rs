@@ -81,7 +81,7 @@ pub(super) fn learn(
 #[cold]
 #[inline(never)]
 fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) -> Answered {
-    let token = parts.nodes[node].take_token();
+    let token = parts.nodes[node].connection.token.take();
     if let Some((waiting, _)) = parts.queues.waiting(place) {
         waiting.belief.named(node, token);
     }

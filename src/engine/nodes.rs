@@ -148,9 +148,9 @@ impl Nodes {
                 .handshake
                 .identity()
                 .and_then(|identity| identity.product.clone()),
-            round_trip: node.pulse.round_trip(),
+            round_trip: node.connection.pulse.round_trip(),
             grants: node.grants,
-            in_flight: node.in_flight(),
+            in_flight: node.connection.in_flight(),
             owed: node.debts.len(),
             clock_steps: node.trust.clock.steps(),
             evicts_locks: node
@@ -161,7 +161,7 @@ impl Nodes {
                 .handshake
                 .identity()
                 .and_then(|identity| identity.memory_percent),
-            waking: node.waking(),
+            waking: node.connection.wire.waking,
             releasing: node.releasing(),
             uptime: node.handshake.uptime(now),
             marked_ttl: node.trust.membership().and_then(|there| there.marked_ttl()),
@@ -224,7 +224,8 @@ impl Nodes {
 
     /// Returns the number of nodes that are connected and answer, whether or not they vote.
     pub(super) fn answering(&self) -> usize {
-        let answers = |node: &&Node| node.handshake.is_ready() && !node.pulse.is_suspect();
+        let answers =
+            |node: &&Node| node.handshake.is_ready() && !node.connection.pulse.is_suspect();
         self.all.iter().filter(answers).count()
     }
 
@@ -235,9 +236,9 @@ impl Nodes {
         for node in self
             .all
             .iter()
-            .filter(|node| node.pulse.round_trip().is_some())
+            .filter(|node| node.connection.pulse.round_trip().is_some())
         {
-            known[len] = node.pulse.distance();
+            known[len] = node.connection.pulse.distance();
             len += 1;
         }
         let known = &mut known[..len];
@@ -408,7 +409,7 @@ impl Nodes {
         delay: Duration,
         timers: &mut Timers,
     ) {
-        self[node].waiting.clear();
+        self[node].connection.waiting.clear();
         if delay.is_zero() {
             self.connect(now, node, timers);
         } else {
@@ -481,22 +482,23 @@ impl Nodes {
     /// silence.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
-        let Some(since) = there.listen(now) else {
+        let Some(since) = there.connection.listen(now) else {
             return;
         };
-        let patience = there.patience().min(self.dead_after);
-        let at = since.saturating_add(match there.pulse.is_suspect() {
+        let patience = there.connection.patience().min(self.dead_after);
+        let at = since.saturating_add(match there.connection.pulse.is_suspect() {
             true => self.dead_after,
             false => patience,
         });
-        if there.silence_timer.is_none_or(|(_, armed)| at < armed) {
+        let armed = there.connection.silence_timer;
+        if armed.is_none_or(|(_, armed)| at < armed) {
             self.arm_silence(node, at, timers);
         }
     }
 
     fn arm_silence(&mut self, node: NodeId, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Silence(node));
-        if let Some((before, _)) = self[node].silence_timer.replace((timer, at)) {
+        if let Some((before, _)) = self[node].connection.silence_timer.replace((timer, at)) {
             timers.cancel(before);
         }
     }
@@ -509,17 +511,17 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Silence {
         let there = &mut self.all[node.index()];
-        there.silence_timer = None;
-        let Some(since) = there.pulse.silent_since() else {
+        there.connection.silence_timer = None;
+        let Some(since) = there.connection.pulse.silent_since() else {
             return Silence::Short;
         };
-        let suspect_at = since.saturating_add(there.patience().min(self.dead_after));
+        let suspect_at = since.saturating_add(there.connection.patience().min(self.dead_after));
         let dead_at = since.saturating_add(self.dead_after);
         if dead_at <= now {
             return Silence::Dead;
         }
         if suspect_at <= now {
-            there.pulse.suspect();
+            there.connection.pulse.suspect();
             self.arm_silence(node, dead_at, timers);
             return Silence::Suspect;
         }
@@ -531,8 +533,9 @@ impl Nodes {
 
     /// Returns `true` if a connection has to be opened, closed or written to.
     pub(super) fn is_anything_due(&self) -> bool {
+        let is_to_write = |node: NodeId| self[node].connection.wire.is_to_write();
         !self.changes().is_empty()
-            || self.to_write.iter().any(|node| self[node].is_to_write())
+            || self.to_write.iter().any(is_to_write)
             || self.turns.is_any(&self.all)
     }
 
@@ -543,7 +546,7 @@ impl Nodes {
 
     /// Returns the nodes that have no renewals waiting for a turn.
     pub(super) fn without_waiting(&self) -> NodeSet {
-        let waits = |node: NodeId| self[node].waiting_since().is_some();
+        let waits = |node: NodeId| self[node].connection.wire.waiting_since().is_some();
         self.set().without(self.set().filter(waits))
     }
 
@@ -583,9 +586,9 @@ impl Nodes {
     pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
         while let Some(node) = self.to_write.first_node() {
             let there = &self[node];
-            let is_to_write = match there.is_to_renew() {
+            let is_to_write = match there.connection.wire.is_to_renew() {
                 true => self.turns.writes_beside(node, &mut self.all),
-                false => there.is_to_write(),
+                false => there.connection.wire.is_to_write(),
             };
             if is_to_write {
                 return Some(node);
@@ -598,7 +601,7 @@ impl Nodes {
     /// Returns the bytes to write to `node`.
     pub(super) fn write(&mut self, now: Instant, node: NodeId) -> Option<Output<'_>> {
         self.to_write.remove(node);
-        let bytes = self[node].offer(now)?;
+        let bytes = self[node].connection.wire.offer(now)?;
         Some(Output::Transmit { node, bytes })
     }
 }

@@ -131,7 +131,7 @@ impl Node {
 
     /// Removes the first `SET` of `claim` if none of its bytes has left.
     pub(super) fn withdraw_first_set(&mut self, claim: ClaimKey) -> bool {
-        let withdrawn = self.withdraw(Request::FirstSet { claim });
+        let withdrawn = self.connection.withdraw(Request::FirstSet { claim });
         if withdrawn {
             self.take_asked(claim);
         }

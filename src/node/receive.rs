@@ -7,6 +7,7 @@
 //! * An answer comes with the restart guard's word whether it counts.
 
 use crate::error::{LinkFault, Unusable};
+use crate::invariant::Must;
 use crate::keys::OperationKey;
 use crate::limits::{PUSHES_MAX, STRING_BYTES_MAX};
 use crate::resp::Value;
@@ -16,7 +17,7 @@ use super::Node;
 use super::connection::{Heard, InFlight, Sent, tracking};
 use super::handshake::{Next, Phase, Trouble};
 use super::reply::Reply;
-use super::request::{Dialect, Question, Request, Step, Taught};
+use super::request::{Dialect, Question, Request, Step, Taught, Waking};
 use super::trust::Trust;
 
 impl Node {
@@ -39,23 +40,23 @@ impl Node {
         show: impl FnOnce(OperationKey, Value<'_>),
         changed: impl FnMut(Option<&[u8]>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
-        self.pulse.heard();
+        self.connection.pulse.heard();
         loop {
             let handshake = matches!(self.handshake.phase, Phase::Handshake(_));
-            let value = match self.inbox.next(piece) {
+            let value = match self.connection.inbox.next(piece) {
                 Ok(Some(frame)) => frame.value,
                 Ok(None) => return Ok(None),
                 Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
                 Err(_) => return Err(Trouble::Link(LinkFault::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                return pushed(value, changed, &mut self.pushes);
+                return pushed(value, changed, &mut self.connection.pushes);
             }
-            self.pushes = 0;
-            let Some(sent) = self.in_flight.pop() else {
+            self.connection.pushes = 0;
+            let Some(sent) = self.connection.wire.in_flight.pop() else {
                 return Err(Trouble::of_unasked(value));
             };
-            self.pulse.answered(now, sent.at);
+            self.connection.pulse.answered(now, sent.at);
             if let Value::Error(line) | Value::BulkError(line) = value {
                 self.handshake.keep_words(sent.request, line);
                 if let Request::Set { .. } | Request::Release { .. } | Request::Question { .. } =
@@ -72,18 +73,20 @@ impl Node {
                     false => continue,
                 },
                 Request::Withdrawn => {
-                    self.in_flight.popped_withdrawn();
+                    self.connection.wire.in_flight.popped_withdrawn();
                     return Err(Trouble::of_unasked(value));
                 }
                 Request::Batch { count } => {
-                    self.batch.answered(count, value)?;
+                    self.connection.wire.batch.answered(count, value)?;
                     return Ok(Some(Heard::Batch));
                 }
                 Request::Transaction => {
-                    if !self.transactions.heard(value)? {
+                    if !self.connection.transactions.heard(value)? {
                         continue;
                     }
-                    self.continue_transaction(now);
+                    self.connection
+                        .transactions
+                        .go_on(now, &mut self.connection.wire);
                     return Ok(Some(Heard::Batch));
                 }
                 Request::Probe {
@@ -95,15 +98,15 @@ impl Node {
                     return Ok(Some(Heard::Tried { claim, way, reply }));
                 }
                 Request::Track => {
-                    tracking::answered(self.handshake.phase.server_mut(), value);
+                    self.connection.wire.waking.refused(value);
                     continue;
                 }
                 Request::Look {
                     place,
                     holder: false,
                 } => {
-                    let server = self.handshake.phase.server_mut();
-                    return Ok(Some(tracking::looked(server, place, value)));
+                    let waking = &mut self.connection.wire.waking;
+                    return Ok(Some(tracking::looked(waking, place, value)));
                 }
                 request @ (Request::Set { .. }
                 | Request::FirstSet { .. }
@@ -125,7 +128,7 @@ impl Node {
                             {
                                 show(operation, value);
                             } else {
-                                tracking::keep_token(&mut self.token, value);
+                                tracking::keep_token(&mut self.connection.token, value);
                             }
                             Reply::with_text(value)
                         }
@@ -134,7 +137,14 @@ impl Node {
                 }
             };
             let (trust, phase) = (&mut self.trust, &mut self.handshake.phase);
-            let next = step_answered(now, step, value, trust, phase, &mut self.in_flight)?;
+            let next = step_answered(
+                now,
+                step,
+                value,
+                trust,
+                phase,
+                &mut self.connection.wire.in_flight,
+            )?;
             let heard = self.continue_handshake(now, next);
             if heard.is_some() {
                 return Ok(heard);
@@ -144,10 +154,10 @@ impl Node {
 
     /// Returns what it means that the server has answered what was `sent` by `reply`.
     #[inline(always)]
-    pub(super) fn answered(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
-        self.probed = 0;
+    fn answered(&mut self, now: Instant, sent: &Sent, reply: Reply) -> Heard {
+        self.connection.probed = 0;
         self.learn(now, reply);
-        let stale = !self.in_flight.is_of_this_era(sent);
+        let stale = !self.connection.wire.in_flight.is_of_this_era(sent);
         self.trust.judge(now, sent.request, reply, stale)
     }
 
@@ -178,6 +188,7 @@ impl Node {
             Next::Wait => return self.finish_handshake(now),
             Next::Joined => return Some(Heard::Joined),
             Next::Fallback => {
+                self.connection.wire.waking = Waking::Resp2;
                 self.ask(now, Step::Auth);
                 self.ask(now, Step::SetName);
             }
@@ -191,17 +202,46 @@ impl Node {
     /// Its handshake is not over before the releases are answered that wait for a transaction: its connection
     /// ends with it. Returns `false` if there are none.
     pub(crate) fn hold_handshake(&mut self) -> bool {
-        let waits = !self.transactions.is_empty();
+        let waits = !self.connection.transactions.is_empty();
         if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {
             self.handshake.phase = Phase::Handshake(core::mem::take(server));
         }
         waits
     }
 
+    /// Returns the next answer to a renewal of a batch.
+    pub(crate) fn next_in_batch(&mut self, now: Instant) -> Option<Heard> {
+        let Some(reply) = self.connection.wire.batch.answers.pop_front() else {
+            let done = self.next_transacted();
+            return done.or_else(|| self.finish_later(now));
+        };
+        let sent = self.connection.wire.in_flight.pop().must()?;
+        Some(self.answered(now, &sent, reply))
+    }
+
+    /// Returns the next piece of work that is done.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "one kind of work is answered in a way of its own"
+    )]
+    fn next_transacted(&mut self) -> Option<Heard> {
+        let done = self.connection.transactions.done.pop_front()?;
+        self.connection.shown = done.shown;
+        let reply = if let Reply::Error(_) | Reply::Forbidden(_) = done.reply {
+            self.reworded(done.request, done.reply, true)
+        } else {
+            done.reply
+        };
+        Some(match done.request {
+            Request::Probe { claim, way, .. } => Heard::Tried { claim, way, reply },
+            _ => Heard::Answer(done.request, reply),
+        })
+    }
+
     /// All that was transacted is answered: ends a handshake that was held for that.
     #[cold]
-    pub(super) fn finish_later(&mut self, now: Instant) -> Option<Heard> {
-        match self.transactions.is_empty() {
+    fn finish_later(&mut self, now: Instant) -> Option<Heard> {
+        match self.connection.transactions.is_empty() {
             true => self.finish_handshake(now),
             false => None,
         }
@@ -218,7 +258,7 @@ impl Node {
             return Some(Heard::Introduced);
         }
         let runs_scripts = server.scripts.knows(Taught::Release);
-        self.inbox.cut_strings(STRING_BYTES_MAX);
+        self.connection.inbox.cut_strings(STRING_BYTES_MAX);
         self.handshake.phase = Phase::Ready {
             server: core::mem::take(server),
             since: now,

@@ -198,7 +198,7 @@ impl Node {
     /// unless the configuration forbids scripts.
     #[cold]
     pub(super) fn verb_of_transaction(&self) -> &'static str {
-        match self.transactions.forbidden() {
+        match self.connection.transactions.forbidden() {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
             verb => verb,
         }

@@ -131,8 +131,11 @@ impl Node {
     ) -> bool {
         let dialect = self.release_dialect(repair);
         // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
-        let is_taken =
-            !self.transactions.is_empty() && self.transactions.is_taking(Request::Set { claim });
+        let is_taken = !self.connection.transactions.is_empty()
+            && self
+                .connection
+                .transactions
+                .is_taking(Request::Set { claim });
         let by_script = !self.is_without_scripts() || !entry.is_several();
         if dialect == Dialect::Watch || is_taken || !by_script {
             let (dialect, repair) = (Dialect::Watch, true);
@@ -145,7 +148,7 @@ impl Node {
             return true;
         }
         let bytes = command.written(dialect, None, |out| command::release(out, entry, dialect));
-        if !self.has_room_for_release(bytes.len()) {
+        if !self.connection.wire.has_room_for_release(bytes.len()) {
             return false;
         }
         let request = Request::Release {

@@ -248,7 +248,8 @@ impl Claims {
         entry: &Entry,
         nodes: &Nodes,
     ) -> bool {
-        nodes[node].is_to_release(|other| self.owes(node, other, entry))
+        let transactions = &nodes[node].connection.transactions;
+        transactions.is_to_release(|other| self.owes(node, other, entry))
     }
 
     /// Returns `true` if `claim` is for the resource of `entry` and `node` has not confirmed its release. Returns

@@ -115,7 +115,7 @@ impl Nodes {
         self.probes.close(node);
         let silent = self[node].is_to_be_probed(now, PROBE_AGAIN);
         if silent {
-            self[node].probed(now, PROBE_AGAIN);
+            self[node].connection.probed(now, PROBE_AGAIN);
         }
         silent
     }

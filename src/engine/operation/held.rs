@@ -210,7 +210,7 @@ impl LockQuestion {
     fn withdraw(&self, nodes: NodeSet, cx: &mut Context<'_>) {
         let request = self.request(cx.round.key);
         for node in nodes.iter() {
-            cx.parts.nodes[node].withdraw(request);
+            cx.parts.nodes[node].connection.withdraw(request);
         }
     }
 

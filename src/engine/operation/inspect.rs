@@ -367,7 +367,8 @@ impl Operate for Inspect {
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.pending.remove(node);
-            let withdrawn = cx.parts.nodes[node].withdraw(request(cx.round.key));
+            let connection = &mut cx.parts.nodes[node].connection;
+            let withdrawn = connection.withdraw(request(cx.round.key));
             if let Some(watch) = self.watch.as_mut().filter(|_| withdrawn) {
                 watch.forget(node);
             }

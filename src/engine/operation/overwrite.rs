@@ -160,7 +160,8 @@ impl Operate for Overwrite {
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
-            cx.parts.nodes[node].withdraw(request(cx.round.key));
+            let connection = &mut cx.parts.nodes[node].connection;
+            connection.withdraw(request(cx.round.key));
         }
     }
 }

@@ -294,7 +294,7 @@ impl Round {
     /// Lets the question to `node` wait for its handshake. Returns `false` if there is no room, so that `node` is not
     /// asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
-        let room = nodes[node].waiting.push(self.key, whose);
+        let room = nodes[node].connection.waiting.push(self.key, whose);
         if !room {
             self.record(node, Vote::Abstain, NodeOutcome::TimedOut);
         }

@@ -29,38 +29,38 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{LinkFault, ServerError};
-use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::in_flight::Heard;
+use super::in_flight::InFlight;
+use super::outbox::Outbox;
 use super::tracking::register_next;
 use crate::node::handshake::Trouble;
 use crate::node::reply::Reply;
-use crate::node::request::{Dialect, Request, Taught};
-use crate::node::{Node, script};
+use crate::node::request::{Request, Waking};
+use crate::node::script;
 
 /// An emptied buffer larger than this is given back to the allocator.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(in crate::node) struct Batch {
+pub(crate) struct Batch {
     /// The collected renewals. A renewal that also asks for a notification of the next change of its key goes in the
     /// first pile, which has commands of its own and is written before the other.
     piles: [Pile; 2],
     /// When the first renewal was added.
-    since: Instant,
+    pub(super) since: Instant,
     /// It is not the node's turn. Set only while some renewals are collected.
-    waits: bool,
+    pub(crate) waits: bool,
     /// The number of renewals in batches that are not answered.
     unanswered: usize,
     /// The server has refused a batch on this connection.
-    is_refused: bool,
+    pub(in crate::node) is_refused: bool,
     /// The answers to the renewals at the front of the commands in flight.
-    answers: VecDeque<Reply>,
+    pub(in crate::node) answers: VecDeque<Reply>,
 }
 
 /// One pile of collected renewals.
@@ -100,6 +100,26 @@ impl Batch {
         self.piles.iter().map(bytes).sum()
     }
 
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == BATCH_MAX
+    }
+
+    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
+    /// of the next change of the key.
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        request: Request,
+        entry: &Entry,
+        life: Duration,
+        watched: bool,
+    ) {
+        if self.is_empty() {
+            self.since = now;
+        }
+        self.piles[usize::from(!watched)].add(request, entry, life);
+    }
+
     fn has_about(&self, claim: ClaimKey) -> bool {
         let about = |renewal: &Renewal| renewal.request.is_about(claim);
         self.piles
@@ -108,7 +128,7 @@ impl Batch {
     }
 
     /// Returns `true` if the collected renewals have to be written before `request`.
-    fn is_before(&self, request: Request) -> bool {
+    pub(super) fn is_before(&self, request: Request) -> bool {
         match request {
             Request::Set { .. }
             | Request::FirstSet { .. }
@@ -157,6 +177,45 @@ impl Batch {
         }
         out.extend_from_slice(keys);
         out.extend_from_slice(arguments);
+    }
+
+    /// Puts the collected renewals into the out buffer.
+    pub(super) fn flush(
+        &mut self,
+        now: Instant,
+        waking: &mut Waking,
+        outbox: &mut Outbox,
+        in_flight: &mut InFlight,
+    ) {
+        for (pile, watched) in self.piles.iter().zip([true, false]) {
+            let (mut first, mut key, mut argument) = (0, 0, 0);
+            while first < pile.collected.len() {
+                let (count, keys, arguments) = pile.next_command(first);
+                if watched {
+                    register_next(now, waking, outbox, in_flight);
+                }
+                let start = outbox.push_with(|out| {
+                    let (keys, arguments) = (key..key + keys, argument..argument + arguments);
+                    Self::write(out, count, &pile.keys[keys], &pile.arguments[arguments]);
+                });
+                let mut len = outbox.len_from(start);
+                if count != 1 {
+                    in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
+                    self.unanswered += count;
+                    len = 0;
+                }
+                for renewal in &pile.collected[first..first + count] {
+                    in_flight.push(renewal.request, now, start, len);
+                }
+                (first, key, argument) = (first + count, key + keys, argument + arguments);
+            }
+        }
+        drop(self.collected());
+    }
+
+    /// Returns `true` if the node works on so many renewals that others wait.
+    pub(super) fn is_worked_on(&self) -> bool {
+        RENEWALS_FEW < self.unanswered
     }
 
     /// Takes out all collected renewals.
@@ -275,115 +334,4 @@ fn empty(buffer: &mut Vec<u8>) {
 
 fn decimal(number: usize) -> Decimal {
     Decimal::new(number as u64)
-}
-
-impl Node {
-    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
-    /// of the next change of the key. Returns `false` if this node needs a command of its own for it.
-    pub(crate) fn renew(
-        &mut self,
-        now: Instant,
-        request: Request,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) -> bool {
-        let taught = self.handshake.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
-        if !taught || self.batch.is_refused || entry.is_several() || self.ways.on {
-            return false;
-        }
-        self.send_time(now, request);
-        if self.batch.is_empty() {
-            self.batch.since = now;
-        }
-        self.batch.piles[usize::from(!watched)].add(request, entry, life);
-        if self.batch.len() == BATCH_MAX && self.outbox.is_blocked() {
-            self.write_batch(now); // In the out buffer, one of many is cheaper to withdraw.
-        }
-        true
-    }
-
-    /// Writes the collected renewals if they have to go before `request`.
-    #[cold]
-    #[inline(never)]
-    pub(in crate::node) fn write_batch_before(&mut self, now: Instant, request: Request) {
-        if self.batch.is_before(request) {
-            self.write_batch(now);
-        }
-    }
-
-    /// Puts the collected renewals into the out buffer.
-    #[cold]
-    #[inline(never)]
-    pub(in crate::node) fn write_batch(&mut self, now: Instant) {
-        let Self {
-            batch,
-            outbox,
-            in_flight,
-            handshake,
-            ..
-        } = self;
-        for (pile, watched) in batch.piles.iter().zip([true, false]) {
-            let (mut first, mut key, mut argument) = (0, 0, 0);
-            while first < pile.collected.len() {
-                let (count, keys, arguments) = pile.next_command(first);
-                if watched {
-                    register_next(now, &mut handshake.phase, outbox, in_flight);
-                }
-                let start = outbox.push_with(|out| {
-                    let (keys, arguments) = (key..key + keys, argument..argument + arguments);
-                    Batch::write(out, count, &pile.keys[keys], &pile.arguments[arguments]);
-                });
-                let mut len = outbox.len_from(start);
-                if count != 1 {
-                    in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
-                    batch.unanswered += count;
-                    len = 0;
-                }
-                for renewal in &pile.collected[first..first + count] {
-                    in_flight.push(renewal.request, now, start, len);
-                }
-                (first, key, argument) = (first + count, key + keys, argument + arguments);
-            }
-        }
-        drop(batch.collected());
-    }
-
-    // ----- its turn -------------------------------------------------------------------------
-
-    /// Returns `true` if renewals can be written now, and are so many that other nodes would notice the work.
-    #[inline]
-    pub(crate) fn is_to_renew(&self) -> bool {
-        RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
-    }
-
-    /// Returns `true` if the node works on so many renewals that others wait.
-    pub(crate) fn is_renewing(&self) -> bool {
-        RENEWALS_FEW < self.batch.unanswered && !self.pulse.is_suspect()
-    }
-
-    /// Sets whether the collected renewals wait for the node's turn.
-    pub(crate) fn let_wait(&mut self, waits: bool) {
-        self.batch.waits = waits;
-    }
-
-    /// Returns `true` if renewals wait for the node's turn.
-    pub(crate) fn has_waiting(&self) -> bool {
-        self.batch.waits
-    }
-
-    /// Returns since when renewals have waited for the node's turn. `None` if they wait for the socket too.
-    pub(crate) fn waiting_since(&self) -> Option<Instant> {
-        (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
-    }
-
-    /// Returns the next answer to a renewal of a batch.
-    pub(crate) fn next_in_batch(&mut self, now: Instant) -> Option<Heard> {
-        let Some(reply) = self.batch.answers.pop_front() else {
-            let done = self.next_transacted();
-            return done.or_else(|| self.finish_later(now));
-        };
-        let sent = self.in_flight.pop().must()?;
-        Some(self.answered(now, &sent, reply))
-    }
 }

@@ -20,27 +20,21 @@ use core::time::Duration;
 use crate::error::ServerError;
 use crate::keys::PlaceKey;
 use crate::resource::OwnedToken;
-use crate::resp::{Value, command};
+use crate::resp::Value;
 use crate::time::Instant;
 
 use super::in_flight::{Heard, InFlight};
 use super::outbox::Outbox;
-use crate::node::handshake::{Access, Phase, Server};
-use crate::node::request::{Dialect, Question, Remaining, Request, Waking};
-use crate::node::script::INSPECT;
-use crate::node::{Command, Node};
+use crate::node::request::{Question, Remaining, Request, Waking};
 
 const TRACK: &[u8] =
     b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
 const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
-/// A node with this many unanswered commands gets no looks that can wait.
-const BUSY: usize = 512;
-
 impl Waking {
     /// Takes an answer to a tracking command. If `value` is an error, the node sends no notifications; if the error
     /// passes, the next look asks again.
-    fn refused(&mut self, value: Value<'_>) {
+    pub(in crate::node) fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             let error = ServerError::from_line(line);
             *self = match error.code() {
@@ -49,143 +43,45 @@ impl Waking {
             };
         }
     }
-}
-
-impl Node {
-    /// Asks what is left of the key `resource`, and for a notification of its next change if the node can send one.
-    /// Returns `false` if the node cannot be asked now.
-    pub(crate) fn look(
-        &mut self,
-        now: Instant,
-        place: PlaceKey,
-        resource: &[u8],
-        buffer: &mut Command,
-    ) -> bool {
-        let bytes = buffer.written(Dialect::Text, None, |out| {
-            command(out, &[b"PTTL", resource]);
-        });
-        if self.access() != Access::Open {
-            return false;
-        }
-        self.register(now);
-        let holder = false;
-        self.put(now, Request::Look { place, holder }, bytes);
-        true
-    }
-
-    /// Makes the next command register the keys that it reads, if the node can do that. `MULTI` registers all keys that
-    /// are read until `EXEC`.
-    pub(in crate::node) fn register(&mut self, now: Instant) {
-        if !self.batch.is_empty() {
-            self.write_batch(now);
-        }
-        let Self {
-            handshake,
-            outbox,
-            in_flight,
-            ..
-        } = self;
-        register_next(now, &mut handshake.phase, outbox, in_flight);
-    }
-
-    /// Sends `question`, and asks for a notification of the next change of the keys that it reads. Nothing comes
-    /// between the two.
-    pub(crate) fn send_watched(&mut self, now: Instant, request: Request, question: &[u8]) {
-        self.send_time(now, request);
-        self.register(now);
-        self.put(now, request, question);
-    }
-
-    /// Returns `true` if the node has many commands to answer, so that looks which can wait are postponed.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.handshake.is_ready() && BUSY <= self.in_flight.len()
-    }
 
     /// Returns `true` if the node is known to send no notifications.
-    pub(crate) fn tells_nothing(&self) -> bool {
-        matches!(self.waking(), Waking::Resp2 | Waking::Refused(_))
-    }
-
-    /// Asks for the holder of the key `resource`, if the user may run scripts. The script cuts off a value that is
-    /// longer than any token, and registers nothing. It goes behind a look, so a later change of the key is notified.
-    pub(crate) fn ask_holder(
-        &mut self,
-        now: Instant,
-        place: PlaceKey,
-        resource: &[u8],
-        buffer: &mut Command,
-    ) {
-        let bytes = buffer.written(Dialect::Text, None, |out| {
-            command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
-        });
-        if self.may_run_scripts() {
-            let holder = true;
-            self.put(now, Request::Look { place, holder }, bytes);
-        }
-    }
-
-    /// Returns the token in the latest answer to the question for the holder, and forgets it.
-    pub(crate) fn take_token(&mut self) -> Option<OwnedToken> {
-        self.token.take()
-    }
-
-    /// Returns how the node wakes a waiter when a lock may be free.
-    pub(crate) fn waking(&self) -> Waking {
-        let server = self.handshake.phase.server();
-        server.map_or(Waking::Unasked, |server| server.waking)
+    pub(crate) fn tells_nothing(self) -> bool {
+        matches!(self, Self::Resp2 | Self::Refused(_))
     }
 }
 
 /// Makes the next command register the keys that it reads, if the node can do that.
 pub(in crate::node) fn register_next(
     now: Instant,
-    phase: &mut Phase,
+    waking: &mut Waking,
     outbox: &mut Outbox,
     in_flight: &mut InFlight,
 ) {
-    let Phase::Ready { server, .. } = phase else {
-        return;
-    };
     let mut put = |command: &[u8]| {
         let start = outbox.push(command);
         in_flight.push(Request::Track, now, start, command.len());
     };
-    if server.waking == Waking::Unasked {
-        server.waking = Waking::Push; // Unless it refuses.
+    if *waking == Waking::Unasked {
+        *waking = Waking::Push; // Unless it refuses.
         put(TRACK);
     }
-    if server.waking == Waking::Push {
+    if *waking == Waking::Push {
         put(CACHING);
     }
 }
 
-/// Takes the answer of `server` to `CLIENT TRACKING` or `CLIENT CACHING`.
-#[inline]
-pub(in crate::node) fn answered(server: Option<&mut Server>, value: Value<'_>) {
-    if let Some(server) = server {
-        server.waking.refused(value);
-    }
-}
-
-/// Takes the answer of `server` to a look at the key of `place`. A look that is forbidden registers nothing.
+/// Takes the answer to a look at the key of `place`. A look that is forbidden registers nothing.
 // Inlined: out of line, the result of every answer would pass through memory.
 #[inline(always)]
-pub(in crate::node) fn looked(
-    server: Option<&mut Server>,
-    place: PlaceKey,
-    value: Value<'_>,
-) -> Heard {
+pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value<'_>) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
-    let waking = server.map(|server| {
-        if value.as_error().is_some_and(forbidden) {
-            server.waking.refused(value);
-        }
-        server.waking
-    });
+    if value.as_error().is_some_and(forbidden) {
+        waking.refused(value);
+    }
     Heard::Looked {
         place,
         left: left(value),
-        pushes: waking == Some(Waking::Push),
+        pushes: *waking == Waking::Push,
     }
 }
 

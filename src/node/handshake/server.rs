@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use crate::error::{ServerError, Unusable};
 use crate::node::reply::is_known;
-use crate::node::request::{Dialect, Step, Taught, Waking};
+use crate::node::request::{Dialect, Step, Taught};
 use crate::node::script::{self, Script};
 use crate::resp::Value;
 
@@ -93,8 +93,6 @@ pub(crate) struct Server {
     pub(in crate::node) surveyed: bool,
     /// The node has joined.
     pub(in crate::node) joined: bool,
-    /// How the server wakes waiters when a lock may be free.
-    pub(in crate::node) waking: Waking,
 }
 
 /// The scripts that a server holds.
@@ -177,7 +175,6 @@ impl Server {
 
     fn hello(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
         if let Some(line) = value.as_error() {
-            self.waking = Waking::Resp2;
             return hello_refused(line);
         }
         let map = value.as_pairs().ok_or(Unusable::NotRedis)?;

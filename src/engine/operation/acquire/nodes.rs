@@ -41,7 +41,7 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {
         cx.round[node].outcome == NodeOutcome::TimedOut
-            && half < cx.parts.nodes[node].pulse.distance()
+            && half < cx.parts.nodes[node].connection.pulse.distance()
     };
     let far = cx.parts.nodes.ids().filter(too_far).count();
     match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {

@@ -159,7 +159,9 @@ impl Inspect {
         let end = self.first_left().map(|left| left.saturating_add(SETTLE));
         let nodes = &cx.parts.nodes;
         let mut ids = nodes.ids();
-        let untold = ids.any(|node| nodes[node].tells_nothing() || self.is_to_be_asked(node, cx));
+        let untold = ids.any(|node| {
+            nodes[node].connection.wire.waking.tells_nothing() || self.is_to_be_asked(node, cx)
+        });
         let untold = untold.then(|| {
             let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
             let delay = nanos(shortest)..=nanos(longest.max(shortest));
@@ -180,7 +182,10 @@ impl Inspect {
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
-        !self.has_seen(node) && !lasts && there.handshake.is_ready() && !there.pulse.is_suspect()
+        !self.has_seen(node)
+            && !lasts
+            && there.handshake.is_ready()
+            && !there.connection.pulse.is_suspect()
     }
 
     /// Looks again soon: something may have changed.

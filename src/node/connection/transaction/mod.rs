@@ -40,14 +40,13 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::entry::Entry;
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::ClaimKey;
 use crate::limits::{REPLY_BYTES_MAX, STRING_BYTES_MAX};
-use crate::time::Instant;
-
-use super::in_flight::Heard;
-use crate::node::Node;
 use crate::node::reply::Reply;
 use crate::node::request::Request;
+use crate::time::Instant;
+
+use super::wire::Wire;
 use job::{Job, Step};
 
 pub(crate) use job::Work;
@@ -63,7 +62,7 @@ const KEYS_MAX: usize = 256;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(in crate::node) struct Transactions {
+pub(crate) struct Transactions {
     queue: VecDeque<Job>,
     /// The work of the open transaction.
     batch: Vec<Job>,
@@ -74,7 +73,7 @@ pub(in crate::node) struct Transactions {
     steps: Vec<(usize, u8, Step)>,
     /// The most work for the next batch. It is halved after an abort.
     most: usize,
-    done: VecDeque<Done>,
+    pub(in crate::node) done: VecDeque<Done>,
     /// Whether the user may run `MSETEX`. `None` until the answer on this connection.
     sets_all: Option<bool>,
     /// The command that was forbidden last.
@@ -110,10 +109,10 @@ enum Expected {
 
 /// Work that was done or refused.
 #[derive(Debug)]
-struct Done {
-    request: Request,
-    reply: Reply,
-    shown: Option<Vec<u8>>,
+pub(in crate::node) struct Done {
+    pub(in crate::node) request: Request,
+    pub(in crate::node) reply: Reply,
+    pub(in crate::node) shown: Option<Vec<u8>>,
 }
 
 impl Default for Transactions {
@@ -145,7 +144,7 @@ impl Transactions {
     /// Returns the work of the open transaction: what it does, its entry, its number of steps by what was read, who has
     /// asked for it, and whether it is still wanted.
     #[cfg(feature = "internals")]
-    pub(in crate::node) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
             let mut steps = 0;
             job.steps(|_, _| steps += 1);
@@ -155,7 +154,7 @@ impl Transactions {
 
     /// Returns the work that waits, and who has asked for it.
     #[cfg(feature = "internals")]
-    pub(in crate::node) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         let queue = self.queue.iter();
         queue.map(|job| (job.work, &job.entry, job.asker()))
     }
@@ -173,7 +172,7 @@ impl Transactions {
 
     /// Returns `true` if a release of a claim for which `same` holds is not written yet, so that a command sent now
     /// goes before it.
-    pub(in crate::node) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+    pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
         let mut all = self.queue.iter().chain(begun);
@@ -187,9 +186,26 @@ impl Transactions {
         all.any(|job| job.request == request && job.takes())
     }
 
+    /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::node) fn add(
+        &mut self,
+        now: Instant,
+        request: Request,
+        entry: &Entry,
+        work: Work,
+        wire: &mut Wire,
+    ) {
+        wire.in_flight.reserve();
+        let job = Job::new(request, entry.clone(), work);
+        self.queue.push_back(job);
+        self.start(now, wire);
+    }
+
     /// Removes the work of `request` if it has not begun.
     #[cold]
-    fn withdraw(&mut self, request: Request) -> bool {
+    pub(super) fn withdraw(&mut self, request: Request, wire: &mut Wire) -> bool {
         let is = |job: &Job| job.request == request;
         if let Some(place) = self.queue.iter().rposition(is) {
             if self.queue[place].may_be_done {
@@ -197,6 +213,7 @@ impl Transactions {
                 return false;
             }
             self.queue.remove(place);
+            wire.in_flight.unreserve();
             return true;
         }
         // Work that has begun goes on, but is not repeated if it is aborted. If it takes keys, it counts as one copy
@@ -277,69 +294,5 @@ impl Transactions {
             reply: job.reply(),
             shown: job.shown(),
         });
-    }
-}
-
-impl Node {
-    /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn transact(&mut self, now: Instant, request: Request, entry: &Entry, work: Work) {
-        self.send_time(now, request);
-        self.in_flight.reserve();
-        let job = Job::new(request, entry.clone(), work);
-        self.transactions.queue.push_back(job);
-        self.begin_transaction(now);
-    }
-
-    /// Returns the work of the open transaction: what it does, its entry, its number of steps, who has asked for it,
-    /// and whether it is still wanted. For the simulator.
-    #[cfg(feature = "internals")]
-    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
-        self.transactions.open()
-    }
-
-    /// Returns the work that waits until no transaction is open, and who has asked for it. For the simulator.
-    #[cfg(feature = "internals")]
-    pub(crate) fn waiting_work(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
-        self.transactions.waiting()
-    }
-
-    /// Removes the work of `request` if it has not begun.
-    #[cold]
-    pub(in crate::node) fn withdraw_work(&mut self, request: Request) -> bool {
-        let queued = self.transactions.queue.len();
-        let withdrawn = self.transactions.withdraw(request);
-        if self.transactions.queue.len() < queued {
-            self.in_flight.unreserve();
-        }
-        withdrawn
-    }
-
-    /// Returns the next piece of work that is done.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "one kind of work is answered in a way of its own"
-    )]
-    pub(in crate::node) fn next_transacted(&mut self) -> Option<Heard> {
-        let done = self.transactions.done.pop_front()?;
-        self.shown = done.shown;
-        let reply = if let Reply::Error(_) | Reply::Forbidden(_) = done.reply {
-            self.reworded(done.request, done.reply, true)
-        } else {
-            done.reply
-        };
-        Some(match done.request {
-            Request::Probe { claim, way, .. } => Heard::Tried { claim, way, reply },
-            _ => Heard::Answer(done.request, reply),
-        })
-    }
-
-    /// Returns what the latest answer showed, in wire form, and the operation that asked.
-    pub(crate) fn take_shown(&mut self, heard: &Heard) -> Option<(OperationKey, Vec<u8>)> {
-        let Heard::Answer(Request::Question { operation, .. }, _) = heard else {
-            return None;
-        };
-        self.shown.take().map(|shown| (*operation, shown))
     }
 }
