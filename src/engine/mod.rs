@@ -96,7 +96,6 @@ use crate::error::{CheckError, ConfirmError, ExtendError, InvalidRequest, LockEr
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::limits::WATCHES_MAX;
-#[cfg(feature = "std")]
 use crate::quorum::{Keeping, Lock, LockId};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
