@@ -27,7 +27,7 @@ impl Node {
     /// The answer to an inspection or a count, which says more than its [`Reply`], is shown to its operation by
     /// `show`, while it is in the buffer. Whether it counts is said afterwards. The names of keys that
     /// have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
-    /// holder can be [taken](Self::take_token) when its answer was returned.
+    /// holder is in [`Connection::token`](super::Connection) when its answer was returned.
     ///
     /// # Errors
     ///

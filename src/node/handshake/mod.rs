@@ -173,7 +173,7 @@ impl Handshake {
     }
 
     /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
-    /// [`UPTIME_GRAIN`](UPTIME_GRAIN).
+    /// [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;
