@@ -13,7 +13,7 @@
 //!
 //! # Not here
 //!
-//! * The guard against servers that restart (`node::guard`), which is one of those that use this.
+//! * The guard against servers that restart (`node::trust`), which is one of those that use this.
 //! * Breakages that are no condition that is missing, but a wrong value, a wrong order or a step too
 //!   many: these are patches, in `tests/breakages`.
 //! * What the engine does not decide: on which connection bytes travel, how a connection is closed,

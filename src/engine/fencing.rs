@@ -240,7 +240,7 @@ impl Fencing {
         let again = now.saturating_add(REPAIR_RETRY);
         let due = |(node, loss): (&NodeId, &Option<Loss>)| {
             let over = loss.map(|loss| loss.since.saturating_add(span));
-            let at = over.max(nodes[*node].kept_until(now));
+            let at = over.max(nodes[*node].trust.kept_until(now));
             at.filter(|at| now < *at).unwrap_or(again)
         };
         if let Some(at) = self.losses.iter().map(due).min() {

@@ -31,9 +31,14 @@ impl Engine {
             | Input::Probed { node }
                 if nodes <= node.index() => {} // A node of another engine.
             Input::Connected { node } => self.parts.nodes.connected(now, node),
-            Input::Writable { node } => self.parts.nodes.writing_to(node).unblock(),
+            Input::Writable { node } => {
+                let there = self.parts.nodes.writing_to(node);
+                there.connection.wire.outbox.unblock();
+            }
             Input::Received { node, bytes } => self.received(now, node, bytes),
-            Input::Transmitted { node, len } => self.parts.nodes[node].transmitted(len),
+            Input::Transmitted { node, len } => {
+                self.parts.nodes[node].connection.wire.transmitted(len);
+            }
             Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
             Input::Probed { node } => self.probed(now, node),
             Input::Tick => self.tick(now),
@@ -45,7 +50,7 @@ impl Engine {
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         for node in self.parts.nodes.iter_mut() {
-            node.pulse.was_away(now);
+            node.connection.pulse.was_away(now);
         }
     }
 
@@ -53,10 +58,10 @@ impl Engine {
 
     fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
         let nodes = &mut self.parts.nodes;
-        if !nodes[node].hears() {
+        if !nodes[node].handshake.hears() {
             return; // The connection was given up in this very turn, before these bytes were read.
         }
-        let was_silent = nodes[node].pulse.is_suspect();
+        let was_silent = nodes[node].connection.pulse.is_suspect();
         nodes.close_probe(node);
         let mut piece = bytes;
         while !piece.is_empty() {
@@ -143,11 +148,11 @@ impl Engine {
     fn after_reading(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         let there = &parts.nodes[node];
-        if there.is_ready() && there.debts.is_due() {
+        if there.handshake.is_ready() && there.debts.is_due() {
             let (claims, mut below) = parts.claims(now);
             claims.pay_debts(node, &mut below);
         }
-        if parts.nodes[node].is_to_write() {
+        if parts.nodes[node].connection.wire.is_to_write() {
             parts.nodes.writing_to(node);
         }
     }
@@ -211,7 +216,7 @@ impl Engine {
             self.heard(now, node, heard)?;
         }
         let there = &self.parts.nodes[node];
-        if there.is_ready() && there.waiting.len() != 0 {
+        if there.handshake.is_ready() && there.connection.waiting.len() != 0 {
             self.operations.ask_behind(now, node, &mut self.parts);
         }
         Ok(())
@@ -274,7 +279,7 @@ impl Engine {
         }
         self.stir_all(now);
         self.regained(now);
-        let forgetful = self.parts.nodes[node].kept_until(now).is_some();
+        let forgetful = self.parts.nodes[node].trust.kept_until(now).is_some();
         self.is_back(now, node, forgetful);
         self.register_again(now);
         Ok(())
@@ -283,7 +288,9 @@ impl Engine {
     fn begin_quarantine(&mut self, now: Instant, node: NodeId) {
         let terms = self.parts.restarts.terms();
         let nodes = &mut self.parts.nodes;
-        let told = nodes[node].guard_handshake(now, terms);
+        let there = &mut nodes[node];
+        let identity = there.handshake.identity();
+        let told = identity.is_some_and(|its| there.trust.handshake_done(now, its, terms));
         let Some((names, until)) = nodes.share_quarantine(now, node, terms, told) else {
             return;
         };
@@ -296,19 +303,20 @@ impl Engine {
 
     /// `node` has joined, perhaps with a barrier, and perhaps with a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
-        let longest = self.parts.nodes[node].longest();
-        self.parts.restarts.heard_of(longest);
+        if let Some(membership) = self.parts.nodes[node].trust.membership() {
+            self.parts.restarts.heard_of(membership.longest);
+        }
         let longest = self.parts.restarts.longest();
         for other in self.parts.nodes.ids() {
-            if self.parts.nodes[other].demand(longest) {
+            if self.parts.nodes[other].trust.demand(longest) {
                 self.lose_answers(now, other, NodeOutcome::Quarantined { until: now });
             }
             self.rejoin(now, other);
         }
-        if !self.parts.nodes[node].is_settled() {
+        if self.parts.nodes[node].trust.has_joined() != Some(true) {
             return; // It was asked once more, and that answer will tell.
         }
-        if let Some(until) = self.parts.nodes[node].kept_until(now) {
+        if let Some(until) = self.parts.nodes[node].trust.kept_until(now) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
         self.operations.each(now, &mut self.parts, |operation, cx| {
@@ -318,7 +326,7 @@ impl Engine {
 
     /// Asks `node` to join if it has to and was not asked yet.
     fn rejoin(&mut self, now: Instant, node: NodeId) {
-        if self.parts.nodes[node].is_to_join() {
+        if self.parts.nodes[node].trust.has_joined() == Some(false) {
             let longest = self.parts.restarts.longest();
             if let Err(trouble) = self.parts.nodes.writing_to(node).join(now, longest) {
                 self.give_up(now, node, trouble);
@@ -332,12 +340,12 @@ impl Engine {
     /// each name by which it is connected, and does not vote for a while after that.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
-        let Some(trouble) = self.parts.nodes[node].guard.heard(error) else {
+        let Some(trouble) = self.parts.nodes[node].trust.heard(error) else {
             return Ok(());
         };
         for other in self.parts.nodes.other_names(node).iter() {
-            if self.parts.nodes[other].is_ready() {
-                self.parts.nodes[other].guard.alarm();
+            if self.parts.nodes[other].handshake.is_ready() {
+                self.parts.nodes[other].trust.alarm();
                 self.give_up(now, other, trouble);
             }
         }
@@ -347,7 +355,7 @@ impl Engine {
     /// The connection is useless. If it was ready, a refusal to join again is treated as an alarm.
     fn useless(&mut self, now: Instant, node: NodeId, trouble: Trouble) -> Result<(), Trouble> {
         if let Trouble::Unusable(Unusable::Refused(error)) = trouble
-            && self.parts.nodes[node].is_ready()
+            && self.parts.nodes[node].handshake.is_ready()
         {
             self.alarm(now, node, error)?;
         }
@@ -358,7 +366,7 @@ impl Engine {
     /// operations.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.parts.restarts.terms();
-        if let Some(until) = self.parts.nodes[node].guard.stepped(now, terms) {
+        if let Some(until) = self.parts.nodes[node].trust.stepped(now, terms) {
             self.lose_answers(now, node, NodeOutcome::Quarantined { until });
         }
     }
@@ -373,7 +381,7 @@ impl Engine {
     #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, LinkError(reason): LinkError) {
         if self.parts.nodes.has_link(node) {
-            let early = reason == LinkFault::Reset && !self.parts.nodes[node].is_ready();
+            let early = reason == LinkFault::Reset && !self.parts.nodes[node].handshake.is_ready();
             let reason = match early {
                 true => LinkFault::HandshakeReset,
                 false => reason,
@@ -459,7 +467,7 @@ impl Engine {
     fn connection_due(&mut self, now: Instant, node: NodeId) {
         let parts = &mut self.parts;
         if parts.nodes.connection_due(now, node, &mut parts.timers) {
-            let late = match self.parts.nodes[node].lacks_credentials() {
+            let late = match self.parts.nodes[node].handshake.lacks_credentials() {
                 true => LinkFault::Credentials,
                 false => LinkFault::ConnectTimeout,
             };
@@ -546,7 +554,7 @@ impl Engine {
     fn probed(&mut self, now: Instant, node: NodeId) {
         if self.parts.nodes.probed(now, node) {
             self.give_up(now, node, Trouble::Link(LinkFault::Silent));
-            if !self.parts.nodes[node].has_link() {
+            if !self.parts.nodes[node].handshake.has_link() {
                 let timers = &mut self.parts.timers;
                 self.parts.nodes.connect(now, node, timers);
             }

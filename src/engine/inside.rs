@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 
 use super::{Engine, Load, NodeId};
-use crate::node::Node;
 
 #[doc(hidden)]
 impl Engine {
@@ -24,7 +23,7 @@ impl Engine {
         node: NodeId,
     ) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize, (u64, bool))> {
         let work = self.parts.nodes.get(node).into_iter();
-        let work = work.flat_map(Node::open_work);
+        let work = work.flat_map(|node| node.connection.transactions.open());
         work.map(|(work, entry, steps, asker)| {
             let names: Vec<Vec<u8>> = entry.names().map(<[u8]>::to_vec).collect();
             let what = match work.name() {
@@ -42,7 +41,7 @@ impl Engine {
     /// asker. An oracle needs this to know when it was asked for.
     pub fn waiting_work(&self, node: NodeId) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
         let node = self.parts.nodes.get(node).into_iter();
-        let work = node.flat_map(Node::waiting_work);
+        let work = node.flat_map(|node| node.connection.transactions.waiting());
         work.map(|(work, entry, asker)| (work.name(), entry.token().as_bytes(), asker))
     }
 }

@@ -136,7 +136,7 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
 #[cold]
 #[inline(never)]
 fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
-    let token = parts.nodes[node].take_token();
+    let token = parts.nodes[node].connection.token.take();
     if let Some((waiting, _)) = parts.queues.waiting(place) {
         waiting.belief.named(node, token);
     }

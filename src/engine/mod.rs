@@ -95,8 +95,6 @@ use crate::error::{CheckError, ConfirmError, ExtendError, InvalidRequest, LockEr
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::limits::WATCHES_MAX;
-#[cfg(feature = "std")]
-use crate::node::Node;
 use crate::quorum::{Keeping, Lock, LockId};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
@@ -187,7 +185,7 @@ impl Engine {
         node: NodeId,
         given: Result<crate::config::Credentials, Arc<str>>,
     ) {
-        self.parts.nodes[node].log_in(given);
+        self.parts.nodes[node].handshake.log_in(given);
     }
 
     // ----- getters ----------------------------------------------------------------------------
@@ -245,8 +243,8 @@ impl Engine {
             ..Load::default()
         };
         for node in self.parts.nodes.iter() {
-            load.in_flight += node.in_flight();
-            load.unsent += node.unsent();
+            load.in_flight += node.connection.in_flight();
+            load.unsent += node.connection.wire.unsent();
             load.owed += node.debts.len();
         }
         load
@@ -264,7 +262,7 @@ impl Engine {
         let nodes = parts.nodes.labels().iter().zip(parts.nodes.iter());
         let nodes = nodes.map(|(label, node)| NodeStats {
             address: Arc::clone(label),
-            latency: node.pulse.latency.clone(),
+            latency: node.connection.pulse.latency.clone(),
         });
         stats.nodes = nodes.collect();
         stats
@@ -286,7 +284,10 @@ impl Engine {
     #[cfg(feature = "std")]
     pub(crate) fn most_in_flight(&self) -> usize {
         let nodes = self.parts.nodes.iter();
-        nodes.map(Node::in_flight).max().unwrap_or(0)
+        nodes
+            .map(|node| node.connection.in_flight())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Returns the longest node timeout that results from the nodes' round trips, for use if none is configured.

@@ -139,25 +139,36 @@ impl Nodes {
         nodes.map(move |((id, label), node)| NodeStatus {
             address: Arc::clone(label),
             state: node.state(now),
-            words: node.words_of(outcome_of(now, node.state(now))).cloned(),
-            run_id: node.run_id().map(Into::into),
+            words: node
+                .handshake
+                .words_of(outcome_of(now, node.state(now)))
+                .cloned(),
+            run_id: node.handshake.run_id().map(Into::into),
             product: node
+                .handshake
                 .identity()
                 .and_then(|identity| identity.product.clone()),
-            round_trip: node.pulse.round_trip(),
+            round_trip: node.connection.pulse.round_trip(),
             grants: node.grants,
-            in_flight: node.in_flight(),
+            in_flight: node.connection.in_flight(),
             owed: node.debts.len(),
-            clock_steps: node.clock.steps(),
+            clock_steps: node.trust.clock.steps(),
             evicts_locks: node
+                .handshake
                 .identity()
                 .is_some_and(|identity| identity.evicts_locks),
-            memory_percent: node.identity().and_then(|identity| identity.memory_percent),
-            waking: node.waking(),
+            memory_percent: node
+                .handshake
+                .identity()
+                .and_then(|identity| identity.memory_percent),
+            waking: node.connection.wire.waking,
             releasing: node.releasing(),
-            uptime: node.uptime(now),
-            marked_ttl: node.marked_ttl(),
-            barrier: node.barrier(now),
+            uptime: node.handshake.uptime(now),
+            marked_ttl: node.trust.membership().and_then(|there| there.marked_ttl()),
+            barrier: node
+                .trust
+                .membership()
+                .and_then(|there| there.barrier_left(now)),
             lacks_floor: lacks_floor(id),
         })
     }
@@ -166,8 +177,10 @@ impl Nodes {
     /// step of their clocks.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
-            guard!(QuarantinedHandedOver, self[node].kept_until(now).is_some())
-                && !self.is_older_than_steps(now, node, sure.contains(node))
+            guard!(
+                QuarantinedHandedOver,
+                self[node].trust.kept_until(now).is_some()
+            ) && !self.is_older_than_steps(now, node, sure.contains(node))
         };
         self.set().filter(kept)
     }
@@ -175,14 +188,14 @@ impl Nodes {
     /// Returns `true` if the answer of `node` counts for this claim, although it does not count for others: the node's
     /// clock was stepped, but the copy there `is_sure` to be older than the step.
     pub(super) fn is_older_than_steps(&self, now: Instant, node: NodeId, is_sure: bool) -> bool {
-        is_sure && self[node].counts_but_for_steps(now)
+        is_sure && self[node].trust.counts_but_for_steps(now)
     }
 
     /// Lets the steps of each node's clock add up to `steps`.
     #[cold]
     pub(super) fn allow_steps(&mut self, steps: Duration) {
         for node in &mut self.all {
-            node.clock.allow(steps);
+            node.trust.clock.allow(steps);
         }
     }
 
@@ -190,7 +203,7 @@ impl Nodes {
     /// was seen to be set, it may now be slewed as time daemons do: by 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
-        match nodes.any(|node| self[node].is_kept_by_steps(now)) {
+        match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
             true => ttl.saturating_sub(ttl / 12),
             false => ttl,
         }
@@ -201,16 +214,18 @@ impl Nodes {
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {
-            let trouble = node.trouble();
+            let trouble = node.handshake.trouble;
             matches!(trouble, Trouble::Link(LinkFault::Closed | LinkFault::Reset))
         };
         let closed = self.all.iter().filter(closed).count();
-        self.all.iter().all(|node| !node.is_ready()) && quorum_of(self.all.len()) <= closed
+        let none = self.all.iter().all(|node| !node.handshake.is_ready());
+        none && quorum_of(self.all.len()) <= closed
     }
 
     /// Returns the number of nodes that are connected and answer, whether or not they vote.
     pub(super) fn answering(&self) -> usize {
-        let answers = |node: &&Node| node.is_ready() && !node.pulse.is_suspect();
+        let answers =
+            |node: &&Node| node.handshake.is_ready() && !node.connection.pulse.is_suspect();
         self.all.iter().filter(answers).count()
     }
 
@@ -221,9 +236,9 @@ impl Nodes {
         for node in self
             .all
             .iter()
-            .filter(|node| node.pulse.round_trip().is_some())
+            .filter(|node| node.connection.pulse.round_trip().is_some())
         {
-            known[len] = node.pulse.distance();
+            known[len] = node.connection.pulse.distance();
             len += 1;
         }
         let known = &mut known[..len];
@@ -236,17 +251,19 @@ impl Nodes {
 
     /// Returns another ready node that is the same server process.
     pub(super) fn twin_of(&self, node: NodeId) -> Option<NodeId> {
-        let own = self[node].run_id()?;
+        let own = self[node].handshake.run_id()?;
         self.ids().find(|&other| {
             let there = &self[other];
-            other != node && there.is_ready() && guard!(TwinVotes, there.run_id() == Some(own))
+            other != node
+                && there.handshake.is_ready()
+                && guard!(TwinVotes, there.handshake.run_id() == Some(own))
         })
     }
 
     /// Returns the other names of the server behind `node`.
     pub(super) fn other_names(&self, node: NodeId) -> NodeSet {
-        let guard = &self[node].guard;
-        let same = |other: NodeId| other != node && self[other].guard.is_of(guard);
+        let trust = &self[node].trust;
+        let same = |other: NodeId| other != node && self[other].trust.is_of(trust);
         self.set().filter(same)
     }
 
@@ -263,30 +280,30 @@ impl Nodes {
     ) -> Option<(NodeSet, Instant)> {
         let present = self.other_names(node);
         self.note_names(node, present);
-        for other in self[node].guard.names.iter() {
+        for other in self[node].trust.names.iter() {
             if other != node {
                 let same = present.contains(other);
-                let until = self[other].guard.hand_on(now, terms, same);
-                self[node].guard.keep_until(until);
+                let until = self[other].trust.hand_on(now, terms, same);
+                self[node].trust.keep_until(until);
             }
         }
-        let until = self[node].guard.until(now).filter(|_| told)?;
+        let until = self[node].trust.until(now).filter(|_| told)?;
         let names = self.other_names(node);
         for other in names.iter() {
-            self[other].guard.keep_until(Some(until));
+            self[other].trust.keep_until(Some(until));
         }
         Some((names, until))
     }
 
     /// Records for all names of the server behind `node`, present and earlier ones, that they lead to the same server.
     fn note_names(&mut self, node: NodeId, present: NodeSet) {
-        let mut names = self[node].guard.names.union(present);
+        let mut names = self[node].trust.names.union(present);
         names.insert(node);
         for other in present.iter() {
-            names = names.union(self[other].guard.names);
+            names = names.union(self[other].trust.names);
         }
         for name in names.iter() {
-            self[name].guard.names = names;
+            self[name].trust.names = names;
         }
     }
 
@@ -306,7 +323,7 @@ impl Nodes {
         let kept = there.trust(now, run_id, longest)?;
         self.to_write.insert(node);
         for other in self.other_names(node).iter() {
-            self[other].guard.trust();
+            self[other].trust.lift();
         }
         Ok(kept)
     }
@@ -315,7 +332,7 @@ impl Nodes {
 
     /// Asks for a connection to `node`, which must have none.
     pub(super) fn connect(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
-        self[node].connecting(now);
+        self[node].handshake.connecting(now);
         self.to_connect.insert(node);
         let limit = now.saturating_add(self.connect_timeout);
         self.arm_connection(node, limit, timers);
@@ -323,7 +340,7 @@ impl Nodes {
 
     fn arm_connection(&mut self, node: NodeId, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Connection(node));
-        if let Some((before, _)) = self[node].connection_timer.replace((timer, at)) {
+        if let Some((before, _)) = self[node].handshake.timer.replace((timer, at)) {
             timers.cancel(before);
         }
     }
@@ -343,7 +360,7 @@ impl Nodes {
 
     /// Returns `true` if `node` has a connection that may be lost.
     pub(super) fn has_link(&self, node: NodeId) -> bool {
-        self[node].has_link() && self.is_present(node)
+        self[node].handshake.has_link() && self.is_present(node)
     }
 
     /// Returns the outcome that a question to each node would have now: `Granted` if the node can be asked and its
@@ -380,7 +397,7 @@ impl Nodes {
         self.to_write.remove(node);
         self.probes.close(node);
         let there = &mut self[node];
-        let delay = there.delay(now, random);
+        let delay = there.handshake.delay(now, random);
         (there.disconnected(trouble), delay)
     }
 
@@ -392,7 +409,7 @@ impl Nodes {
         delay: Duration,
         timers: &mut Timers,
     ) {
-        self[node].waiting.clear();
+        self[node].connection.waiting.clear();
         if delay.is_zero() {
             self.connect(now, node, timers);
         } else {
@@ -407,7 +424,7 @@ impl Nodes {
         node: NodeId,
         timers: &mut Timers,
     ) -> bool {
-        self[node].connection_timer = None;
+        self[node].handshake.timer = None;
         // If the driver has not heard of the connection yet, because its thread was stopped, the connection is not
         // late.
         let late = self.has_link(node);
@@ -419,7 +436,7 @@ impl Nodes {
 
     /// Records that the handshake of `node` is done.
     pub(super) fn handshake_done(&mut self, node: NodeId, timers: &mut Timers) {
-        if let Some((timer, _)) = self[node].connection_timer.take() {
+        if let Some((timer, _)) = self[node].handshake.timer.take() {
             timers.cancel(timer);
         }
     }
@@ -432,15 +449,16 @@ impl Nodes {
         }
         self.watch_lines(now, timers);
         // A connection that is being opened gives no vote yet, and may never give one.
-        let ready = self.all.iter().filter(|node| node.is_ready()).count();
-        if self.quorum() <= ready {
+        let is_ready = |node: &&Node| node.handshake.is_ready();
+        if self.quorum() <= self.all.iter().filter(is_ready).count() {
             return;
         }
         for node in self.ids() {
-            if let Some((_, due)) = self[node].connection_timer
-                && guard!(NeverReconnectsEarly, !self[node].has_link())
+            let there = &self[node].handshake;
+            if let Some((_, due)) = there.timer
+                && guard!(NeverReconnectsEarly, !there.has_link())
             {
-                let at = self[node].tried_at().saturating_add(RECONNECT_EARLY_AFTER);
+                let at = there.tried_at.saturating_add(RECONNECT_EARLY_AFTER);
                 if at <= now {
                     self.connect(now, node, timers);
                 } else if at < due {
@@ -464,22 +482,23 @@ impl Nodes {
     /// silence.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
-        let Some(since) = there.listen(now) else {
+        let Some(since) = there.connection.listen(now) else {
             return;
         };
-        let patience = there.patience().min(self.dead_after);
-        let at = since.saturating_add(match there.pulse.is_suspect() {
+        let patience = there.connection.patience().min(self.dead_after);
+        let at = since.saturating_add(match there.connection.pulse.is_suspect() {
             true => self.dead_after,
             false => patience,
         });
-        if there.silence_timer.is_none_or(|(_, armed)| at < armed) {
+        let armed = there.connection.silence_timer;
+        if armed.is_none_or(|(_, armed)| at < armed) {
             self.arm_silence(node, at, timers);
         }
     }
 
     fn arm_silence(&mut self, node: NodeId, at: Instant, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Silence(node));
-        if let Some((before, _)) = self[node].silence_timer.replace((timer, at)) {
+        if let Some((before, _)) = self[node].connection.silence_timer.replace((timer, at)) {
             timers.cancel(before);
         }
     }
@@ -492,17 +511,17 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Silence {
         let there = &mut self.all[node.index()];
-        there.silence_timer = None;
-        let Some(since) = there.pulse.silent_since() else {
+        there.connection.silence_timer = None;
+        let Some(since) = there.connection.pulse.silent_since() else {
             return Silence::Short;
         };
-        let suspect_at = since.saturating_add(there.patience().min(self.dead_after));
+        let suspect_at = since.saturating_add(there.connection.patience().min(self.dead_after));
         let dead_at = since.saturating_add(self.dead_after);
         if dead_at <= now {
             return Silence::Dead;
         }
         if suspect_at <= now {
-            there.pulse.suspect();
+            there.connection.pulse.suspect();
             self.arm_silence(node, dead_at, timers);
             return Silence::Suspect;
         }
@@ -514,8 +533,9 @@ impl Nodes {
 
     /// Returns `true` if a connection has to be opened, closed or written to.
     pub(super) fn is_anything_due(&self) -> bool {
+        let is_to_write = |node: NodeId| self[node].connection.wire.is_to_write();
         !self.changes().is_empty()
-            || self.to_write.iter().any(|node| self[node].is_to_write())
+            || self.to_write.iter().any(is_to_write)
             || self.turns.is_any(&self.all)
     }
 
@@ -526,7 +546,7 @@ impl Nodes {
 
     /// Returns the nodes that have no renewals waiting for a turn.
     pub(super) fn without_waiting(&self) -> NodeSet {
-        let waits = |node: NodeId| self[node].waiting_since().is_some();
+        let waits = |node: NodeId| self[node].connection.wire.waiting_since().is_some();
         self.set().without(self.set().filter(waits))
     }
 
@@ -566,9 +586,9 @@ impl Nodes {
     pub(super) fn next_to_write(&mut self, now: Instant) -> Option<NodeId> {
         while let Some(node) = self.to_write.first_node() {
             let there = &self[node];
-            let is_to_write = match there.is_to_renew() {
+            let is_to_write = match there.connection.wire.is_to_renew() {
                 true => self.turns.writes_beside(node, &mut self.all),
-                false => there.is_to_write(),
+                false => there.connection.wire.is_to_write(),
             };
             if is_to_write {
                 return Some(node);
@@ -581,7 +601,7 @@ impl Nodes {
     /// Returns the bytes to write to `node`.
     pub(super) fn write(&mut self, now: Instant, node: NodeId) -> Option<Output<'_>> {
         self.to_write.remove(node);
-        let bytes = self[node].offer(now)?;
+        let bytes = self[node].connection.wire.offer(now)?;
         Some(Output::Transmit { node, bytes })
     }
 }

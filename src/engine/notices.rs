@@ -108,18 +108,21 @@ impl Notices {
 impl Told {
     /// Queues what has changed about `node`, whose state at `now` is in `there`.
     fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
-        if let Some(run_id) = there.run_id().filter(|_| there.is_ready())
+        if let Some(run_id) = there
+            .handshake
+            .run_id()
+            .filter(|_| there.handshake.is_ready())
             && self.run_id.as_deref() != Some(run_id)
             && self.run_id.replace(run_id.into()).is_some()
         {
             queue.push(Notice::Restart(node));
         }
-        let steps = there.clock.steps();
+        let steps = there.trust.clock.steps();
         if self.clock_steps != steps {
             self.clock_steps = steps;
             queue.push(Notice::ClockStep(node, steps));
         }
-        self.look_at_quarantine(now, node, there.kept_until(now), queue);
+        self.look_at_quarantine(now, node, there.trust.kept_until(now), queue);
         let owed = there.debts.len();
         if self.owed.saturating_mul(2).max(1) <= owed {
             self.owed = owed;

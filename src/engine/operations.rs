@@ -451,8 +451,8 @@ impl Operations {
 
     /// The handshake of `node` is done. Sends it the questions that waited for this, those of holders first.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
-        for _ in 0..parts.nodes[node].waiting.len() {
-            let Some(key) = parts.nodes[node].waiting.pop() else {
+        for _ in 0..parts.nodes[node].connection.waiting.len() {
+            let Some(key) = parts.nodes[node].connection.waiting.pop() else {
                 break; // The connection was given up meanwhile.
             };
             self.with(now, key, parts, |operation, cx| {
@@ -466,8 +466,8 @@ impl Operations {
     /// A transaction at `node` has gone on. Asks again the questions that had to wait for its releases.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
-        for _ in 0..parts.nodes[node].waiting.len() {
-            let Some(key) = parts.nodes[node].waiting.pop() else {
+        for _ in 0..parts.nodes[node].connection.waiting.len() {
+            let Some(key) = parts.nodes[node].connection.waiting.pop() else {
                 break; // The connection was given up meanwhile.
             };
             self.with(now, key, parts, |operation, cx| {

@@ -147,7 +147,7 @@ impl Engine {
         let longest = self.parts.restarts.longest();
         let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
         for node in self.parts.nodes.ids() {
-            if let Some(run_id) = self.parts.nodes[node].run_id().map(String::from)
+            if let Some(run_id) = self.parts.nodes[node].handshake.run_id().map(String::from)
                 && self.parts.nodes.trust(now, node, &run_id, longest).is_ok()
             {
                 nodes.insert(node);

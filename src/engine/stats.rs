@@ -9,7 +9,7 @@
 //! # Not here
 //!
 //! Confirmations, inspections, and calls that can never succeed as written (`Invalid`): they are not counted. The time
-//! that nodes take to answer: it is measured where answers are read (`node::pulse`).
+//! that nodes take to answer: it is measured where answers are read (`node::connection::pulse`).
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

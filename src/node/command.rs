@@ -195,8 +195,8 @@ mod tests {
     use super::*;
     use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
     use crate::node::Question;
-    use crate::node::marker::MARKER_BYTES_MAX;
     use crate::node::script::{self, RELEASE};
+    use crate::node::trust::marker::MARKER_BYTES_MAX;
     use crate::resp::argument;
     use alloc::string::{String, ToString};
     use proptest::collection::vec;

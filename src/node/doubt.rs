@@ -44,22 +44,22 @@ impl Node {
     /// Returns `true` if the node may run no scripts, but has not said so in known words.
     fn is_doubted(&self) -> bool {
         let is_known = self.ways.on && self.ways.refusal.is_none();
-        let server = self.phase.server();
+        let server = self.handshake.phase.server();
         let has_refused = server.is_some_and(|server| server.scripts.refused);
         (has_refused || self.ways.refusal.is_some())
             && !is_known
-            && self.guard.membership().is_none()
+            && self.trust.membership().is_none()
     }
 
     /// Returns `true` if a script has to be tried before the node's first `SET`.
     pub(super) fn is_to_try_scripts(&self) -> bool {
-        let server = self.phase.server();
+        let server = self.handshake.phase.server();
         server.is_some_and(|server| server.scripts.refused && !server.scripts.tried)
             && self.is_doubted()
     }
 
     pub(super) fn set_tried(&mut self, tried: bool) {
-        if let Some(server) = self.phase.server_mut() {
+        if let Some(server) = self.handshake.phase.server_mut() {
             server.scripts.tried = tried;
         }
     }
@@ -70,7 +70,7 @@ impl Node {
         match refusal {
             None => {
                 self.trust_scripts(); // The answer to the `SET` will name a missing permission again.
-                if let Some(server) = self.phase.server_mut() {
+                if let Some(server) = self.handshake.phase.server_mut() {
                     server.scripts.run_without_loading();
                 }
                 return None;
@@ -93,7 +93,7 @@ impl Node {
     }
 
     fn keep_refusal(&mut self, error: ServerError) {
-        let words = self.words.clone();
+        let words = self.handshake.words.clone();
         self.ways.refusal = Some(Doubt { error, words });
     }
 
@@ -103,7 +103,7 @@ impl Node {
     pub(super) fn doubt_again(&mut self) -> Option<ServerError> {
         let refusal = self.ways.refusal.clone()?;
         self.use_scripts();
-        self.words = refusal.words;
+        self.handshake.words = refusal.words;
         Some(refusal.error)
     }
 

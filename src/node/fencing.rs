@@ -73,13 +73,13 @@ impl Node {
         if self.is_without_scripts() && self.ways.refusal.is_none() {
             return Err(Unusable::NeedsScripts);
         }
-        let run_id = self.run_id().ok_or(Unusable::NoRunId)?;
+        let run_id = self.handshake.run_id().ok_or(Unusable::NoRunId)?;
         let by_digest = self.fencing.is_known && self.takes_digests();
         let asked: &[&str] = match by_digest {
             true => &[],
             false => self.to_lock(),
         };
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         let (ttl, kept) = (
             Decimal::millis(life),
             Decimal::millis(self.fencing.kept_for),
@@ -111,8 +111,8 @@ impl Node {
     /// Sends the script that raises the counters of `entry` to `token`, if the lock is there.
     pub(crate) fn send_raise(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, token: u64) {
         let mut out = Vec::new();
-        let marker = self.guard.marker();
-        let run_id = self.run_id().unwrap_or_default();
+        let marker = self.trust.marker();
+        let run_id = self.handshake.run_id().unwrap_or_default();
         head(&mut out, &RAISE_FENCED, false, entry, marker, 0);
         let kept = Decimal::millis(self.fencing.kept_for);
         tail(&mut out, [b"", kept.as_bytes()], marker, token, run_id);
@@ -127,7 +127,7 @@ impl Node {
         operation: OperationKey,
         [seen, proposal]: [u64; 2],
     ) -> bool {
-        let Some(run_id) = self.run_id() else {
+        let Some(run_id) = self.handshake.run_id() else {
             return false; // No lock with a fencing token is asked for there.
         };
         let command = about_floor(&SET_FLOOR, run_id, &[seen, proposal]);
@@ -144,7 +144,10 @@ impl Node {
         operation: OperationKey,
         nonce: u64,
     ) -> bool {
-        let run_id = self.run_id().filter(|_| !self.is_without_scripts());
+        let run_id = self
+            .handshake
+            .run_id()
+            .filter(|_| !self.is_without_scripts());
         let Some(run_id) = run_id else {
             return false;
         };
@@ -155,7 +158,7 @@ impl Node {
 
     /// Makes the counter floor one of the present `run_id`, of at least `number`, if it is in repair under `nonce`.
     pub(crate) fn repair_floor(&mut self, now: Instant, nonce: u64, number: u64) {
-        if let Some(run_id) = self.run_id() {
+        if let Some(run_id) = self.handshake.run_id() {
             let command = about_floor(&REPAIR_FLOOR, run_id, &[nonce, number]);
             self.send(now, Request::Floor { operation: None }, &command);
         }

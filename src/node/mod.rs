@@ -1,4 +1,5 @@
-//! One node: its connection, the commands that it has not answered, and the releases that it is still owed.
+//! One node, which joins its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, what it is able to do, and
+//! the releases that it is still owed.
 //!
 //! A node knows bytes and the order of commands. It does not know what a round is: a [`Request`] names the claim or
 //! operation that a command serves, and is returned with the reply.
@@ -15,24 +16,13 @@
 //!
 //! Time-outs of rounds, the choice of what to send, and sockets.
 
-mod backoff;
-mod batch;
-mod clock;
-mod cluster;
 mod command;
+mod connection;
 mod debt;
 mod doubt;
 mod fencing;
-mod guard;
 mod handshake;
-mod in_flight;
-mod late;
-mod marker;
-mod membership;
-mod outbox;
 mod permission;
-mod phase;
-mod pulse;
 mod question;
 mod receive;
 mod refusal;
@@ -41,56 +31,33 @@ mod releasing;
 mod reply;
 mod request;
 mod script;
+mod send;
 mod several;
-mod tracking;
-mod transaction;
+mod trust;
 mod ways;
 mod write;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use rand::rngs::StdRng;
-
-#[cfg(feature = "std")]
-use crate::config;
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkFault, NodeOutcome, ServerError, words};
+use crate::error::{LinkFault, NodeOutcome};
 use crate::keys::ClaimKey;
-use crate::limits::{
-    COMMAND_BYTES_MAX, HANDSHAKE_STRING_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, REPLY_BYTES_MAX,
-    REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
-};
-use crate::resource::OwnedToken;
-use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
-use backoff::Backoff;
-use batch::Batch;
-use clock::{Clock, TIME};
+use connection::Connection;
 use debt::Debts;
 use fencing::Fencing;
-use handshake::{Credentials, Server};
-use in_flight::InFlight;
-use late::Late;
-use outbox::Outbox;
+use handshake::{Handshake, Phase};
 use permission::Permissions;
-use phase::Phase;
-use pulse::Pulse;
 use request::{Step, Taught};
-use transaction::Transactions;
+use trust::Trust;
 use ways::Ways;
 
-pub(crate) use guard::{Guard, Terms};
-pub(crate) use handshake::{HELLO, Identity};
-pub(crate) use in_flight::Heard;
-pub(crate) use late::Whose;
-pub(crate) use marker::whole_millis;
-pub(crate) use membership::Mode;
-pub use phase::NodeState;
-pub(crate) use phase::{Access, Trouble};
+pub(crate) use connection::{Heard, Whose, Work};
+pub use handshake::NodeState;
+pub(crate) use handshake::{Access, HELLO, Trouble};
 pub(crate) use question::Asking;
 pub(crate) use reply::{Answer, Reply};
 pub use request::Waking;
@@ -105,137 +72,51 @@ pub(crate) use script::{
     LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR,
     SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
-pub(crate) use transaction::Work;
+pub(crate) use trust::{Mode, Terms, whole_millis};
 pub(crate) use write::Command;
-
-/// The shortest silence after which a node is suspect. A busy machine is silent for almost this long now and then.
-const SUSPECT_MIN: Duration = Duration::from_millis(100);
-
-/// A connection that lasted at least this long is opened again at once when it ends: it was closed because it was idle,
-/// or because its server restarted.
-const LASTED: Duration = Duration::from_secs(1);
 
 /// One node of the quorum.
 #[derive(Debug)]
 pub(crate) struct Node {
-    credentials: Credentials,
-    phase: Phase,
-    /// Why the node is not ready. Has no meaning while it is.
-    trouble: Trouble,
-    /// The latest text about the node: from the server, with its error, or from the provider of its credentials
-    /// (`None`).
-    words: Option<(Option<ServerError>, Arc<str>)>,
-    inbox: Inbox,
-    outbox: Outbox,
-    in_flight: InFlight,
-    batch: Batch,
-    transactions: Transactions,
+    pub(crate) handshake: Handshake,
+    pub(crate) connection: Connection,
+    pub(crate) trust: Trust,
+    pub(crate) debts: Debts,
+    pub(crate) debt_timer: Option<TimerKey>,
     ways: Ways,
-    /// Pushes since the last answer.
-    pushes: u32,
     /// The node has refused its native way to release, and no script since.
     native_refused: bool,
-    pub(crate) debts: Debts,
-    pub(crate) guard: Guard,
-    pub(crate) clock: Clock,
     permissions: Permissions,
     fencing: Fencing,
-    /// Operations whose question waits until the handshake is done.
-    pub(crate) waiting: Late,
-    backoff: Backoff,
-    tried_at: Instant,
-    pub(crate) pulse: Pulse,
-    /// How often a probe has ended the connection since the node last answered a lock command, and the time before
-    /// which no further probe is opened.
-    probed: u32,
-    probed_until: Instant,
     /// The number of locks that the node has granted.
     pub(crate) grants: u64,
-    /// The node timeout of the latest question, in nanoseconds.
-    pub(crate) timeout: u64,
-    /// The timer of the connection and the time at which it fires: the end of a back-off, or the deadline for
-    /// connecting and handshake.
-    pub(crate) connection_timer: Option<(TimerKey, Instant)>,
-    /// The timer of a silence, and the time at which it fires.
-    pub(crate) silence_timer: Option<(TimerKey, Instant)>,
-    pub(crate) debt_timer: Option<TimerKey>,
-    /// The token of the holder that a look has asked for, until it is taken.
-    token: Option<OwnedToken>,
 }
 
 impl Node {
     pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
         Self {
-            credentials: Credentials::new(config, node),
-            phase: Phase::Down,
-            trouble: Trouble::Link(LinkFault::NotYet),
-            words: None,
-            inbox: Inbox::new(Limits {
-                line_bytes: REPLY_BYTES_MAX,
-                bulk_bytes: REPLY_BYTES_MAX,
-                reply_bytes: REPLY_BYTES_MAX,
-                elements: REPLY_ELEMENTS_MAX,
-                depth: REPLY_DEPTH_MAX,
-            }),
-            outbox: Outbox::default(),
-            in_flight: InFlight::default(),
-            batch: Batch::default(),
-            transactions: Transactions::default(),
-            ways: Ways::new(config.without_scripts()),
-            pushes: 0,
-            native_refused: false,
+            handshake: Handshake::new(config, node),
+            connection: Connection::new(),
+            trust: Trust::new(config),
             debts: Debts::default(),
-            guard: Guard::new(config),
-            clock: Clock::new(config),
+            debt_timer: None,
+            ways: Ways::new(config.without_scripts()),
+            native_refused: false,
             permissions: Permissions::default(),
             fencing: Fencing::new(config.counter_ttl()),
-            waiting: Late::default(),
-            backoff: Backoff::default(),
-            tried_at: Instant::ZERO,
-            pulse: Pulse::default(),
-            probed: 0,
-            probed_until: Instant::ZERO,
             grants: 0,
-            timeout: 0,
-            connection_timer: None,
-            silence_timer: None,
-            debt_timer: None,
-            token: None,
         }
     }
 
     // ----- the connection -------------------------------------------------------------------
 
-    /// Records that a connection is being opened.
-    pub(crate) fn connecting(&mut self, now: Instant) {
-        self.tried_at = now;
-        self.phase = Phase::Connecting;
-        if self.credentials.ask_again() {
-            self.words = Some((None, words("the provider has not answered in time")));
-        }
-    }
-
-    /// Takes the credentials for the connection that is being opened, or the reason why the provider has none.
-    #[cfg(feature = "std")]
-    pub(crate) fn log_in(&mut self, given: Result<config::Credentials, Arc<str>>) {
-        match given {
-            Ok(given) => {
-                self.credentials.give(given);
-                self.words = None;
-            }
-            Err(words) => self.words = Some((None, words)),
-        }
-    }
-
     /// The connection is up: sends the first command of the handshake. Returns `false` if no connection was being
     /// opened.
     pub(crate) fn connected(&mut self, now: Instant) -> bool {
-        if !matches!(self.phase, Phase::Connecting) {
+        if !self.handshake.connected() {
             return false;
         }
-        self.phase = Phase::Handshake(Server::default());
-        self.inbox.cut_strings(HANDSHAKE_STRING_BYTES_MAX);
-        self.pulse.connected(now);
+        self.connection.connected(now);
         self.ask(now, Step::Hello);
         true
     }
@@ -243,69 +124,25 @@ impl Node {
     /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every request
     /// that was not answered, and whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
-        let unsent = |start| self.outbox.is_unsent(start);
-        let lost = self.in_flight.drain(unsent);
-        let lost = lost.chain(self.batch.drain());
-        let lost: Vec<_> = lost.chain(self.transactions.drain()).collect();
-        self.outbox.clear();
-        self.inbox.clear();
-        self.phase = Phase::Down;
-        self.trouble = trouble;
-        self.pulse.heard();
-        self.pushes = 0;
-        self.clock.disconnected();
+        self.handshake.disconnected(trouble);
+        self.trust.disconnected();
         self.permissions.disconnected();
         self.fencing.disconnected();
         self.ways.disconnected();
-        self.guard.disconnected();
-        lost
-    }
-
-    /// Returns how long to wait before the next connection, which depends on how long the last one lasted. Must be
-    /// called before [`Node::disconnected`].
-    pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
-        let lasted = matches!(&self.phase, Phase::Ready { since, .. }
-            if since.saturating_add(LASTED) <= now);
-        if guard!(NeverReconnectsAtOnce, lasted) {
-            self.backoff.reset();
-            return Duration::ZERO;
-        }
-        self.backoff.failed(random)
-    }
-
-    /// Returns when a connection was last tried.
-    pub(crate) fn tried_at(&self) -> Instant {
-        self.tried_at
-    }
-
-    /// Returns `true` if the node is down and no connection was tried after `before`.
-    pub(crate) fn is_down_since(&self, before: Instant) -> bool {
-        matches!(self.phase, Phase::Down) && self.tried_at <= before
-    }
-
-    /// Returns `true` if a connection is open or being opened.
-    pub(crate) fn has_link(&self) -> bool {
-        !matches!(self.phase, Phase::Down)
-    }
-
-    pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready { .. })
-    }
-
-    /// Returns `true` if the node's connection is up, so that its bytes mean something.
-    pub(crate) fn hears(&self) -> bool {
-        self.phase.server().is_some()
+        self.connection.disconnected()
     }
 
     /// Returns the node's state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
-        if let (Phase::Ready { .. }, Some(missing)) = (&self.phase, self.missing_permission()) {
+        if let (Phase::Ready { .. }, Some(missing)) =
+            (&self.handshake.phase, self.missing_permission())
+        {
             return NodeState::Unusable(missing);
         }
-        match (&self.phase, self.trouble) {
+        match (&self.handshake.phase, self.handshake.trouble) {
             (Phase::Ready { .. }, _) if self.is_suspect() => NodeState::Suspect,
             (Phase::Ready { .. }, _) => {
-                let until = self.kept_until(now);
+                let until = self.trust.kept_until(now);
                 until.map_or(NodeState::Ready, |until| NodeState::Quarantined {
                     left: until.saturating_since(now),
                 })
@@ -319,13 +156,13 @@ impl Node {
 
     /// Returns `true` if the node's votes count at `now`, as far as is known.
     pub(crate) fn counts(&self, now: Instant) -> bool {
-        self.serves() && self.kept_until(now).is_none()
+        self.serves() && self.trust.kept_until(now).is_none()
     }
 
     /// Returns the time from which the node's votes may count, as far as is known at `now`; [`Instant::MAX`] while the
     /// node cannot be asked.
     pub(crate) fn may_count_from(&self, now: Instant) -> Instant {
-        match self.unasked_until(now) {
+        match self.trust.unasked_until(now) {
             _ if !self.serves() => Instant::MAX,
             Some(until) if until <= now => Instant::MAX, // The end is not known.
             until => until.unwrap_or(Instant::ZERO),
@@ -333,43 +170,7 @@ impl Node {
     }
 
     fn serves(&self) -> bool {
-        self.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
-    }
-
-    /// Returns `true` if a provider still has to give the credentials for the connection.
-    pub(crate) fn lacks_credentials(&self) -> bool {
-        self.credentials.are_missing()
-    }
-
-    /// Returns the text that belongs to this outcome: see `words`.
-    pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
-        let (error, words) = self.words.as_ref()?;
-        outcome.is_due_to(*error).then_some(words)
-    }
-
-    pub(crate) fn trouble(&self) -> Trouble {
-        self.trouble
-    }
-
-    /// Returns the identity that the server gave on this connection.
-    pub(crate) fn identity(&self) -> Option<&Identity> {
-        self.phase.server().map(|server| &server.identity)
-    }
-
-    /// Returns the `run_id` of the server on the present connection, once it is known.
-    pub(crate) fn run_id(&self) -> Option<&str> {
-        self.identity()?.run_id.as_deref()
-    }
-
-    /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
-    /// [`UPTIME_GRAIN`](guard::UPTIME_GRAIN).
-    pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
-        let Phase::Ready { server, since } = &self.phase else {
-            return None;
-        };
-        let said = server.identity.uptime?;
-        let then = said.saturating_sub(guard::UPTIME_GRAIN);
-        Some(then.saturating_add(now.saturating_since(*since)))
+        self.handshake.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
     }
 
     // ----- asking ---------------------------------------------------------------------------
@@ -377,8 +178,10 @@ impl Node {
     /// Returns whether a question can be asked now, with room for a release later.
     #[inline(always)]
     pub(crate) fn access(&self) -> Access {
-        match (&self.phase, self.trouble) {
-            (Phase::Ready { .. }, _) if self.is_suspect() || !self.has_room_for_question() => {
+        match (&self.handshake.phase, self.handshake.trouble) {
+            (Phase::Ready { .. }, _)
+                if self.is_suspect() || !self.connection.wire.has_room_for_question() =>
+            {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready { .. }, _) => Access::Open,
@@ -393,90 +196,15 @@ impl Node {
     /// Returns `true` if the node has been silent for too long, or if unanswered commands take half of its room. A
     /// suspect node gets no questions, so that the other half remains for the releases of what it may hold.
     pub(crate) fn is_suspect(&self) -> bool {
-        guard!(SuspectAsked, self.pulse.is_suspect())
+        guard!(SuspectAsked, self.connection.pulse.is_suspect())
             || self.debts.is_due()
-            || self.in_flight.len() >= IN_FLIGHT_MAX / 2
-            || self.outbox.len() >= OUT_BYTES_MAX / 2
+            || self.connection.wire.is_half_full()
     }
 
-    /// Returns `true` if a command that is sent now has to wait until earlier bytes have left.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.outbox.is_blocked()
-    }
-
-    fn has_room_for_question(&self) -> bool {
-        self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
-            && self.unsent() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
-    }
-
-    /// Returns `true` if there is room for a release of `len` bytes.
-    pub(crate) fn has_room_for_release(&self, len: usize) -> bool {
-        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
-    }
-
-    /// Puts `command` into the out buffer. If the clock watch is due, `TIME` goes in front of a question about a lock.
-    pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
-        self.send_time(now, request);
-        self.put(now, request, command);
-    }
-
-    #[inline(always)]
-    fn send_time(&mut self, now: Instant, request: Request) {
-        if self.clock.is_due(now) && request.is_question() {
-            self.clock.asked();
-            self.put(now, Request::Time, TIME);
-        }
-    }
-
-    fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
-        debug_assert!(self.hears(), "a command goes over a connection");
-        if !self.batch.is_empty() {
-            self.write_batch_before(now, request);
-        }
-        let start = self.outbox.push(command);
-        self.in_flight.push(request, now, start, command.len());
-    }
-
-    /// Takes the question of `asker` out of the out buffer if none of its bytes has left.
-    #[inline(always)]
-    pub(crate) fn withdraw(&mut self, asker: Asker) -> bool {
-        let is_idle = self.outbox.is_empty() && self.batch.is_empty();
-        !(is_idle && self.transactions.is_empty()) && self.withdraw_unsent(asker)
-    }
-
-    fn withdraw_unsent(&mut self, asker: Asker) -> bool {
-        if !self.batch.is_empty() && self.batch.withdraw(asker) {
-            return true;
-        }
-        if !self.transactions.is_empty() && self.withdraw_work(asker) {
-            return true;
-        }
-        if self.outbox.is_empty() {
-            return false;
-        }
-        let unsent = |start| self.outbox.is_unsent(start);
-        let Some(len) = self.in_flight.withdraw(asker, unsent) else {
-            return false;
-        };
-        self.outbox.withdraw(len);
-        if self.in_flight.is_mostly_withdrawn() {
-            self.sweep();
-        }
-        true
-    }
-
-    /// Removes all withdrawn commands in one pass.
-    #[cold]
-    #[inline(never)]
-    fn sweep(&mut self) {
-        let (in_flight, outbox) = (&mut self.in_flight, &mut self.outbox);
-        outbox.remove(|remove| in_flight.sweep(remove));
-    }
-
-    /// Takes the command that takes the keys of `claim` out of the out buffer if none of its bytes has left.
+    /// Takes the `SET` of `claim` out of the out buffer if none of its bytes has left.
     #[inline(always)]
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
-        let withdrawn = self.withdraw(Asker::Claim(claim));
+        let withdrawn = self.connection.withdraw(Asker::Claim(claim));
         if withdrawn {
             self.take_asked(claim);
         }
@@ -487,141 +215,37 @@ impl Node {
     /// keys either.
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey) -> bool {
         self.withdraw_set(claim)
-            || !self.transactions.is_empty() && self.transactions.give_up_taking(claim)
+            || !self.connection.transactions.is_empty()
+                && self.connection.transactions.give_up_taking(claim)
     }
 
     /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a repeated release of
     /// the same key is on its way, or waits to be tried again. `same` recognises the claim of that key.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
-        self.in_flight.is_repairing(&same)
+        self.connection.wire.in_flight.is_repairing(&same)
             || self.debts.is_deferred(&same)
-            || self.transactions.is_releasing(&same)
-    }
-
-    /// Returns `true` if a release of such a claim is not even written yet, because it takes two round trips or waits
-    /// for other work.
-    pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
-        self.transactions.is_to_release(&same)
-    }
-
-    fn teach_scripts(&mut self, now: Instant) {
-        let questions = self.guard.questions().iter();
-        for step in questions.filter(|step| matches!(step, Step::Load(_))) {
-            self.ask(now, *step);
-        }
-    }
-
-    /// Sends one question of the handshake.
-    fn ask(&mut self, now: Instant, step: Step) {
-        let mut command = Vec::new();
-        if self.credentials.ask(&mut command, step) {
-            self.ask_server(now, step, &command);
-        }
-    }
-
-    fn ask_server(&mut self, now: Instant, step: Step, command: &[u8]) {
-        self.send(now, Request::Handshake(step), command);
-        if let Some(server) = self.phase.server_mut() {
-            server.open += 1;
-        }
-    }
-
-    /// Sends the last questions of the handshake, behind the debts, and loads the scripts.
-    pub(crate) fn survey(&mut self, now: Instant) {
-        for step in self.guard.questions() {
-            if !(self.ways.never && matches!(step, Step::Load(_))) {
-                self.ask(now, *step);
-            }
-        }
-        if let Some(server) = self.phase.server_mut() {
-            server.surveyed = true;
-        }
+            || self.connection.transactions.is_releasing(&same)
     }
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read everything that had arrived. If the node is silent, returns since when. Commands that still
-    /// wait to be written do not count as unanswered.
-    pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
-        let first = self.in_flight.front();
-        let open = first.is_some_and(|start| !self.outbox.is_unsent(start));
-        self.pulse.listen(now, open)
-    }
-
-    /// Returns how long a node may be silent before it is suspect.
-    pub(crate) fn patience(&self) -> Duration {
-        let timeouts = self.timeout.saturating_mul(4);
-        Duration::from_nanos(timeouts).max(SUSPECT_MIN)
-    }
-
     /// Returns `true` if the node needs another connection, because its path may have become longer than this
     /// connection allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
-        self.is_ready() && self.pulse.has_moved_away()
+        self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
 
     /// Returns `true` if a probe should be opened: the connection is ready but suspect, or its opening or handshake has
     /// been silent for at least `least`.
     pub(crate) fn is_to_be_probed(&self, now: Instant, least: Duration) -> bool {
-        let least = least.max(self.pulse.distance() * 4);
+        let least = least.max(self.connection.pulse.distance() * 4);
         let due = |since: Instant| since.saturating_add(least) <= now;
-        let silent = match &self.phase {
+        let silent = match &self.handshake.phase {
             Phase::Down => false,
-            Phase::Connecting => due(self.tried_at),
-            Phase::Handshake(_) => self.pulse.silent_since().is_some_and(due),
-            Phase::Ready { .. } => self.pulse.is_suspect(),
+            Phase::Connecting => due(self.handshake.tried_at),
+            Phase::Handshake(_) => self.connection.pulse.silent_since().is_some_and(due),
+            Phase::Ready { .. } => self.connection.pulse.is_suspect(),
         };
-        silent && (self.probed == 0 || self.probed_until <= now)
-    }
-
-    /// A probe was answered while the connection was silent. If the next connection is silent too, the next probe waits
-    /// twice as long.
-    pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
-        self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
-        self.probed = self.probed.saturating_add(1);
-    }
-
-    // ----- writing --------------------------------------------------------------------------
-
-    /// Returns `true` if the node has something to write now.
-    pub(crate) fn is_to_write(&self) -> bool {
-        let empty = self.outbox.is_empty() && !self.batch.is_to_write();
-        !(empty || self.outbox.is_blocked())
-    }
-
-    /// Returns what to write now, if anything may be written.
-    pub(crate) fn offer(&mut self, now: Instant) -> Option<&[u8]> {
-        if self.batch.is_to_write() && !self.outbox.is_blocked() {
-            self.write_batch(now);
-        }
-        if self.outbox.has_withdrawn() {
-            self.sweep();
-        }
-        self.outbox.offer()
-    }
-
-    pub(crate) fn transmitted(&mut self, len: usize) {
-        if self.outbox.has_withdrawn() {
-            self.sweep();
-        }
-        self.outbox.transmitted(len);
-    }
-
-    pub(crate) fn unblock(&mut self) {
-        self.outbox.unblock();
-    }
-
-    /// Returns how many commands withdrawals have looked at.
-    #[cfg(test)]
-    pub(crate) fn steps(&self) -> usize {
-        self.in_flight.steps()
-    }
-
-    pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len() + self.batch.len() + self.transactions.len()
-    }
-
-    pub(crate) fn unsent(&self) -> usize {
-        self.outbox.len() + self.batch.bytes()
+        silent && (self.connection.probed == 0 || self.connection.probed_until <= now)
     }
 }

@@ -105,7 +105,7 @@ impl Node {
         let asked_with = &mut self.permissions.asked_with;
         asked_with.push_back((claim, entry.clone()));
         let mut command = Vec::new();
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         let (token, ttl) = (entry.token(), Decimal::millis(ttl));
         let set = [token.as_bytes(), ttl.as_bytes()];
         set_if_permitted(&mut command, entry, set, marker, self.to_lock());
@@ -203,7 +203,7 @@ impl Node {
 
     /// Returns `true` if the node gets scripts by their digests.
     pub(super) fn takes_digests(&self) -> bool {
-        self.phase.dialect(Taught::Release) == Dialect::Sha1
+        self.handshake.phase.dialect(Taught::Release) == Dialect::Sha1
     }
 
     /// Records that locks may be released by scripts.

@@ -108,7 +108,9 @@ impl Node {
         } = *asking;
         let by = match question {
             _ if self.is_without_scripts() => Dialect::Watch,
-            Question::Extend if !again && !entry.is_several() => self.phase.dialect(Taught::Extend),
+            Question::Extend if !again && !entry.is_several() => {
+                self.handshake.phase.dialect(Taught::Extend)
+            }
             Question::Extend | Question::Confirm | Question::Inspect | Question::Overwrite => {
                 Dialect::Text
             }
@@ -125,7 +127,7 @@ impl Node {
         if is_renewal && by == Dialect::Sha1 && self.renew(now, request, entry, life, watched) {
             return;
         }
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         let bytes = command.written(by, marker, |out| {
             question.write(out, entry, life, marker, by)
         });

@@ -7,26 +7,26 @@
 //! * An answer comes with the restart guard's word whether it counts.
 
 use crate::error::{LinkFault, Unusable};
+use crate::invariant::Must;
 use crate::limits::{PUSHES_MAX, STRING_BYTES_MAX};
 use crate::resource::OwnedToken;
 use crate::resp::Value;
 use crate::time::Instant;
 
-use super::guard::Guard;
-use super::handshake::Next;
-use super::in_flight::{Heard, InFlight, Sent};
-use super::phase::{Phase, Trouble};
+use super::connection::{Heard, InFlight, Sent, tracking};
+use super::handshake::{Next, Phase, Trouble};
 use super::refusal::Refusal;
 use super::reply::{Answer, Read, Reply};
-use super::request::{Question, Request, Step, Taking, Taught};
-use super::{Node, reply, tracking};
+use super::request::{Question, Request, Step, Taking, Taught, Waking};
+use super::trust::Trust;
+use super::{Node, reply};
 
 impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// The names of keys that have changed are handed to `changed`, which returns `true` if that was waited for. The
-    /// token of a holder can be [taken](Self::take_token) when its answer was returned.
+    /// The names of keys that have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
+    /// holder is in [`Connection::token`](super::Connection) when its answer was returned.
     ///
     /// # Errors
     ///
@@ -38,25 +38,25 @@ impl Node {
         piece: &mut &[u8],
         changed: impl FnMut(Option<&[u8]>) -> bool,
     ) -> Result<Option<Heard>, Trouble> {
-        self.pulse.heard();
+        self.connection.pulse.heard();
         loop {
-            let handshake = matches!(self.phase, Phase::Handshake(_));
-            let value = match self.inbox.next(piece) {
+            let handshake = matches!(self.handshake.phase, Phase::Handshake(_));
+            let value = match self.connection.inbox.next(piece) {
                 Ok(Some(frame)) => frame.value,
                 Ok(None) => return Ok(None),
                 Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
                 Err(_) => return Err(Trouble::Link(LinkFault::Protocol)),
             };
             if matches!(value, Value::Push(_)) {
-                return pushed(value, changed, &mut self.pushes);
+                return pushed(value, changed, &mut self.connection.pushes);
             }
-            self.pushes = 0;
-            let Some(sent) = self.in_flight.pop() else {
+            self.connection.pushes = 0;
+            let Some(sent) = self.connection.wire.in_flight.pop() else {
                 return Err(Trouble::of_unasked(value));
             };
-            self.pulse.answered(now, sent.at);
+            self.connection.pulse.answered(now, sent.at);
             if let Value::Error(line) | Value::BulkError(line) = value {
-                self.words = self.credentials.words_of(sent.request, line);
+                self.handshake.keep_words(sent.request, line);
                 if sent.request.is_about_locks() {
                     let refusal = Refusal::of(value);
                     return self.heard_refusal(now, sent, refusal).map(Some);
@@ -64,35 +64,37 @@ impl Node {
             }
             let step = match sent.request {
                 Request::Handshake(step) => step,
-                Request::Time => match self.clock.told(sent.at, now, value) {
+                Request::Time => match self.trust.clock.told(sent.at, now, value) {
                     true => return Ok(Some(Heard::Stepped)),
                     false => continue,
                 },
                 Request::Withdrawn => {
-                    self.in_flight.popped_withdrawn();
+                    self.connection.wire.in_flight.popped_withdrawn();
                     return Err(Trouble::of_unasked(value));
                 }
                 Request::Batch { count } => {
-                    self.batch.answered(count, value)?;
+                    self.connection.wire.batch.answered(count, value)?;
                     return Ok(Some(Heard::Batch));
                 }
                 Request::Transaction => {
-                    if !self.transactions.heard(value)? {
+                    if !self.connection.transactions.heard(value)? {
                         continue;
                     }
-                    self.continue_transaction(now);
+                    self.connection
+                        .transactions
+                        .go_on(now, &mut self.connection.wire);
                     return Ok(Some(Heard::Batch));
                 }
                 Request::Track => {
-                    tracking::answered(self.phase.server_mut(), value);
+                    self.connection.wire.waking.refused(value);
                     continue;
                 }
                 Request::Look {
                     place,
                     holder: false,
                 } => {
-                    let server = self.phase.server_mut();
-                    return Ok(Some(tracking::looked(server, place, value)));
+                    let waking = &mut self.connection.wire.waking;
+                    return Ok(Some(tracking::looked(waking, place, value)));
                 }
                 request @ (Request::Take { .. }
                 | Request::Raise { .. }
@@ -104,21 +106,28 @@ impl Node {
                 | Request::Question { .. }
                 | Request::Look { .. }
                 | Request::Why { .. }) => {
-                    if reply::is_plain_yes(request, value) && self.guard.membership().is_none() {
-                        self.probed = 0;
+                    if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
+                        self.connection.probed = 0;
                         self.load_postponed(now);
                         let reply = Reply::Done;
                         return Ok(Some(Heard::Answer(Answer { request, reply })));
                     }
                     if names_a_token(request) {
-                        keep_token(&mut self.token, value);
+                        keep_token(&mut self.connection.token, value);
                     }
                     let read = reply::read(request, value);
                     return self.answered(now, sent, read).map(Some);
                 }
             };
-            let (guard, phase) = (&mut self.guard, &mut self.phase);
-            let next = step_answered(now, step, value, guard, phase, &mut self.in_flight)?;
+            let (trust, phase) = (&mut self.trust, &mut self.handshake.phase);
+            let next = step_answered(
+                now,
+                step,
+                value,
+                trust,
+                phase,
+                &mut self.connection.wire.in_flight,
+            )?;
             let heard = self.continue_handshake(now, next);
             if heard.is_some() {
                 return Ok(heard);
@@ -142,7 +151,7 @@ impl Node {
         let Some(mut read) = read else {
             return Err(self.nonsense(sent));
         };
-        self.probed = 0;
+        self.connection.probed = 0;
         self.load_postponed(now);
         if let Request::Take { claim, by } = sent.request
             && by != Taking::Set
@@ -151,15 +160,15 @@ impl Node {
         } else if let Request::Probe { .. } = sent.request {
             return Ok(self.tried(sent.request, Ok(read.reply)));
         }
-        let stale = !self.in_flight.is_of_this_era(&sent);
-        let heard = self.guard.judge(now, sent.request, read, stale);
+        let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
+        let heard = self.trust.judge(now, sent.request, read, stale);
         heard.ok_or_else(|| self.nonsense(sent))
     }
 
     #[cold]
     #[inline(never)]
     fn nonsense(&mut self, sent: Sent) -> Trouble {
-        self.in_flight.put_back(sent);
+        self.connection.wire.in_flight.put_back(sent);
         Trouble::Link(LinkFault::Protocol)
     }
 
@@ -172,13 +181,13 @@ impl Node {
         refusal: Refusal,
     ) -> Result<Heard, Trouble> {
         if let Request::Probe { .. } = sent.request {
-            self.probed = 0;
+            self.connection.probed = 0;
             return Ok(self.tried(sent.request, Err(refusal)));
         }
         let read = self.refused_in_words(now, sent.request, refusal, false);
-        let stale = !self.in_flight.is_of_this_era(&sent);
-        self.probed = 0;
-        let heard = self.guard.judge(now, sent.request, read.into(), stale);
+        let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
+        self.connection.probed = 0;
+        let heard = self.trust.judge(now, sent.request, read.into(), stale);
         heard.ok_or_else(|| self.nonsense(sent))
     }
 
@@ -197,7 +206,7 @@ impl Node {
 
     /// Asks a server again to load our scripts if it could not before and now answers.
     fn load_postponed(&mut self, now: Instant) {
-        if let Phase::Ready { server, .. } = &mut self.phase
+        if let Phase::Ready { server, .. } = &mut self.handshake.phase
             && server.scripts.take_postponed()
         {
             self.teach_scripts(now);
@@ -212,6 +221,7 @@ impl Node {
             Next::Wait => return self.finish_handshake(now),
             Next::Joined => return Some(Heard::Joined),
             Next::Fallback => {
+                self.connection.wire.waking = Waking::Resp2;
                 self.ask(now, Step::Auth);
                 self.ask(now, Step::SetName);
             }
@@ -225,35 +235,69 @@ impl Node {
     /// Its handshake is not over before the releases are answered that wait for a transaction: its connection
     /// ends with it. Returns `false` if there are none.
     pub(crate) fn hold_handshake(&mut self) -> bool {
-        let waits = !self.transactions.is_empty();
-        if waits && let Phase::Ready { server, .. } = &mut self.phase {
-            self.phase = Phase::Handshake(core::mem::take(server));
+        let waits = !self.connection.transactions.is_empty();
+        if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {
+            self.handshake.phase = Phase::Handshake(core::mem::take(server));
         }
         waits
     }
 
+    /// Returns the next answer to a renewal of a batch, or to work that was done in a transaction.
+    ///
+    /// # Errors
+    ///
+    /// The answer makes no sense.
+    pub(crate) fn next_in_batch(&mut self, now: Instant) -> Result<Option<Heard>, Trouble> {
+        let Some(answer) = self.connection.wire.batch.answers.pop_front() else {
+            let done = self.next_transacted(now);
+            return Ok(done.or_else(|| self.finish_later(now)));
+        };
+        let Some(sent) = self.connection.wire.in_flight.pop().must() else {
+            return Ok(None);
+        };
+        match answer {
+            Ok(reply) => self.answered(now, sent, reply.map(Read::from)).map(Some),
+            Err(refusal) => self.heard_refusal(now, sent, refusal).map(Some),
+        }
+    }
+
+    /// Returns the next piece of work that is done.
+    fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
+        let done = self.connection.transactions.done.pop_front()?;
+        let request = done.request;
+        if let Request::Probe { .. } = request {
+            return Some(self.tried(request, done.said));
+        }
+        self.connection.token = done.token;
+        let reply = match done.said {
+            Ok(reply) => reply,
+            Err(refusal) => self.refused_in_words(now, request, refusal, true),
+        };
+        Some(Heard::Answer(Answer { request, reply }))
+    }
+
     /// All that was transacted is answered: ends a handshake that was held for that.
     #[cold]
-    pub(super) fn finish_later(&mut self, now: Instant) -> Option<Heard> {
-        match self.transactions.is_empty() {
+    fn finish_later(&mut self, now: Instant) -> Option<Heard> {
+        match self.connection.transactions.is_empty() {
             true => self.finish_handshake(now),
             false => None,
         }
     }
 
     fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
-        let Phase::Handshake(server) = &mut self.phase else {
+        let Phase::Handshake(server) = &mut self.handshake.phase else {
             return None;
         };
         if !server.is_done() {
             return None;
         }
-        if self.guard.membership().is_some() && !server.joined {
+        if self.trust.membership().is_some() && !server.joined {
             return Some(Heard::Introduced);
         }
         let runs_scripts = server.scripts.knows(Taught::Release);
-        self.inbox.cut_strings(STRING_BYTES_MAX);
-        self.phase = Phase::Ready {
+        self.connection.inbox.cut_strings(STRING_BYTES_MAX);
+        self.handshake.phase = Phase::Ready {
             server: core::mem::take(server),
             since: now,
         };
@@ -308,7 +352,7 @@ fn step_answered(
     now: Instant,
     step: Step,
     value: Value<'_>,
-    guard: &mut Guard,
+    trust: &mut Trust,
     phase: &mut Phase,
     in_flight: &mut InFlight,
 ) -> Result<Next, Trouble> {
@@ -317,7 +361,7 @@ fn step_answered(
         return Ok(Next::Wait);
     };
     if step == Step::Join
-        && let Some(membership) = guard.membership_mut()
+        && let Some(membership) = trust.membership_mut()
     {
         membership.answered(now, server.identity.run_id.as_deref(), value)?;
         in_flight.begin_era();

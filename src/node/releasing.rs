@@ -35,20 +35,20 @@ impl Node {
         match self.native_release() {
             Some(native) => native,
             None if repair => Dialect::Text,
-            None => self.phase.dialect(Taught::Release),
+            None => self.handshake.phase.dialect(Taught::Release),
         }
     }
 
     /// Returns the native way to release, if the node has one and has not refused it.
     pub(super) fn native_release(&self) -> Option<Dialect> {
-        let native = self.identity()?.native_release;
+        let native = self.handshake.identity()?.native_release;
         native.filter(|_| !self.native_refused)
     }
 
     /// The node does not have its native way to release, or does not allow it. The script is used from now on.
     pub(super) fn refused_native_release(&mut self) {
         self.native_refused = true;
-        if let Some(server) = self.phase.server_mut() {
+        if let Some(server) = self.handshake.phase.server_mut() {
             server.identity.native_release = None;
         }
     }
@@ -61,7 +61,7 @@ impl Node {
     /// The node has forgotten the scripts. They are loaded again, and the node gets their text until it has confirmed
     /// them.
     pub(super) fn forgot_scripts(&mut self, now: Instant) {
-        if let Phase::Ready { server, .. } = &mut self.phase
+        if let Phase::Ready { server, .. } = &mut self.handshake.phase
             && server.scripts.forget()
         {
             self.teach_scripts(now);

@@ -5,7 +5,7 @@
 //!
 //! # With a strict restart guard
 //!
-//! [`JOIN`] reads and writes the [marker](super::marker) of a node. It runs at every handshake, and whenever another
+//! [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. It runs at every handshake, and whenever another
 //! script answers that the marker is not the one that it was given. The other scripts do to the key of the lock exactly
 //! what the plain commands do, whether the node votes or not: a key that does not count still keeps others out. They
 //! answer two integers: the answer of the plain command, and whether it counts.

@@ -101,8 +101,8 @@ fn head(
 #[cfg(test)]
 mod tests {
     use super::super::command;
-    use super::super::marker::MARKER_BYTES_MAX;
     use super::super::request::Dialect;
+    use super::super::trust::marker::MARKER_BYTES_MAX;
     use super::*;
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
     use alloc::string::String;

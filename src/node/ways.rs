@@ -34,13 +34,12 @@ use crate::time::Instant;
 
 use super::Node;
 use super::command::trial;
+use super::connection::{Heard, Work};
 use super::doubt::Doubt;
-use super::in_flight::Heard;
 use super::permission::Shown;
 use super::refusal::{Forbidden, Refusal, refuses_the_verb};
 use super::reply::{Answer, Reply};
 use super::request::{Dialect, Request};
-use super::transaction::Work;
 
 /// All ways, in the order of preference.
 const ORDER: [Dialect; 4] = [
@@ -149,7 +148,7 @@ impl Node {
     /// The restart guard needs scripts.
     #[cold]
     pub(super) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
-        if self.guard.membership().is_some() {
+        if self.trust.membership().is_some() {
             return Err(Unusable::NeedsScripts);
         }
         if !self.ways.on {
@@ -174,7 +173,7 @@ impl Node {
         }
         self.ways.on = false;
         self.permissions.shown = Shown::Nothing;
-        if let Some(server) = self.phase.server_mut() {
+        if let Some(server) = self.handshake.phase.server_mut() {
             server.identity.native_release = server.identity.native_by_version;
         }
         self.ways.refusal = None;
@@ -200,7 +199,7 @@ impl Node {
     /// unless the configuration forbids scripts.
     #[cold]
     pub(super) fn verb_of_transaction(&self) -> &'static str {
-        match self.transactions.forbidden() {
+        match self.connection.transactions.forbidden() {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
             verb => verb,
         }
@@ -208,7 +207,7 @@ impl Node {
 
     /// The server has answered `HELLO`: locks are released in the way that was found before.
     pub(super) fn choose_way(&mut self) {
-        if let (true, Some(server)) = (self.ways.on, self.phase.server_mut()) {
+        if let (true, Some(server)) = (self.ways.on, self.handshake.phase.server_mut()) {
             server.identity.native_release = Some(self.ways.way());
         }
     }

@@ -82,11 +82,11 @@ impl Node {
         {
             return Ok(sent);
         }
-        let marker = self.guard.marker();
+        let marker = self.trust.marker();
         let (by, dialect) = match (entry.is_several(), marker) {
             (false, None) => (Taking::Set, Dialect::Text),
             (false, Some(_)) => {
-                let by = self.phase.dialect(Taught::CheckedAcquire);
+                let by = self.handshake.phase.dialect(Taught::CheckedAcquire);
                 (Taking::Checked { by }, by)
             }
             (true, _) => (Taking::Several, Dialect::Text),
@@ -153,7 +153,8 @@ impl Node {
             true => Dialect::Text,
         };
         // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
-        let is_taken = !self.transactions.is_empty() && self.transactions.is_taking(claim);
+        let is_taken = !self.connection.transactions.is_empty()
+            && self.connection.transactions.is_taking(claim);
         if by == Dialect::Watch || is_taken {
             let request = Request::Release {
                 claim,
@@ -165,7 +166,7 @@ impl Node {
             return true;
         }
         let bytes = command.written(by, None, |out| command::release(out, entry, by));
-        if !self.has_room_for_release(bytes.len()) {
+        if !self.connection.wire.has_room_for_release(bytes.len()) {
             return false;
         }
         let request = Request::Release {

@@ -463,7 +463,8 @@ impl Claim {
                 return false;
             }
         }
-        let sent = below.nodes[node].is_ready() && self.pay(node, key, command, false, below);
+        let sent =
+            below.nodes[node].handshake.is_ready() && self.pay(node, key, command, false, below);
         if !sent {
             self.owe(node, key, below);
         }

@@ -78,7 +78,7 @@ impl Claims {
             below.timers.cancel(timer);
         }
         below.nodes[node].reconsider_scripts();
-        if below.nodes[node].debts.try_again() && below.nodes[node].is_ready() {
+        if below.nodes[node].debts.try_again() && below.nodes[node].handshake.is_ready() {
             self.pay_debts(node, below);
         }
     }
@@ -187,7 +187,8 @@ impl Claims {
         entry: &Entry,
         nodes: &Nodes,
     ) -> bool {
-        nodes[node].is_to_release(|other| self.owes(node, other, entry))
+        let transactions = &nodes[node].connection.transactions;
+        transactions.is_to_release(|other| self.owes(node, other, entry))
     }
 
     /// Returns `true` if `claim` is for the resource of `entry` and `node` has not confirmed its release. Returns

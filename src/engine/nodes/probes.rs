@@ -94,11 +94,12 @@ impl Nodes {
     /// Opens another probe if the connection of `node` is silent, or a connection if it is in back-off.
     fn look_at_line(&mut self, now: Instant, node: NodeId, asked: bool, timers: &mut Timers) {
         let there = &self[node];
-        if there.is_down_since(now.saturating_sub(PROBE_AGAIN)) {
-            if asked && matches!(there.trouble(), Trouble::Link(_)) {
+        let before = now.saturating_sub(PROBE_AGAIN);
+        if there.handshake.is_down_since(before) {
+            if asked && matches!(there.handshake.trouble, Trouble::Link(_)) {
                 self.connect(now, node, timers);
             }
-        } else if (asked || there.is_ready()) && there.is_to_be_probed(now, PROBE_AGAIN) {
+        } else if (asked || there.handshake.is_ready()) && there.is_to_be_probed(now, PROBE_AGAIN) {
             self.probes.open(node);
         } else {
             self.probes.close(node);
@@ -114,7 +115,7 @@ impl Nodes {
         self.probes.close(node);
         let silent = self[node].is_to_be_probed(now, PROBE_AGAIN);
         if silent {
-            self[node].probed(now, PROBE_AGAIN);
+            self[node].connection.probed(now, PROBE_AGAIN);
         }
         silent
     }

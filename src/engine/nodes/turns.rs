@@ -54,29 +54,29 @@ impl Turns {
         if self.most != 0 {
             self.wait_for(node, all);
         }
-        all[node.index()].is_to_write()
+        all[node.index()].connection.wire.is_to_write()
     }
 
     fn wait_for(&mut self, node: NodeId, all: &mut [Node]) {
-        let waits = |node: NodeId| all[node.index()].has_waiting();
+        let waits = |node: NodeId| all[node.index()].connection.wire.batch.waits;
         self.waiting = self.waiting.filter(waits);
         let is_free = self.waiting.is_empty() && self.has_turn(node, all);
         if !is_free {
-            all[node.index()].let_wait(true);
+            all[node.index()].connection.wire.batch.waits = true;
             self.waiting.insert(node);
         }
     }
 
     /// Returns `true` if `node` may extend locks now.
     fn has_turn(&self, node: NodeId, all: &[Node]) -> bool {
-        let renewing = all.iter().filter(|node| node.is_renewing());
-        renewing.count() < self.most && !all[node.index()].is_renewing()
+        let renewing = all.iter().filter(|node| node.connection.is_renewing());
+        renewing.count() < self.most && !all[node.index()].connection.is_renewing()
     }
 
     /// Returns the nodes with waiting renewals, and since when they wait.
     fn waiting(&self, all: &[Node]) -> impl Iterator<Item = (Instant, NodeId)> {
         let nodes = self.waiting.iter();
-        nodes.filter_map(|node| Some((all[node.index()].waiting_since()?, node)))
+        nodes.filter_map(|node| Some((all[node.index()].connection.wire.waiting_since()?, node)))
     }
 
     /// Returns `true` if a node with waiting renewals has its turn.
@@ -107,7 +107,7 @@ impl Turns {
         });
         let (_, node) = due.min_by_key(|(since, _)| *since)?;
         self.waiting.remove(node);
-        all[node.index()].let_wait(false);
+        all[node.index()].connection.wire.batch.waits = false;
         Some(node)
     }
 }

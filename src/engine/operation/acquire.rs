@@ -360,7 +360,7 @@ impl Operate for Acquire {
         if !cx.round.asks(node) {
             return true;
         }
-        if !cx.parts.nodes[node].is_ready() {
+        if !cx.parts.nodes[node].handshake.is_ready() {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;

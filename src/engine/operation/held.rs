@@ -139,7 +139,7 @@ impl LockQuestion {
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            let is_out = cx.parts.nodes[node].unasked_until(cx.now).is_some();
+            let is_out = cx.parts.nodes[node].trust.unasked_until(cx.now).is_some();
             if is_out && !self.is_older_than_steps(node, cx) {
                 cx.round.leave_out_unchecked(cx.now, node, &cx.parts.nodes);
             }

@@ -265,7 +265,7 @@ impl Operate for Inspect {
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        let token = cx.parts.nodes[node].take_token();
+        let token = cx.parts.nodes[node].connection.token.take();
         let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
             return; // It took too long, or belongs to an earlier look.
@@ -314,7 +314,8 @@ impl Operate for Inspect {
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.pending.remove(node);
-            let withdrawn = cx.parts.nodes[node].withdraw(Asker::Operation(cx.round.key));
+            let connection = &mut cx.parts.nodes[node].connection;
+            let withdrawn = connection.withdraw(Asker::Operation(cx.round.key));
             if let Some(watch) = self.watch.as_mut().filter(|_| withdrawn) {
                 watch.forget(node);
             }

@@ -396,7 +396,7 @@ fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Contex
 fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     let asker = Asker::Operation(cx.round.key);
     for node in nodes.iter() {
-        cx.parts.nodes[node].withdraw(asker);
+        cx.parts.nodes[node].connection.withdraw(asker);
     }
 }
 

@@ -57,20 +57,24 @@ impl Patience {
 
     /// Returns the deadline of `node`, and records its timeout.
     pub(super) fn until(self, now: Instant, node: &mut Node) -> Instant {
-        node.timeout = match self.fixed {
+        let connection = &mut node.connection;
+        connection.timeout = match self.fixed {
             true => self.usual,
             false => {
-                let far = node.pulse.distance_nanos().saturating_mul(4);
+                let far = connection.pulse.distance_nanos().saturating_mul(4);
                 far.clamp(self.usual, nanos(FARTHEST))
             }
         };
-        Instant::from_nanos(now.as_nanos().saturating_add(node.timeout.min(self.most)))
+        Instant::from_nanos(
+            now.as_nanos()
+                .saturating_add(connection.timeout.min(self.most)),
+        )
     }
 }
 
 /// Returns the node timeout that the round trips of the farthest node give.
 #[cfg(feature = "std")]
 pub(crate) fn distant_timeout<'n>(nodes: impl Iterator<Item = &'n Node>) -> Duration {
-    let farthest = nodes.map(|node| node.pulse.distance()).max();
+    let farthest = nodes.map(|node| node.connection.pulse.distance()).max();
     (farthest.unwrap_or_default() * 4).min(FARTHEST)
 }

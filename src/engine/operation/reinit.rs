@@ -28,14 +28,14 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
     for node in parts.nodes.ids() {
         let there = &parts.nodes[node];
         let other = matches!(
-            there.trouble(),
+            there.handshake.trouble,
             Trouble::Unusable(Unusable::OtherCluster { .. })
         );
         round[node].outcome = match there.access() {
             Access::Open => continue,
-            _ if other && !there.is_ready() => continue,
+            _ if other && !there.handshake.is_ready() => continue,
             Access::Shut(outcome) => outcome,
-            Access::Handshake { .. } => there.trouble().outcome(),
+            Access::Handshake { .. } => there.handshake.trouble.outcome(),
         };
         all = false;
     }
@@ -54,7 +54,7 @@ impl Operate for Reinit {
         for node in cx.parts.nodes.ids() {
             let longest = cx.parts.restarts.longest();
             cx.parts.nodes.writing_to(node).reinit(cx.now, longest);
-            if !cx.parts.nodes[node].has_link() {
+            if !cx.parts.nodes[node].handshake.has_link() {
                 cx.parts.nodes.connect(cx.now, node, &mut cx.parts.timers);
             }
         }
@@ -91,7 +91,7 @@ impl Operate for Reinit {
     /// Cancels requests that were not sent yet.
     fn end(&mut self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
-            node.cancel_join(Mode::Reinit);
+            node.trust.cancel_join(Mode::Reinit);
         }
     }
 }

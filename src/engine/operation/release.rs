@@ -50,8 +50,8 @@ impl Operate for Release {
         for node in cx.parts.nodes.set().without(asked).iter() {
             let outcome = match held.contains(node) {
                 false => NodeOutcome::Missing,
-                true if cx.parts.nodes[node].is_ready() => continue,
-                true => cx.parts.nodes[node].trouble().outcome(),
+                true if cx.parts.nodes[node].handshake.is_ready() => continue,
+                true => cx.parts.nodes[node].handshake.trouble.outcome(),
             };
             cx.round[node].asked = false;
             self.vote(node, (Vote::Abstain, outcome), cx);

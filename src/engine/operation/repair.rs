@@ -69,7 +69,7 @@ impl Repair {
         let due = due.filter(|(_, loss)| loss.since.saturating_add(span) <= sent);
         for (node, loss) in due {
             let there = cx.parts.nodes.writing_to(node);
-            if there.access() == Access::Open && there.kept_until(now).is_none() {
+            if there.access() == Access::Open && there.trust.kept_until(now).is_none() {
                 there.repair_floor(now, loss.nonce, number);
             }
         }

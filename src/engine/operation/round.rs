@@ -279,14 +279,14 @@ impl Round {
     /// The answer of `node` to the next question will not count, as far as is known. A node with a barrier is asked
     /// again after a second: its answer says whether the barrier still stands.
     pub(crate) fn leave_out(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
-        if nodes[node].unasked_until(now).is_some() {
+        if nodes[node].trust.unasked_until(now).is_some() {
             self.leave_out_unchecked(now, node, nodes);
         }
     }
 
     /// The answer of `node` to a question that checks no marker does not count while the node is in quarantine.
     pub(crate) fn leave_out_unchecked(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
-        if let Some(until) = nodes[node].kept_until(now) {
+        if let Some(until) = nodes[node].trust.kept_until(now) {
             self.record(node, Vote::Abstain, NodeOutcome::Quarantined { until });
         }
     }
@@ -294,7 +294,7 @@ impl Round {
     /// Lets the question to `node` wait for its handshake. Returns `false` if there is no room, so that `node` is not
     /// asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
-        let room = nodes[node].waiting.push(self.key, whose);
+        let room = nodes[node].connection.waiting.push(self.key, whose);
         if !room {
             self.record(node, Vote::Abstain, NodeOutcome::TimedOut);
         }
@@ -340,7 +340,7 @@ impl Round {
             if self[node].deadline <= now {
                 let said = match self[node].asked {
                     true => NodeOutcome::TimedOut,
-                    false => nodes[node].trouble().outcome(),
+                    false => nodes[node].handshake.trouble.outcome(),
                 };
                 self.record(node, Vote::Abstain, said);
             }
@@ -385,9 +385,9 @@ impl Round {
             let is_open = cause == NodeOutcome::Pending && !ballot.asked;
             let says_nothing =
                 is_open || cause == NodeOutcome::Unreachable(LinkFault::NotYet.into());
-            let trouble = nodes[node].trouble();
+            let trouble = nodes[node].handshake.trouble;
             if says_nothing
-                && !nodes[node].is_ready()
+                && !nodes[node].handshake.is_ready()
                 && trouble != Trouble::Link(LinkFault::NotYet)
             {
                 ballot.outcome = trouble.outcome();
@@ -410,7 +410,7 @@ impl Round {
             .map(|((label, node), ballot)| {
                 let (outcome, latency) = said(ballot);
                 NodeReport::new(Arc::clone(label), outcome, latency)
-                    .in_words(node.words_of(outcome))
+                    .in_words(node.handshake.words_of(outcome))
             })
             .collect();
         let elapsed = now.saturating_since(self.started);

@@ -3,6 +3,7 @@
 use super::*;
 #[cfg(feature = "tls")]
 use crate::error::{TlsFault, Unusable};
+use crate::node::Waking;
 
 #[test]
 fn a_server_without_hello_is_greeted_in_resp2() {
@@ -25,6 +26,10 @@ fn a_server_without_hello_is_greeted_in_resp2() {
     world.say(0, "+OK|+OK|+OK|");
     world.finish(0, "run0");
     assert_eq!(world.state(0), NodeState::Ready);
+    let waking = |world: &World| world.engine.node_statuses(world.now).next().unwrap().waking;
+    assert_eq!(waking(&world), Waking::Resp2, "it cannot push");
+    world.lose(0);
+    assert_eq!(waking(&world), Waking::Unasked, "the next connection may");
 }
 
 #[test]

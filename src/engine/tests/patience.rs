@@ -159,7 +159,8 @@ fn a_stall_with_answers_in_time_around_it_changes_nothing() {
         world.give_back(lock);
         world.pass(5 * MS); // It stalls, and goes on.
         world.wake(0);
-        assert_eq!(world.engine.parts.nodes[id(0)].pulse.round_trip(), Some(MS));
+        let there = &world.engine.parts.nodes[id(0)].connection;
+        assert_eq!(there.pulse.round_trip(), Some(MS));
     }
 }
 
@@ -186,7 +187,10 @@ fn a_node_that_moves_away_votes_again_after_a_while() {
     }
     assert!(20 < granted, "{granted} of 60");
     assert_eq!(
-        world.engine.parts.nodes[id(0)].pulse.round_trip(),
+        world.engine.parts.nodes[id(0)]
+            .connection
+            .pulse
+            .round_trip(),
         Some(200 * MS)
     );
 }
@@ -228,7 +232,8 @@ fn answers_that_were_left_unread_are_no_measure() {
         world.events.clear();
         world.take_all();
     }
-    assert_eq!(world.engine.parts.nodes[id(0)].pulse.round_trip(), Some(MS));
+    let there = &world.engine.parts.nodes[id(0)].connection;
+    assert_eq!(there.pulse.round_trip(), Some(MS));
 }
 
 /// A near node with a short ttl has a node timeout of 5 ms, and four of these are soon over on a busy

@@ -75,11 +75,13 @@ fn what_waits_for_a_socket_is_withdrawn_with_few_steps_each() {
         // Two do not answer; they have read it.
         world.sent.iter_mut().for_each(Vec::clear);
     }
-    assert_eq!(world.engine.parts.nodes[id(2)].in_flight(), CALLS);
-    while world.engine.parts.nodes[id(2)].in_flight() != 0 {
+    let there = &world.engine.parts.nodes[id(2)].connection;
+    assert_eq!(there.in_flight(), CALLS);
+    while world.engine.parts.nodes[id(2)].connection.in_flight() != 0 {
         world.sleep_until_timer();
     }
-    let steps = world.engine.parts.nodes[id(2)].steps();
+    let there = &world.engine.parts.nodes[id(2)].connection;
+    let steps = there.wire.in_flight.steps();
     assert!(steps < 8 * CALLS, "{steps}");
     world.make_room(2);
     assert_eq!(world.take(2), NOTHING, "nothing is sent late");

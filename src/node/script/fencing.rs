@@ -1,6 +1,6 @@
 //! The scripts of fencing tokens: a counter for each name, and one counter floor for the whole node.
 //!
-//! The keys are the names, the counter of each name, the floor, and with a [marker](super::super::marker) check the
+//! The keys are the names, the counter of each name, the floor, and with a [marker](super::super::trust::marker) check the
 //! keys of the marker and the barrier. The arguments are the token, the ttl, the marker (empty if none is checked), a
 //! number, how many milliseconds a counter is kept, and the `run_id` of the server.
 //!

@@ -41,7 +41,7 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     let half = cx.parts.settings.half_of(cx.round.ttl);
     let too_far = |&node: &NodeId| {
         cx.round[node].outcome == NodeOutcome::TimedOut
-            && half < cx.parts.nodes[node].pulse.distance()
+            && half < cx.parts.nodes[node].connection.pulse.distance()
     };
     let far = cx.parts.nodes.ids().filter(too_far).count();
     match cx.round.tally.quorum() <= cx.round.tally.can_vote() + far {
@@ -54,7 +54,8 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
     for node in cx.parts.nodes.ids() {
-        if let Some(reason) = cx.parts.nodes[node].other_cluster() {
+        let membership = cx.parts.nodes[node].trust.membership();
+        if let Some(reason) = membership.and_then(|there| there.other) {
             cx.round[node].outcome = NodeOutcome::Unusable(reason);
             any = true;
         }

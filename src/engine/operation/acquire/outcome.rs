@@ -53,7 +53,7 @@ impl Acquire {
         let others = claim.having().without(majority.nodes());
         let busy = claim.busy_mut();
         if !others.is_empty() {
-            let is_unsure = |node| parts.nodes[node].is_kept_by_steps(cx.now);
+            let is_unsure = |node| parts.nodes[node].trust.is_kept_by_steps(cx.now);
             busy.copies.unsure = others.filter(is_unsure);
         }
         busy.place = Some(self.place);

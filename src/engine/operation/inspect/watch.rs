@@ -158,7 +158,9 @@ impl Inspect {
         let end = self.first_left().map(|left| left.saturating_add(SETTLE));
         let nodes = &cx.parts.nodes;
         let mut ids = nodes.ids();
-        let untold = ids.any(|node| nodes[node].tells_nothing() || self.is_to_be_asked(node, cx));
+        let untold = ids.any(|node| {
+            nodes[node].connection.wire.waking.tells_nothing() || self.is_to_be_asked(node, cx)
+        });
         let untold = untold.then(|| {
             let (shortest, longest) = cx.parts.settings.retry.delay().into_inner();
             let delay = nanos(shortest)..=nanos(longest.max(shortest));
@@ -166,7 +168,9 @@ impl Inspect {
         });
         let next = [stirred, end, untold].into_iter().flatten().min();
         let next = next.map(|left| now.saturating_add(left));
-        let kept = nodes.iter().filter_map(|node| node.unasked_until(now));
+        let kept = nodes
+            .iter()
+            .filter_map(|node| node.trust.unasked_until(now));
         let kept = kept.filter(|until| now < *until);
         kept.chain(next).min().unwrap_or(Instant::MAX)
     }
@@ -177,7 +181,10 @@ impl Inspect {
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
-        !self.has_seen(node) && !lasts && there.is_ready() && !there.pulse.is_suspect()
+        !self.has_seen(node)
+            && !lasts
+            && there.handshake.is_ready()
+            && !there.connection.pulse.is_suspect()
     }
 
     /// Looks again soon: something may have changed.

@@ -4,11 +4,11 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::error::{LinkError, LinkFault, NodeOutcome, ServerError, Unusable};
+use crate::node::request::{Dialect, Taught};
 use crate::resp::Value;
 use crate::time::Instant;
 
-use super::handshake::Server;
-use super::request::{Dialect, Taught};
+use super::server::Server;
 
 /// The state of one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,7 +57,7 @@ impl fmt::Display for NodeState {
 // With a tag of its own, because every command reads the phase.
 #[derive(Debug)]
 #[repr(u8)]
-pub(super) enum Phase {
+pub(in crate::node) enum Phase {
     /// There is no connection; the next one is tried when the timer fires.
     Down,
     /// A connection was asked for.
@@ -85,7 +85,7 @@ impl Trouble {
 
     /// Returns the trouble behind a reply that was not asked for. Some servers say why they close a connection before
     /// they get a command.
-    pub(super) fn of_unasked(value: Value<'_>) -> Self {
+    pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);
         };
@@ -116,7 +116,7 @@ pub(crate) enum Access {
 impl Phase {
     /// Returns the server's answers, if the connection is up.
     #[inline]
-    pub(super) fn server(&self) -> Option<&Server> {
+    pub(in crate::node) fn server(&self) -> Option<&Server> {
         match self {
             Self::Handshake(server) | Self::Ready { server, .. } => Some(server),
             Self::Down | Self::Connecting => None,
@@ -124,7 +124,7 @@ impl Phase {
     }
 
     #[inline]
-    pub(super) fn server_mut(&mut self) -> Option<&mut Server> {
+    pub(in crate::node) fn server_mut(&mut self) -> Option<&mut Server> {
         match self {
             Self::Handshake(server) | Self::Ready { server, .. } => Some(server),
             Self::Down | Self::Connecting => None,
@@ -133,7 +133,7 @@ impl Phase {
 
     /// Returns the dialect in which this node gets a command that runs this script.
     #[inline]
-    pub(super) fn dialect(&self, taught: Taught) -> Dialect {
+    pub(in crate::node) fn dialect(&self, taught: Taught) -> Dialect {
         match self {
             Self::Ready { server, .. } if server.scripts.knows(taught) => Dialect::Sha1,
             Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready { .. } => {

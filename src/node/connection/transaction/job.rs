@@ -465,6 +465,9 @@ impl Job {
             }
             (Some(refusal), _) => Err(refusal),
             (None, Work::Take(_)) => Err(unknown),
+            // A key that was missing may have come before it was deleted.
+            (None, Work::Release) if done == self.all() => Ok(Reply::Done),
+            (None, Work::Release) if foreign == 0 => Ok(Reply::Missing),
             (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),
             (None, Work::Probe) => Ok(Reply::Done),
             // The key ended between reading and writing.

@@ -4,51 +4,54 @@ use alloc::vec::Vec;
 
 use crate::entry::Entry;
 use crate::node::request::Request;
-use crate::node::{Node, Work};
 use crate::resource::broken;
 use crate::resp::{Decimal, argument, command, write};
 use crate::time::Instant;
 
 use super::job::{Job, Step};
-use super::{Expected, Stage};
+use super::{Expected, Stage, Transactions, Wire, Work};
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-impl Node {
+impl Transactions {
     /// All commands of a stage are answered: continues with the next stage.
     #[cold]
     #[inline(never)]
-    pub(in crate::node) fn continue_transaction(&mut self, now: Instant) {
-        let before = self.transactions.len();
-        if self.transactions.stage == Stage::Reading {
+    pub(in crate::node) fn go_on(&mut self, now: Instant, wire: &mut Wire) {
+        let before = self.len();
+        if self.stage == Stage::Reading {
             self.finish_answered();
-            self.execute(now);
+            self.execute(now, wire);
         } else {
             self.finish_all();
         }
-        for _ in self.transactions.len()..before {
-            self.in_flight.unreserve();
+        for _ in self.len()..before {
+            wire.in_flight.unreserve();
         }
-        self.begin_transaction(now);
+        self.start(now, wire);
     }
 
     /// Begins to read for the next batch, if none is open.
-    pub(super) fn begin_transaction(&mut self, now: Instant) {
-        let busy = self.transactions.stage != Stage::Idle;
-        if busy || self.transactions.queue.is_empty() {
+    pub(super) fn start(&mut self, now: Instant, wire: &mut Wire) {
+        let busy = self.stage != Stage::Idle;
+        if busy || self.queue.is_empty() {
             return;
         }
-        self.transactions.begin();
-        self.transactions.stage = Stage::Reading;
+        self.begin();
+        self.stage = Stage::Reading;
         let watched = Job::is_to_read;
-        let batch = core::mem::take(&mut self.transactions.batch);
+        let batch = core::mem::take(&mut self.batch);
         let keys = batch.iter().filter(|job| watched(job));
         let keys: usize = keys.map(|job| job.entry.names().len()).sum();
         if keys != 0 {
-            self.ask_in(now, Expected::TryMulti, |out| out.extend_from_slice(MULTI));
-            self.ask_in(now, Expected::TryExec, |out| out.extend_from_slice(EXEC));
-            self.ask_in(now, Expected::Watch, |out| {
+            self.ask_in(now, wire, Expected::TryMulti, |out| {
+                out.extend_from_slice(MULTI)
+            });
+            self.ask_in(now, wire, Expected::TryExec, |out| {
+                out.extend_from_slice(EXEC)
+            });
+            self.ask_in(now, wire, Expected::Watch, |out| {
                 write::array(out, 1 + keys);
                 argument(out, b"WATCH");
                 for job in batch.iter().filter(|job| watched(job)) {
@@ -56,34 +59,34 @@ impl Node {
                 }
             });
             for (place, job) in batch.iter().enumerate().filter(|(_, job)| watched(job)) {
-                self.read_for(now, place, job);
+                self.read_for(now, place, job, wire);
             }
         }
-        self.transactions.batch = batch;
+        self.batch = batch;
         if keys == 0 {
-            self.execute(now);
+            self.execute(now, wire);
         }
     }
 
-    fn read_for(&mut self, now: Instant, place: usize, job: &Job) {
+    fn read_for(&mut self, now: Instant, place: usize, job: &Job, wire: &mut Wire) {
         for (number, name) in job.entry.names().enumerate() {
             let number = number as u8;
-            self.ask_in(now, Expected::Get(place, number), |out| {
+            self.ask_in(now, wire, Expected::Get(place, number), |out| {
                 command(out, &[b"GET", name]);
             });
             if job.work != Work::Release {
-                self.ask_in(now, Expected::Left(place, number), |out| {
+                self.ask_in(now, wire, Expected::Left(place, number), |out| {
                     command(out, &[b"PTTL", name]);
                 });
             }
             if job.work == Work::Probe || job.takes() {
-                self.ask_in(now, Expected::TryWrite(place), |out| {
+                self.ask_in(now, wire, Expected::TryWrite(place), |out| {
                     command(out, &[b"PEXPIRE", name, b"?"]);
                 });
             }
         }
-        if job.takes() && self.transactions.sets_all.is_none() {
-            self.ask_in(now, Expected::TrySetAll(place), |out| {
+        if job.takes() && self.sets_all.is_none() {
+            self.ask_in(now, wire, Expected::TrySetAll(place), |out| {
                 set_all(out, &job.entry, b"?");
             });
         }
@@ -91,45 +94,46 @@ impl Node {
 
     /// Ends the work that need not write, by what was read.
     fn finish_answered(&mut self) {
-        let there = &mut self.transactions;
-        let mut watching = there.batch.iter().filter(|job| job.work.watches());
+        let mut watching = self.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
             // The refusal may be about one key among many, so each piece of work is tried alone.
-            let mut batch = core::mem::take(&mut there.batch);
-            there.most = 1;
+            let mut batch = core::mem::take(&mut self.batch);
+            self.most = 1;
             while let Some(mut job) = batch.pop() {
                 if !job.withdrawn {
                     job.alone();
-                    there.queue.push_front(job);
+                    self.queue.push_front(job);
                 } else if job.takes() && !job.is_untaken() {
-                    there.finish(job); // A part of it may be taken, and needs its release.
+                    self.finish(job); // A part of it may be taken, and needs its release.
                 }
             }
             return;
         }
-        for job in core::mem::take(&mut there.batch) {
+        for job in core::mem::take(&mut self.batch) {
             match job.is_answered() {
                 _ if job.is_untaken() => {}
-                true => there.finish(job),
-                false => there.batch.push(job),
+                true => self.finish(job),
+                false => self.batch.push(job),
             }
         }
     }
 
     /// Writes the changes of the batch in one piece.
-    fn execute(&mut self, now: Instant) {
-        if self.transactions.batch.is_empty() {
-            self.transactions.stage = Stage::Idle;
+    fn execute(&mut self, now: Instant, wire: &mut Wire) {
+        if self.batch.is_empty() {
+            self.stage = Stage::Idle;
             return;
         }
-        self.transactions.stage = Stage::Writing;
-        let batch = core::mem::take(&mut self.transactions.batch);
-        let mut steps = core::mem::take(&mut self.transactions.steps);
+        self.stage = Stage::Writing;
+        let batch = core::mem::take(&mut self.batch);
+        let mut steps = core::mem::take(&mut self.steps);
         steps.clear();
         if batch.iter().any(Job::is_told) {
-            self.register(now); // It registers everything that is read until `EXEC`.
+            wire.register(now); // It registers everything that is read until `EXEC`.
         }
-        self.ask_in(now, Expected::Multi, |out| out.extend_from_slice(MULTI));
+        self.ask_in(now, wire, Expected::Multi, |out| {
+            out.extend_from_slice(MULTI)
+        });
         for (place, job) in batch.iter().enumerate() {
             job.steps(|number, step| steps.push((place, number, step)));
         }
@@ -137,7 +141,8 @@ impl Node {
             let name = batch[*place].entry.names().nth(usize::from(*number));
             let name = name.unwrap_or_default();
             let token = batch[*place].entry.token();
-            self.ask_in(now, Expected::Queued(*place, *step), |out| match step {
+            let expected = Expected::Queued(*place, *step);
+            self.ask_in(now, wire, expected, |out| match step {
                 Step::Set(life) => {
                     let (token, life) = (token.as_bytes(), Decimal::millis(*life));
                     command(out, &[b"SET", name, token, b"NX", b"PX", life.as_bytes()]);
@@ -157,33 +162,33 @@ impl Node {
                 }
             });
         }
-        self.ask_in(now, Expected::Exec, |out| out.extend_from_slice(EXEC));
-        (self.transactions.batch, self.transactions.steps) = (batch, steps);
+        self.ask_in(now, wire, Expected::Exec, |out| out.extend_from_slice(EXEC));
+        (self.batch, self.steps) = (batch, steps);
     }
 
     /// The last stage is over: ends the rest of the batch. A lock whose keys ended partly in between is taken once
     /// more.
     fn finish_all(&mut self) {
-        let there = &mut self.transactions;
-        let batch = core::mem::take(&mut there.batch).into_iter();
+        let batch = core::mem::take(&mut self.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
         for mut job in again.into_iter().rev() {
             job.repeat();
-            there.queue.push_front(job);
+            self.queue.push_front(job);
         }
-        done.into_iter().for_each(|job| there.finish(job));
-        there.stage = Stage::Idle;
+        done.into_iter().for_each(|job| self.finish(job));
+        self.stage = Stage::Idle;
     }
 
     /// Puts a command of the open transaction, written by `write`, into the out buffer.
-    fn ask_in(&mut self, now: Instant, expected: Expected, write: impl FnOnce(&mut Vec<u8>)) {
-        if !self.batch.is_empty() {
-            self.write_batch(now);
-        }
-        let start = self.outbox.push_with(write);
-        let len = self.outbox.len_from(start);
-        self.in_flight.push(Request::Transaction, now, start, len);
-        self.transactions.expected.push_back(expected);
+    fn ask_in(
+        &mut self,
+        now: Instant,
+        wire: &mut Wire,
+        expected: Expected,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        wire.put_with(now, Request::Transaction, write);
+        self.expected.push_back(expected);
     }
 }
 

@@ -1,4 +1,7 @@
-//! The restart guard of one node: whether its answers count, and how commands to it are written.
+//! Trust in one node: whether its answers count, and if they do not, why and until when.
+//!
+//! Three parts decide it: the restart guard in this file, the [membership] in the cluster with its marker, and the
+//! [clock] watch. The guard also decides how commands to the node are written.
 //!
 //! | guard | an answer counts | commands |
 //! | --- | --- | --- |
@@ -19,14 +22,20 @@
 //!
 //! * A quarantine counts from the *end* of the handshake in which the change was seen, never from the loss of the
 //!   connection. The restart was before that end, and may have been long after the loss.
-//! * Only [`Guard::trust`] shortens a quarantine.
+//! * Only [`Trust::lift`] shortens a quarantine.
 //!
 //! # Not here
 //!
+//! Writing to the node: [`Node`](super::Node) sends the requests to join and the questions for the time.
+//!
 //! Losses that no client can see from outside: a restart before the first handshake of a client that does not know the
 //! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
-//! Markers on the nodes show these (`membership`), unless the server followed a copy of itself. With markers, the guard
+//! Markers on the nodes show these ([`membership`]), unless the server followed a copy of itself. With markers, the guard
 //! reads only this last case from identities.
+
+mod clock;
+pub(super) mod marker;
+mod membership;
 
 use alloc::string::String;
 use core::time::Duration;
@@ -36,18 +45,18 @@ use crate::error::{ServerError, Unusable};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-use super::handshake::Identity;
-use super::in_flight::Heard;
-use super::marker::Cluster;
-use super::membership::Membership;
-use super::phase::Trouble;
+use super::connection::Heard;
+use super::handshake::{Identity, Trouble, UPTIME_GRAIN};
 use super::refusal::may_forget;
 use super::reply::{Answer, Read};
 use super::request::{Request, Step, Taught};
+use clock::Clock;
+use marker::Cluster;
+use membership::Membership;
 
-/// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
-/// tick some milliseconds early.
-pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
+pub(super) use clock::TIME;
+pub(crate) use marker::whole_millis;
+pub(crate) use membership::Mode;
 
 /// How long a quarantine is.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +68,8 @@ pub(crate) struct Terms {
 }
 
 /// See the [module](self).
-#[derive(Debug, Default)]
-pub(crate) struct Guard {
+#[derive(Debug)]
+pub(crate) struct Trust {
     kind: Kind,
     /// The newest `run_id` that was read.
     run_id: Option<String>,
@@ -73,17 +82,17 @@ pub(crate) struct Guard {
     /// This node, and the nodes of the configuration that were seen to be the same server. Kept for good: a server that
     /// restarts gets another `run_id`, and keeps its names.
     pub(crate) names: NodeSet,
+    pub(crate) clock: Clock,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Kind {
     Off,
-    #[default]
     Observed,
     Strict(Membership),
 }
 
-impl Guard {
+impl Trust {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             kind: match config.restart_guard() {
@@ -91,7 +100,13 @@ impl Guard {
                 RestartGuard::Observed => Kind::Observed,
                 RestartGuard::Strict => Kind::Strict(Membership::new(Cluster::of(config))),
             },
-            ..Self::default()
+            run_id: None,
+            replid: None,
+            alarmed: false,
+            until: None,
+            stepped_until: None,
+            names: NodeSet::EMPTY,
+            clock: Clock::new(config),
         }
     }
 
@@ -129,13 +144,14 @@ impl Guard {
 
     /// The node's connection is gone.
     pub(super) fn disconnected(&mut self) {
+        self.clock.disconnected();
         if let Some(membership) = self.membership_mut() {
             membership.disconnected();
         }
     }
 
     /// Returns the node's membership of the cluster, if there are markers.
-    pub(super) fn membership(&self) -> Option<&Membership> {
+    pub(crate) fn membership(&self) -> Option<&Membership> {
         match &self.kind {
             Kind::Off | Kind::Observed => None,
             Kind::Strict(membership) => Some(membership),
@@ -152,17 +168,16 @@ impl Guard {
     // ----- whether answers count ------------------------------------------------------------
 
     /// Returns when the node's answers count again, if they do not at `now`: because of what this handle has seen, or
-    /// because of a barrier on the node. `ready` says whether its handshake is done.
-    pub(super) fn kept_until(&self, now: Instant, ready: bool) -> Option<Instant> {
-        let barrier = self.membership().and_then(|there| there.until(now, ready));
+    /// because of a barrier on the node.
+    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
+        let barrier = self.membership().and_then(|there| there.until(now));
         self.until(now).max(barrier)
     }
 
     /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
     /// count. `None` if it may be asked at `now`.
-    pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
-        let membership = self.membership();
-        let barrier = membership.and_then(|there| there.unasked_until(now, ready));
+    pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
+        let barrier = self.membership().and_then(|there| there.unasked_until(now));
         self.until(now).max(barrier)
     }
 
@@ -182,7 +197,7 @@ impl Guard {
         if self.membership().is_none() || !request.is_question() {
             return Some(Heard::Answer(answer));
         }
-        let voted = self.kept_until(now, true).is_none();
+        let voted = self.kept_until(now).is_none();
         let Some(membership) = self.membership_mut() else {
             return Some(Heard::Answer(answer));
         };
@@ -191,7 +206,7 @@ impl Guard {
             Some(outcome) => Heard::Uncounted {
                 answer,
                 outcome,
-                first: voted && self.kept_until(now, true).is_some(),
+                first: voted && self.kept_until(now).is_some(),
             },
         })
     }
@@ -203,10 +218,15 @@ impl Guard {
             .filter(|until| guard!(QuarantineIgnored, now < *until))
     }
 
+    /// Returns `true` if the node's clock was seen to be stepped, and its answers do not count at `now`.
+    pub(crate) fn is_kept_by_steps(&self, now: Instant) -> bool {
+        self.clock.steps() != 0 && self.kept_until(now).is_some()
+    }
+
     /// Returns `true` if the node's answers count at `now` for everything that was there before its clock was stepped.
     /// A step makes a node forget nothing.
-    pub(super) fn counts_but_for_steps(&self, now: Instant, ready: bool) -> bool {
-        let barrier = self.membership().and_then(|there| there.until(now, ready));
+    pub(crate) fn counts_but_for_steps(&self, now: Instant) -> bool {
+        let barrier = self.membership().and_then(|there| there.until(now));
         self.until.max(barrier).is_none_or(|until| until <= now)
     }
 
@@ -236,20 +256,21 @@ impl Guard {
 
     /// The handshake has ended at `now`. Returns `true` if the other names of the server have to learn of the
     /// quarantine, because no change of identity shows them the reason.
-    pub(super) fn handshake_done(
+    pub(crate) fn handshake_done(
         &mut self,
         now: Instant,
         identity: &Identity,
         terms: Terms,
     ) -> bool {
         let told = self.alarmed;
-        match self.kind {
+        match &mut self.kind {
             Kind::Off => false,
             Kind::Observed => {
                 self.identified(now, identity, terms);
                 told
             }
-            Kind::Strict(_) => {
+            Kind::Strict(membership) => {
+                membership.is_ready = true;
                 self.joined(now, identity, terms);
                 true
             }
@@ -319,10 +340,33 @@ impl Guard {
     }
 
     /// Counts the node's answers from now on: an operator states that every lock that it has forgotten is over.
-    pub(crate) fn trust(&mut self) {
+    pub(crate) fn lift(&mut self) {
         self.until = None;
         self.stepped_until = None;
         self.alarmed = false;
+    }
+
+    // ----- the cluster ----------------------------------------------------------------------
+
+    /// Returns whether the node has joined, if it is connected and has answered every request to join.
+    pub(crate) fn has_joined(&self) -> Option<bool> {
+        let there = self.membership()?;
+        (there.is_ready && there.open == 0).then_some(there.joined)
+    }
+
+    /// Requires a marker with this longest ttl. Returns `true` if the node voted until now and no longer does.
+    pub(crate) fn demand(&mut self, longest: Duration) -> bool {
+        let membership = self.membership_mut();
+        membership.is_some_and(|membership| membership.demand(longest))
+    }
+
+    /// Cancels an operator's request to join that was not sent yet.
+    pub(crate) fn cancel_join(&mut self, mode: Mode) {
+        if let Some(membership) = self.membership_mut()
+            && membership.mode == mode
+        {
+            membership.mode = Mode::Join;
+        }
     }
 }
 
@@ -360,16 +404,20 @@ mod tests {
         identity
     }
 
+    fn observed() -> Trust {
+        Trust::new(&Config::builder().node("a").config().expect("valid"))
+    }
+
     /// Does these handshakes, each at its second. Returns when the node may vote after the last of them, if it may not
     /// at that second.
     fn after(terms: Terms, handshakes: &[(u64, Identity)]) -> Option<u64> {
-        let mut guard = Guard::default();
+        let mut trust = observed();
         let mut last = 0;
         for (second, identity) in handshakes {
             last = *second;
-            guard.identified(Instant::from_millis(last * 1000), identity, terms);
+            trust.identified(Instant::from_millis(last * 1000), identity, terms);
         }
-        let until = guard.until(Instant::from_millis(last * 1000));
+        let until = trust.until(Instant::from_millis(last * 1000));
         until.map(|until| until.as_nanos() / 1_000_000_000)
     }
 
@@ -422,29 +470,29 @@ mod tests {
 
     #[test]
     fn an_alarm_counts_for_any_server_that_answers_next() {
-        let mut guard = Guard::default();
+        let mut trust = observed();
         let same = identity("a", "r", 100);
-        guard.identified(Instant::ZERO, &same, KNOWN);
-        guard.alarm();
-        assert_eq!(guard.until(Instant::ZERO), None);
-        guard.identified(Instant::from_millis(500), &same, KNOWN);
+        trust.identified(Instant::ZERO, &same, KNOWN);
+        trust.alarm();
+        assert_eq!(trust.until(Instant::ZERO), None);
+        trust.identified(Instant::from_millis(500), &same, KNOWN);
         let until = Instant::from_millis(10_500);
-        assert_eq!(guard.until(Instant::from_millis(10_499)), Some(until));
-        assert_eq!(guard.until(until), None);
-        guard.identified(until, &same, KNOWN);
-        assert_eq!(guard.until(until), None, "an alarm counts once");
+        assert_eq!(trust.until(Instant::from_millis(10_499)), Some(until));
+        assert_eq!(trust.until(until), None);
+        trust.identified(until, &same, KNOWN);
+        assert_eq!(trust.until(until), None, "an alarm counts once");
     }
 
     #[test]
     fn an_alarm_of_one_that_restarted_counts_once_too() {
-        let mut guard = Guard::default();
-        guard.identified(Instant::ZERO, &identity("a", "r", 100), KNOWN);
-        guard.alarm();
+        let mut trust = observed();
+        trust.identified(Instant::ZERO, &identity("a", "r", 100), KNOWN);
+        trust.alarm();
         let other = identity("b", "r", 0);
-        guard.identified(Instant::ZERO, &other, KNOWN);
+        trust.identified(Instant::ZERO, &other, KNOWN);
         let until = Instant::from_millis(10_000);
-        guard.identified(until, &other, KNOWN);
-        assert_eq!(guard.until(until), None);
+        trust.identified(until, &other, KNOWN);
+        assert_eq!(trust.until(until), None);
     }
 
     #[test]
@@ -455,26 +503,26 @@ mod tests {
             (identity("b", "s", 0), None), // Its marker decides.
             (identity("a", "s", 100), Some(Instant::from_millis(30_000))),
         ] {
-            let mut guard = Guard::default();
-            guard.joined(Instant::ZERO, &met(), KNOWN);
+            let mut trust = observed();
+            trust.joined(Instant::ZERO, &met(), KNOWN);
             let now = Instant::from_millis(20_000);
-            guard.joined(now, &said, KNOWN);
-            assert_eq!(guard.until(now), until);
+            trust.joined(now, &said, KNOWN);
+            assert_eq!(trust.until(now), until);
         }
     }
 
     /// Returns what a guard of this kind does about a node that loads, comes back as another, and steps its clock.
     fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
         let config = Config::builder().node("a").restart_guard(kind).config();
-        let mut guard = Guard::new(&config.expect("valid"));
+        let mut trust = Trust::new(&config.expect("valid"));
         let loading = ServerError::from_line(b"LOADING x");
-        let alarm = guard.heard(loading).is_some();
-        guard.handshake_done(Instant::ZERO, &identity("a", "r", 0), ASSUMED);
-        let quarantine = guard.until(Instant::ZERO);
+        let alarm = trust.heard(loading).is_some();
+        trust.handshake_done(Instant::ZERO, &identity("a", "r", 0), ASSUMED);
+        let quarantine = trust.until(Instant::ZERO);
         (
             alarm,
             quarantine,
-            guard.stepped(Instant::from_millis(1_000), KNOWN),
+            trust.stepped(Instant::from_millis(1_000), KNOWN),
         )
     }
 

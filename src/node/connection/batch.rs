@@ -29,39 +29,39 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{LinkFault, ServerError};
-use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::in_flight::Heard;
-use super::phase::Trouble;
-use super::refusal::Refusal;
-use super::reply::{Read, Reply, extended};
-use super::request::{Asker, Dialect, Request, Taught};
+use super::in_flight::InFlight;
+use super::outbox::Outbox;
 use super::tracking::register_next;
-use super::{Node, script};
+use crate::node::handshake::Trouble;
+use crate::node::refusal::Refusal;
+use crate::node::reply::{Reply, extended};
+use crate::node::request::{Asker, Request, Waking};
+use crate::node::script;
 
 /// An emptied buffer larger than this is given back to the allocator.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// The collected renewals. A renewal that also asks for a notification of the next change of its key goes in the
     /// first pile, which has commands of its own and is written before the other.
     piles: [Pile; 2],
     /// When the first renewal was added.
-    since: Instant,
+    pub(super) since: Instant,
     /// It is not the node's turn. Set only while some renewals are collected.
-    waits: bool,
+    pub(crate) waits: bool,
     /// The number of renewals in batches that are not answered.
     unanswered: usize,
     /// The server has refused a batch on this connection.
-    is_refused: bool,
+    pub(in crate::node) is_refused: bool,
     /// The answers to the renewals at the front of the commands in flight. `None`: it made no sense.
-    answers: VecDeque<Result<Option<Reply>, Refusal>>,
+    pub(in crate::node) answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
 /// One pile of collected renewals.
@@ -83,22 +83,42 @@ struct Renewal {
 }
 
 impl Batch {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::node) fn is_empty(&self) -> bool {
         self.piles.iter().all(|pile| pile.collected.is_empty())
     }
 
     /// Returns `true` if renewals are collected and do not wait for the node's turn.
-    pub(super) fn is_to_write(&self) -> bool {
+    pub(in crate::node) fn is_to_write(&self) -> bool {
         !self.is_empty() && !self.waits
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::node) fn len(&self) -> usize {
         self.piles.iter().map(|pile| pile.collected.len()).sum()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::node) fn bytes(&self) -> usize {
         let bytes = |pile: &Pile| pile.keys.len() + pile.arguments.len();
         self.piles.iter().map(bytes).sum()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len() == BATCH_MAX
+    }
+
+    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
+    /// of the next change of the key.
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        request: Request,
+        entry: &Entry,
+        life: Duration,
+        watched: bool,
+    ) {
+        if self.is_empty() {
+            self.since = now;
+        }
+        self.piles[usize::from(!watched)].add(request, entry, life);
     }
 
     fn has_about(&self, claim: ClaimKey) -> bool {
@@ -109,7 +129,7 @@ impl Batch {
     }
 
     /// Returns `true` if the collected renewals have to be written before `request`.
-    fn is_before(&self, request: Request) -> bool {
+    pub(super) fn is_before(&self, request: Request) -> bool {
         match request {
             Request::Take { .. } | Request::Raise { .. } | Request::Time => !self.waits,
             Request::Release { claim, .. } => !self.waits || self.has_about(claim),
@@ -130,7 +150,7 @@ impl Batch {
 
     /// Removes the renewal of `asker`, if it is collected.
     #[cold]
-    pub(super) fn withdraw(&mut self, asker: Asker) -> bool {
+    pub(in crate::node) fn withdraw(&mut self, asker: Asker) -> bool {
         let found = self.piles.iter_mut().any(|pile| pile.withdraw(asker));
         self.waits &= !self.is_empty();
         found
@@ -156,6 +176,45 @@ impl Batch {
         out.extend_from_slice(arguments);
     }
 
+    /// Puts the collected renewals into the out buffer.
+    pub(super) fn flush(
+        &mut self,
+        now: Instant,
+        waking: &mut Waking,
+        outbox: &mut Outbox,
+        in_flight: &mut InFlight,
+    ) {
+        for (pile, watched) in self.piles.iter().zip([true, false]) {
+            let (mut first, mut key, mut argument) = (0, 0, 0);
+            while first < pile.collected.len() {
+                let (count, keys, arguments) = pile.next_command(first);
+                if watched {
+                    register_next(now, waking, outbox, in_flight);
+                }
+                let start = outbox.push_with(|out| {
+                    let (keys, arguments) = (key..key + keys, argument..argument + arguments);
+                    Self::write(out, count, &pile.keys[keys], &pile.arguments[arguments]);
+                });
+                let mut len = outbox.len_from(start);
+                if count != 1 {
+                    in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
+                    self.unanswered += count;
+                    len = 0;
+                }
+                for renewal in &pile.collected[first..first + count] {
+                    in_flight.push(renewal.request, now, start, len);
+                }
+                (first, key, argument) = (first + count, key + keys, argument + arguments);
+            }
+        }
+        drop(self.collected());
+    }
+
+    /// Returns `true` if the node works on so many renewals that others wait.
+    pub(super) fn is_worked_on(&self) -> bool {
+        RENEWALS_FEW < self.unanswered
+    }
+
     /// Takes out all collected renewals.
     fn collected(&mut self) -> impl Iterator<Item = Request> {
         self.waits = false;
@@ -164,7 +223,7 @@ impl Batch {
     }
 
     /// Forgets everything because the connection is gone. Yields the collected renewals; none of them has left.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
+    pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.answers.clear();
         self.is_refused = false;
         self.unanswered = 0;
@@ -178,7 +237,7 @@ impl Batch {
     /// The reply is not an answer to a batch.
     #[cold]
     #[inline(never)]
-    pub(super) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
+    pub(in crate::node) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
         let count = usize::from(count);
         self.unanswered -= count;
         if let Value::Error(_) | Value::BulkError(_) = value {
@@ -277,128 +336,4 @@ fn empty(buffer: &mut Vec<u8>) {
 
 fn decimal(number: usize) -> Decimal {
     Decimal::new(number as u64)
-}
-
-impl Node {
-    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
-    /// of the next change of the key. Returns `false` if this node needs a command of its own for it.
-    pub(crate) fn renew(
-        &mut self,
-        now: Instant,
-        request: Request,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) -> bool {
-        let taught = self.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
-        if !taught || self.batch.is_refused {
-            return false;
-        }
-        self.send_time(now, request);
-        if self.batch.is_empty() {
-            self.batch.since = now;
-        }
-        self.batch.piles[usize::from(!watched)].add(request, entry, life);
-        if self.batch.len() == BATCH_MAX && self.outbox.is_blocked() {
-            self.write_batch(now); // In the out buffer, one of many is cheaper to withdraw.
-        }
-        true
-    }
-
-    /// Writes the collected renewals if they have to go before `request`.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn write_batch_before(&mut self, now: Instant, request: Request) {
-        if self.batch.is_before(request) {
-            self.write_batch(now);
-        }
-    }
-
-    /// Puts the collected renewals into the out buffer.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn write_batch(&mut self, now: Instant) {
-        let Self {
-            batch,
-            outbox,
-            in_flight,
-            phase,
-            ..
-        } = self;
-        for (pile, watched) in batch.piles.iter().zip([true, false]) {
-            let (mut first, mut key, mut argument) = (0, 0, 0);
-            while first < pile.collected.len() {
-                let (count, keys, arguments) = pile.next_command(first);
-                if watched {
-                    register_next(now, phase, outbox, in_flight);
-                }
-                let start = outbox.push_with(|out| {
-                    let (keys, arguments) = (key..key + keys, argument..argument + arguments);
-                    Batch::write(out, count, &pile.keys[keys], &pile.arguments[arguments]);
-                });
-                let mut len = outbox.len_from(start);
-                if count != 1 {
-                    in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
-                    batch.unanswered += count;
-                    len = 0;
-                }
-                for renewal in &pile.collected[first..first + count] {
-                    in_flight.push(renewal.request, now, start, len);
-                }
-                (first, key, argument) = (first + count, key + keys, argument + arguments);
-            }
-        }
-        drop(batch.collected());
-    }
-
-    // ----- its turn -------------------------------------------------------------------------
-
-    /// Returns `true` if renewals can be written now, and are so many that other nodes would notice the work.
-    #[inline]
-    pub(crate) fn is_to_renew(&self) -> bool {
-        RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
-    }
-
-    /// Returns `true` if the node works on so many renewals that others wait.
-    pub(crate) fn is_renewing(&self) -> bool {
-        RENEWALS_FEW < self.batch.unanswered && !self.pulse.is_suspect()
-    }
-
-    /// Sets whether the collected renewals wait for the node's turn.
-    pub(crate) fn let_wait(&mut self, waits: bool) {
-        self.batch.waits = waits;
-    }
-
-    /// Returns `true` if renewals wait for the node's turn.
-    pub(crate) fn has_waiting(&self) -> bool {
-        self.batch.waits
-    }
-
-    /// Returns since when renewals have waited for the node's turn. `None` if they wait for the socket too.
-    pub(crate) fn waiting_since(&self) -> Option<Instant> {
-        (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
-    }
-
-    /// Returns the next answer to a renewal of a batch, or to work that was done in a transaction.
-    ///
-    /// # Errors
-    ///
-    /// The answer makes no sense.
-    pub(crate) fn next_in_batch(&mut self, now: Instant) -> Result<Option<Heard>, Trouble> {
-        let Some(answer) = self.batch.answers.pop_front() else {
-            let done = self.next_transacted(now);
-            return Ok(done.or_else(|| self.finish_later(now)));
-        };
-        let Some(sent) = self.in_flight.pop().must() else {
-            return Ok(None);
-        };
-        let read = match answer {
-            Ok(reply) => reply.map(Read::from),
-            Err(refusal) => Some(
-                self.refused_in_words(now, sent.request, refusal, false)
-                    .into(),
-            ),
-        };
-        self.answered(now, sent, read).map(Some)
-    }
 }

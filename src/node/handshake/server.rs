@@ -1,32 +1,21 @@
-//! The handshake of one connection: which server it is, and whether it can serve.
-//!
-//! `HELLO 3` with credentials and client name comes first and alone, because its answer shows whether anything else
-//! makes sense. The rest goes in one write: the database, the debts from the connection before, the questions that
-//! identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in RESP2.
+//! What a server says about itself: its answers to the questions of the handshake.
 //!
 //! # Not here
 //!
-//! The meaning of an identity: whether a node restarted, or is the same server as another. The engine decides that,
-//! because it knows all nodes.
+//! The meaning of an identity: whether a node restarted, or is the same server as another. `Trust` decides that, and
+//! the engine, because it knows all nodes.
 
 use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::config::{Config, Credentials as Given, NodeConfig};
-use crate::error::{ServerError, Unusable, said};
-use crate::resp::{self, Value};
-
-use super::refusal::is_known;
-use super::request::{Dialect, Request, Step, Taught, Waking};
-use super::script::{self, Script};
-
-/// The command of a probe. Every server answers it in some way, even one that refuses us.
-pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
+use crate::error::{ServerError, Unusable};
+use crate::node::refusal::is_known;
+use crate::node::request::{Dialect, Step, Taught};
+use crate::node::script::{self, Script};
+use crate::resp::Value;
 
 impl Taught {
-    const fn script(self) -> &'static Script {
+    pub(super) const fn script(self) -> &'static Script {
         match self {
             Self::Release => &script::RELEASE,
             Self::Extend => &script::EXTEND,
@@ -80,128 +69,15 @@ pub(crate) struct Identity {
     /// Product and version as the server reports them, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
     /// The shortest way to release on this server, unless the server has refused it.
-    pub(super) native_release: Option<Dialect>,
+    pub(in crate::node) native_release: Option<Dialect>,
     /// The shortest way to release by the server's version alone.
-    pub(super) native_by_version: Option<Dialect>,
+    pub(in crate::node) native_by_version: Option<Dialect>,
 }
 
 impl Identity {
     /// Returns whether the server loses nothing in a restart, if it has reported that.
-    pub(super) fn is_durable(&self) -> Option<bool> {
+    pub(in crate::node) fn is_durable(&self) -> Option<bool> {
         Some(self.writes_through? && self.is_alone)
-    }
-}
-
-/// The parts of the handshake that depend on the configuration: user, password, client name, database.
-#[derive(Debug)]
-pub(crate) struct Credentials {
-    node: NodeConfig,
-    client_name: Option<String>,
-    /// A provider gives the credentials for each connection.
-    is_given: bool,
-    given: Option<Given>,
-}
-
-impl Credentials {
-    pub(crate) fn new(config: &Config, node: &NodeConfig) -> Self {
-        Self {
-            node: node.clone(),
-            client_name: config.client_name().map(String::from),
-            is_given: config.provider(node).is_some(),
-            given: None,
-        }
-    }
-
-    /// A connection is being opened. Returns `true` if a provider has to give its credentials.
-    pub(super) fn ask_again(&mut self) -> bool {
-        self.given = None;
-        self.is_given
-    }
-
-    #[cfg(feature = "std")]
-    pub(super) fn give(&mut self, given: Given) {
-        self.given = Some(given);
-    }
-
-    /// Returns `true` if a provider still has to give the credentials.
-    pub(super) fn are_missing(&self) -> bool {
-        self.is_given && self.given.is_none()
-    }
-
-    /// Returns the text of a server's error, unless it is about a login or repeats our user or password.
-    #[cold]
-    pub(super) fn words_of(
-        &self,
-        request: Request,
-        line: &[u8],
-    ) -> Option<(Option<ServerError>, Arc<str>)> {
-        if let Request::Handshake(Step::Hello | Step::Auth) = request {
-            return None;
-        }
-        let (user, password) = self.login().unwrap_or_default();
-        let mut secrets = [user.unwrap_or_default(), password].into_iter();
-        let is_in = |secret: &str| {
-            !secret.is_empty()
-                && line
-                    .windows(secret.len())
-                    .any(|part| part == secret.as_bytes())
-        };
-        let error = ServerError::from_line(line);
-        let words = said(line, error.code()).filter(|_| !secrets.any(is_in))?;
-        Some((Some(error), words))
-    }
-
-    /// Returns the user and the password.
-    fn login(&self) -> Option<(Option<&str>, &str)> {
-        let user = self.node.user();
-        match &self.given {
-            Some(given) => {
-                let theirs = given.user.as_deref().filter(|user| !user.is_empty());
-                Some((user.or(theirs), &given.password))
-            }
-            None => self.node.password().map(|password| (user, password)),
-        }
-    }
-
-    /// Writes the command of `step`. Returns `false` if there is nothing to ask.
-    pub(crate) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
-        let database = resp::Decimal::new(u64::from(self.node.database()));
-        let words: &[&[u8]] = match step {
-            Step::Hello => return self.hello(out),
-            Step::Auth => match self.login() {
-                None => return false,
-                Some((None, password)) => &[b"AUTH", password.as_bytes()],
-                Some((Some(user), password)) => &[b"AUTH", user.as_bytes(), password.as_bytes()],
-            },
-            Step::SetName => match &self.client_name {
-                None => return false,
-                Some(name) => &[b"CLIENT", b"SETNAME", name.as_bytes()],
-            },
-            Step::Select if self.node.database() == 0 => return false,
-            Step::Select => &[b"SELECT", database.as_bytes()],
-            Step::Server => &[b"INFO", b"server"],
-            Step::Replication => &[b"INFO", b"replication"],
-            Step::Memory => &[b"INFO", b"memory"],
-            Step::Load(taught) => &[b"SCRIPT", b"LOAD", taught.script().text.as_bytes()],
-            Step::Durability => &[b"CONFIG", b"GET", b"*append*"],
-            // The node itself writes this question, because it differs from one connection to the next.
-            Step::Join => return false,
-        };
-        resp::command(out, words);
-        true
-    }
-
-    fn hello(&self, out: &mut Vec<u8>) -> bool {
-        let mut words: Vec<&[u8]> = alloc::vec![b"HELLO", b"3"];
-        if let Some((user, password)) = self.login() {
-            let user = user.unwrap_or("default");
-            words.extend([b"AUTH", user.as_bytes(), password.as_bytes()]);
-        }
-        if let Some(name) = &self.client_name {
-            words.extend([&b"SETNAME"[..], name.as_bytes()]);
-        }
-        resp::command(out, &words);
-        true
     }
 }
 
@@ -212,13 +88,11 @@ pub(crate) struct Server {
     /// The scripts that the server has confirmed.
     pub(crate) scripts: Scripts,
     /// The number of questions that are not answered.
-    pub(super) open: usize,
+    pub(in crate::node) open: usize,
     /// The last questions have been sent.
-    pub(super) surveyed: bool,
+    pub(in crate::node) surveyed: bool,
     /// The node has joined.
-    pub(super) joined: bool,
-    /// How the server wakes waiters when a lock may be free.
-    pub(super) waking: Waking,
+    pub(in crate::node) joined: bool,
 }
 
 /// The scripts that a server holds.
@@ -228,9 +102,9 @@ pub(crate) struct Scripts {
     /// The server could not load them at that moment.
     postponed: bool,
     /// The server has refused to load them, with an error that will not pass and is not a missing permission.
-    pub(super) refused: bool,
+    pub(in crate::node) refused: bool,
     /// The server has answered a script all the same, or has refused it too.
-    pub(super) tried: bool,
+    pub(in crate::node) tried: bool,
 }
 
 impl Scripts {
@@ -251,7 +125,7 @@ impl Scripts {
     }
 
     /// The server runs scripts, though it has refused to load them: it is asked once more, behind its next answer.
-    pub(super) fn run_without_loading(&mut self) {
+    pub(in crate::node) fn run_without_loading(&mut self) {
         (self.tried, self.postponed) = (true, true);
     }
 
@@ -301,7 +175,6 @@ impl Server {
 
     fn hello(&mut self, value: Value<'_>) -> Result<Next, Unusable> {
         if let Some(line) = value.as_error() {
-            self.waking = Waking::Resp2;
             return hello_refused(line);
         }
         let map = value.as_pairs().ok_or(Unusable::NotRedis)?;
@@ -384,7 +257,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     }
 }
 
-pub(super) fn refused(error: ServerError) -> Unusable {
+pub(in crate::node) fn refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" => Unusable::NoCredentials,
         "WRONGPASS" => Unusable::WrongCredentials,

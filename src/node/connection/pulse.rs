@@ -53,7 +53,7 @@ impl Default for Pulse {
 
 impl Pulse {
     /// A connection is up, and its handshake will measure the path.
-    pub(super) fn connected(&mut self, now: Instant) {
+    pub(in crate::node) fn connected(&mut self, now: Instant) {
         self.samples = [u64::MAX; SAMPLES];
         self.nearest = u64::MAX;
         self.measured_from = now;
@@ -66,14 +66,14 @@ impl Pulse {
     }
 
     /// Bytes have arrived.
-    pub(super) fn heard(&mut self) {
+    pub(in crate::node) fn heard(&mut self) {
         self.silent_since = None;
         self.suspect = false;
     }
 
     /// A command sent at `sent` is answered `now`. All answers that are read at once give one sample, the shortest,
     /// because they measure one round trip.
-    pub(super) fn answered(&mut self, now: Instant, sent: Instant) {
+    pub(in crate::node) fn answered(&mut self, now: Instant, sent: Instant) {
         if sent < self.measured_from {
             return;
         }
@@ -97,7 +97,7 @@ impl Pulse {
 
     /// One turn has read everything that had arrived. If answers are still `open`, a silence begins here, unless one
     /// lasts already. Returns since when it lasts.
-    pub(super) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
+    pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
         } else if self.silent_since.is_none() {
@@ -126,7 +126,7 @@ impl Pulse {
 
     /// Returns `true` if the path seems to have become so much longer that no answer comes in time. Only the handshake
     /// of another connection can distinguish this from stalls.
-    pub(super) fn has_moved_away(&self) -> bool {
+    pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
         // The next sample to be replaced is the oldest. If it exists, all do.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX

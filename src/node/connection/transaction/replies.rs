@@ -1,7 +1,7 @@
 //! The server's replies in a transaction, command by command.
 
 use crate::error::LinkFault;
-use crate::node::phase::Trouble;
+use crate::node::handshake::Trouble;
 use crate::node::refusal::{Forbidden, Refusal};
 use crate::resp::Value;
 

@@ -8,15 +8,15 @@ use crate::error::{NodeOutcome, ServerError};
 use crate::keys::{ClaimKey, PlaceKey};
 use crate::time::Instant;
 
-use super::reply::Answer;
-use super::request::{Asker, Remaining, Request};
+use crate::node::reply::Answer;
+use crate::node::request::{Asker, Remaining, Request};
 
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
     /// An answer to a lock command.
     Answer(Answer),
-    /// The server accepts us: debts are sent first, then [`Node::survey`](super::Node::survey).
+    /// The server accepts us: debts are sent first, then [`Node::survey`](crate::node::Node::survey).
     Admitted,
     /// An answer to a lock command, which does not count as a vote.
     Uncounted {
@@ -53,7 +53,7 @@ pub(crate) enum Heard {
         /// It can, and had not shown that before.
         is_news: bool,
     },
-    /// The answers to a batch: see [`Node::next_in_batch`](super::Node::next_in_batch).
+    /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
     Batch,
     /// A push. If it says that keys have changed, `changed` has already got them.
     Pushed,
@@ -128,7 +128,7 @@ impl InFlight {
 
     /// Puts back the command that was popped last: its reply made no sense, so the connection ends.
     #[cold]
-    pub(super) fn put_back(&mut self, sent: Sent) {
+    pub(in crate::node) fn put_back(&mut self, sent: Sent) {
         self.sets += usize::from(sent.request.takes());
         self.repairs += usize::from(is_repair(sent.request));
         self.queue.push_front(sent);
@@ -145,12 +145,12 @@ impl InFlight {
     }
 
     /// Reserves a place for work that waits.
-    pub(super) fn reserve(&mut self) {
+    pub(in crate::node) fn reserve(&mut self) {
         self.sets += 1;
     }
 
     /// Gives back the reserved place.
-    pub(super) fn unreserve(&mut self) {
+    pub(in crate::node) fn unreserve(&mut self) {
         self.sets -= 1;
     }
 
@@ -232,7 +232,7 @@ impl InFlight {
 
     /// Records that the popped command was a withdrawn one.
     #[cold]
-    pub(super) fn popped_withdrawn(&mut self) {
+    pub(in crate::node) fn popped_withdrawn(&mut self) {
         self.withdrawn -= 1;
     }
 

@@ -42,14 +42,13 @@ use alloc::vec::Vec;
 use crate::entry::Entry;
 use crate::keys::ClaimKey;
 use crate::limits::{REPLY_BYTES_MAX, STRING_BYTES_MAX};
+use crate::node::refusal::Refusal;
+use crate::node::reply::Reply;
+use crate::node::request::{Asker, Request};
 use crate::resource::OwnedToken;
 use crate::time::Instant;
 
-use super::Node;
-use super::in_flight::Heard;
-use super::refusal::Refusal;
-use super::reply::{Answer, Reply};
-use super::request::{Asker, Request};
+use super::wire::Wire;
 use job::{Job, Step};
 
 pub(crate) use job::Work;
@@ -65,7 +64,7 @@ const KEYS_MAX: usize = 256;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Transactions {
+pub(crate) struct Transactions {
     queue: VecDeque<Job>,
     /// The work of the open transaction.
     batch: Vec<Job>,
@@ -76,7 +75,7 @@ pub(super) struct Transactions {
     steps: Vec<(usize, u8, Step)>,
     /// The most work for the next batch. It is halved after an abort.
     most: usize,
-    done: VecDeque<Done>,
+    pub(in crate::node) done: VecDeque<Done>,
     /// Whether the user may run `MSETEX`. `None` until the answer on this connection.
     sets_all: Option<bool>,
     /// The command that was forbidden last.
@@ -112,11 +111,11 @@ enum Expected {
 
 /// Work that was done or refused.
 #[derive(Debug)]
-struct Done {
-    request: Request,
-    said: Result<Reply, Refusal>,
+pub(in crate::node) struct Done {
+    pub(in crate::node) request: Request,
+    pub(in crate::node) said: Result<Reply, Refusal>,
     /// The token that an inspection has found.
-    token: Option<OwnedToken>,
+    pub(in crate::node) token: Option<OwnedToken>,
 }
 
 impl Default for Transactions {
@@ -137,18 +136,18 @@ impl Default for Transactions {
 
 impl Transactions {
     /// Returns how much work waits or is being done.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::node) fn len(&self) -> usize {
         self.queue.len() + self.batch.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::node) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns the work of the open transaction: what it does, its entry, its number of steps by what was read, who has
     /// asked for it, and whether it is still wanted.
     #[cfg(feature = "internals")]
-    pub(super) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
             let mut steps = 0;
             job.steps(|_, _| steps += 1);
@@ -158,25 +157,25 @@ impl Transactions {
 
     /// Returns the work that waits, and who has asked for it.
     #[cfg(feature = "internals")]
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         let queue = self.queue.iter();
         queue.map(|job| (job.work, &job.entry, job.asker()))
     }
 
     /// Returns the command that was forbidden last, as ACL rules name it.
-    pub(super) const fn forbidden(&self) -> &'static str {
+    pub(in crate::node) const fn forbidden(&self) -> &'static str {
         self.forbidden
     }
 
     /// Returns `true` if a release of a claim for which `same` holds is not done.
-    pub(super) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+    pub(in crate::node) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
     /// Returns `true` if a release of a claim for which `same` holds is not written yet, so that a command sent now
     /// goes before it.
-    pub(super) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
+    pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
         let mut all = self.queue.iter().chain(begun);
@@ -185,14 +184,31 @@ impl Transactions {
 
     /// Returns `true` if keys are being taken for `claim`.
     #[cold]
-    pub(super) fn is_taking(&self, claim: ClaimKey) -> bool {
+    pub(in crate::node) fn is_taking(&self, claim: ClaimKey) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| job.request.takes_for(claim))
     }
 
+    /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::node) fn add(
+        &mut self,
+        now: Instant,
+        request: Request,
+        entry: &Entry,
+        work: Work,
+        wire: &mut Wire,
+    ) {
+        wire.in_flight.reserve();
+        let job = Job::new(request, entry.clone(), work);
+        self.queue.push_back(job);
+        self.start(now, wire);
+    }
+
     /// Removes the work of `asker` if it has not begun.
     #[cold]
-    fn withdraw(&mut self, asker: Asker) -> bool {
+    pub(super) fn withdraw(&mut self, asker: Asker, wire: &mut Wire) -> bool {
         let is = |job: &Job| asker.asks(job.request);
         if let Some(place) = self.queue.iter().rposition(is) {
             if self.queue[place].may_be_done {
@@ -200,6 +216,7 @@ impl Transactions {
                 return false;
             }
             self.queue.remove(place);
+            wire.in_flight.unreserve();
             return true;
         }
         // Work that has begun goes on, but is not repeated if it is aborted. If it takes keys, it counts as one copy
@@ -213,7 +230,7 @@ impl Transactions {
     /// The keys that are being taken for `claim` are no longer wanted. Returns `true` if none of them is taken,
     /// because they were only read.
     #[cold]
-    pub(super) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
+    pub(in crate::node) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
         let reading = self.stage == Stage::Reading;
         let mut untaken = false;
         let is = |job: &&mut Job| job.request.takes_for(claim);
@@ -226,7 +243,7 @@ impl Transactions {
 
     /// Forgets everything because the connection is gone. Yields the work that was not done, and whether any of it may
     /// have been done.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
+    pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         let may_be_done = self.stage == Stage::Writing;
         self.stage = Stage::Idle;
         self.expected.clear();
@@ -280,60 +297,5 @@ impl Transactions {
             said: job.said(),
             token: job.token(),
         });
-    }
-}
-
-impl Node {
-    /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn transact(&mut self, now: Instant, request: Request, entry: &Entry, work: Work) {
-        self.send_time(now, request);
-        self.in_flight.reserve();
-        let job = Job::new(request, entry.clone(), work);
-        self.transactions.queue.push_back(job);
-        self.begin_transaction(now);
-    }
-
-    /// Returns the work of the open transaction: what it does, its entry, its number of steps, who has asked for it,
-    /// and whether it is still wanted. For the simulator.
-    #[cfg(feature = "internals")]
-    pub(crate) fn open_work(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
-        self.transactions.open()
-    }
-
-    /// Returns the work that waits until no transaction is open, and who has asked for it. For the simulator.
-    #[cfg(feature = "internals")]
-    pub(crate) fn waiting_work(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
-        self.transactions.waiting()
-    }
-
-    /// Removes the work of `asker` if it has not begun.
-    #[cold]
-    pub(super) fn withdraw_work(&mut self, asker: Asker) -> bool {
-        let queued = self.transactions.queue.len();
-        let withdrawn = self.transactions.withdraw(asker);
-        if self.transactions.queue.len() < queued {
-            self.in_flight.unreserve();
-        }
-        withdrawn
-    }
-
-    /// Returns the next piece of work that is done.
-    pub(super) fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
-        let Done {
-            request,
-            said,
-            token,
-        } = self.transactions.done.pop_front()?;
-        if let Request::Probe { .. } = request {
-            return Some(self.tried(request, said));
-        }
-        self.token = token;
-        let reply = match said {
-            Ok(reply) => reply,
-            Err(refusal) => self.refused_in_words(now, request, refusal, true),
-        };
-        Some(Heard::Answer(Answer { request, reply }))
     }
 }

@@ -1,7 +1,7 @@
 //! The membership of one node in the cluster, for the strict restart guard.
 //!
 //! A node is *joined* while the marker that its scripts have to check is known. It stops being joined when an answer
-//! says that this marker is gone, or when a ttl longer than the marker's is known, until [`JOIN`](super::script::JOIN)
+//! says that this marker is gone, or when a ttl longer than the marker's is known, until [`JOIN`](crate::node::script::JOIN)
 //! is answered again. The check itself runs on the node, so a question that was written for an old marker is never
 //! counted by mistake.
 //!
@@ -14,16 +14,15 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
+use crate::node::command;
+use crate::node::handshake::{Trouble, refused};
+use crate::node::refusal::Forbidden;
+use crate::node::reply::{Read, three};
 use crate::quorum::Vote;
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
-use super::command;
-use super::handshake::refused;
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
-use super::phase::Trouble;
-use super::refusal::Forbidden;
-use super::reply::{Read, three};
 
 /// How long a barrier is believed before the node is asked again. Another client may have ended the barrier for an
 /// operator.
@@ -36,20 +35,22 @@ pub(crate) struct Membership {
     /// The marker with which the node has joined, as an argument in wire form.
     pub(super) marker: Vec<u8>,
     /// The longest ttl in the marker.
-    pub(super) longest: Duration,
+    pub(crate) longest: Duration,
     /// The longest ttl in the last `JOIN`.
     asked: Duration,
     pub(super) joined: bool,
+    /// The handshake is done, so the node is asked for votes.
+    pub(super) is_ready: bool,
     /// The number of requests to join that the node has not answered.
-    pub(super) open: u32,
+    pub(in crate::node) open: u32,
     /// How the next request to join is made.
-    pub(super) mode: Mode,
+    pub(in crate::node) mode: Mode,
     /// When the node's barrier ends, by its last answer.
     pub(super) barrier: Option<Instant>,
     /// The time of that answer.
     answered: Instant,
     /// Why the node belongs to another cluster, if its last answer said so.
-    pub(super) other: Option<Unusable>,
+    pub(crate) other: Option<Unusable>,
 }
 
 /// How a node is asked to join.
@@ -84,13 +85,12 @@ impl Membership {
 
     /// The node's connection is gone.
     pub(super) fn disconnected(&mut self) {
-        self.joined = false;
-        self.open = 0;
+        (self.joined, self.is_ready, self.open) = (false, false, 0);
         self.mode = Mode::Join;
     }
 
     /// Writes the command that asks the server `run_id` to join.
-    pub(super) fn ask(
+    pub(in crate::node) fn ask(
         &mut self,
         out: &mut Vec<u8>,
         run_id: &str,
@@ -132,7 +132,7 @@ impl Membership {
     /// # Errors
     ///
     /// The reason why the connection is of no use.
-    pub(super) fn answered(
+    pub(in crate::node) fn answered(
         &mut self,
         now: Instant,
         run_id: Option<&str>,
@@ -204,10 +204,10 @@ impl Membership {
     }
 
     /// Returns when the node's answers count again, if they do not at `now`. If that is not known before the node has
-    /// joined again, returns `now`. A node that is not `ready` joins before it is asked anything.
-    pub(super) fn until(&self, now: Instant, ready: bool) -> Option<Instant> {
+    /// joined again, returns `now`. In its handshake a node joins before it is asked anything.
+    pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
-        match ready && !self.joined {
+        match self.is_ready && !self.joined {
             true => Some(barrier.unwrap_or(now)),
             false => barrier,
         }
@@ -215,13 +215,24 @@ impl Membership {
 
     /// Returns when the node may be asked questions that check the marker again; `None` if it may be asked at `now`.
     /// Behind a barrier the node is asked again a second after its last answer.
-    pub(super) fn unasked_until(&self, now: Instant, ready: bool) -> Option<Instant> {
-        let until = self.until(now, ready)?;
+    pub(super) fn unasked_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.until(now)?;
         let again = self.answered.saturating_add(BELIEVED);
-        match ready && !self.joined {
+        match self.is_ready && !self.joined {
             true => Some(until),
             false => Some(until.min(again)).filter(|until| now < *until),
         }
+    }
+
+    /// Returns the longest ttl in the node's marker, if that marker is known to stand.
+    pub(crate) fn marked_ttl(&self) -> Option<Duration> {
+        self.joined.then_some(self.longest)
+    }
+
+    /// Returns how much longer the node's barrier stands, by its last answer.
+    pub(crate) fn barrier_left(&self, now: Instant) -> Option<Duration> {
+        let until = self.barrier.filter(|until| now < *until)?;
+        Some(until.saturating_since(now))
     }
 
     /// Takes the node's answer that its barrier stands for `left` milliseconds.
@@ -233,7 +244,7 @@ impl Membership {
 
     /// Trusts the node: its barrier is over. From now on, questions check the known marker, if its ttl is at least
     /// `longest`.
-    pub(super) fn trust(&mut self, longest: Duration) {
+    pub(in crate::node) fn trust(&mut self, longest: Duration) {
         self.mode = Mode::Trust;
         self.barrier = None;
         self.joined |= !self.marker.is_empty() && longest <= self.longest;

@@ -35,10 +35,10 @@ use crate::quorum::SLEWED;
 use crate::resp::Value;
 use crate::time::{Instant, nanos};
 
-use super::refusal::{Refusal, refuses_the_verb};
+use crate::node::refusal::{Refusal, refuses_the_verb};
 
 /// The `TIME` command.
-pub(super) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
+pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 
 /// The shortest time between two questions.
 const EVERY: Duration = Duration::from_secs(1);

@@ -1,0 +1,152 @@
+//! The connection to one node: the bytes in both directions, the requests that are not answered, and how fast the node
+//! answers.
+//!
+//! # Not here
+//!
+//! How a connection begins: see `handshake`. What is sent, and the meaning of the answers.
+
+mod batch;
+mod in_flight;
+mod late;
+mod outbox;
+mod pulse;
+pub(super) mod tracking;
+mod transaction;
+mod wire;
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::limits::{
+    HANDSHAKE_STRING_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
+};
+use crate::resource::OwnedToken;
+use crate::resp::{Inbox, Limits};
+use crate::time::Instant;
+use crate::timer::TimerKey;
+
+use super::request::{Asker, Request};
+use late::Late;
+use pulse::Pulse;
+use transaction::Transactions;
+use wire::Wire;
+
+pub(crate) use in_flight::Heard;
+pub(super) use in_flight::{InFlight, Sent};
+pub(crate) use late::Whose;
+pub(crate) use transaction::Work;
+
+/// The shortest silence after which a node is suspect. A busy machine is silent for almost this long now and then.
+const SUSPECT_MIN: Duration = Duration::from_millis(100);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(super) inbox: Inbox,
+    pub(crate) wire: Wire,
+    pub(crate) transactions: Transactions,
+    pub(crate) pulse: Pulse,
+    /// Pushes since the last answer.
+    pub(super) pushes: u32,
+    /// Operations whose question waits until the handshake is done.
+    pub(crate) waiting: Late,
+    /// The token that an inspection or a look has found, until it is taken.
+    pub(crate) token: Option<OwnedToken>,
+    /// How often a probe has ended the connection since the node last answered a lock command, and the time before
+    /// which no further probe is opened.
+    pub(super) probed: u32,
+    pub(super) probed_until: Instant,
+    /// The node timeout of the latest question, in nanoseconds.
+    pub(crate) timeout: u64,
+    /// The timer of a silence, and the time at which it fires.
+    pub(crate) silence_timer: Option<(TimerKey, Instant)>,
+}
+
+impl Connection {
+    pub(super) fn new() -> Self {
+        Self {
+            inbox: Inbox::new(Limits {
+                line_bytes: REPLY_BYTES_MAX,
+                bulk_bytes: REPLY_BYTES_MAX,
+                reply_bytes: REPLY_BYTES_MAX,
+                elements: REPLY_ELEMENTS_MAX,
+                depth: REPLY_DEPTH_MAX,
+            }),
+            wire: Wire::default(),
+            transactions: Transactions::default(),
+            pulse: Pulse::default(),
+            pushes: 0,
+            waiting: Late::default(),
+            token: None,
+            probed: 0,
+            probed_until: Instant::ZERO,
+            timeout: 0,
+            silence_timer: None,
+        }
+    }
+
+    pub(super) fn connected(&mut self, now: Instant) {
+        self.inbox.cut_strings(HANDSHAKE_STRING_BYTES_MAX);
+        self.pulse.connected(now);
+    }
+
+    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every request
+    /// that was not answered, and whether its command may have left.
+    pub(super) fn disconnected(&mut self) -> Vec<(Request, bool)> {
+        let mut lost = self.wire.drain();
+        lost.extend(self.transactions.drain());
+        self.inbox.clear();
+        self.pulse.heard();
+        self.pushes = 0;
+        lost
+    }
+
+    /// Returns how many requests are not answered.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
+    }
+
+    // ----- withdrawing ----------------------------------------------------------------------
+
+    /// Takes the question of `asker` out of the out buffer if none of its bytes has left.
+    #[inline(always)]
+    pub(crate) fn withdraw(&mut self, asker: Asker) -> bool {
+        let is_idle = self.wire.outbox.is_empty() && self.wire.batch.is_empty();
+        !(is_idle && self.transactions.is_empty()) && self.withdraw_unsent(asker)
+    }
+
+    fn withdraw_unsent(&mut self, asker: Asker) -> bool {
+        let (wire, transactions) = (&mut self.wire, &mut self.transactions);
+        !wire.batch.is_empty() && wire.batch.withdraw(asker)
+            || !transactions.is_empty() && transactions.withdraw(asker, wire)
+            || wire.withdraw(asker)
+    }
+
+    // ----- how it is heard ------------------------------------------------------------------
+
+    /// One turn has read everything that had arrived. If the node is silent, returns since when. Commands that still
+    /// wait to be written do not count as unanswered.
+    pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
+        let first = self.wire.in_flight.front();
+        let open = first.is_some_and(|start| !self.wire.outbox.is_unsent(start));
+        self.pulse.listen(now, open)
+    }
+
+    /// Returns how long a node may be silent before it is suspect.
+    pub(crate) fn patience(&self) -> Duration {
+        let timeouts = self.timeout.saturating_mul(4);
+        Duration::from_nanos(timeouts).max(SUSPECT_MIN)
+    }
+
+    /// A probe was answered while the connection was silent. If the next connection is silent too, the next probe waits
+    /// twice as long.
+    pub(crate) fn probed(&mut self, now: Instant, least: Duration) {
+        self.probed_until = now.saturating_add(least * (1 << self.probed.min(5)));
+        self.probed = self.probed.saturating_add(1);
+    }
+
+    /// Returns `true` if the node works on so many renewals that others wait.
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.wire.batch.is_worked_on() && !self.pulse.is_suspect()
+    }
+}

@@ -1,0 +1,125 @@
+//! Looks at a key: they ask what is left of it, and for a notification of its next change.
+//!
+//! Redis and Valkey call this client-side caching. `CLIENT TRACKING ON OPTIN NOLOOP` is sent once on a connection, when
+//! the first look needs it. `CLIENT CACHING YES` makes the next command register its key. It goes in one piece with the
+//! `PTTL` behind it, because a command between the two would take the registration. The next change of the key is then
+//! pushed, once, to this connection.
+//!
+//! # Guarantees
+//!
+//! * Nothing stands between `CACHING` and its `PTTL`.
+//! * A look says whether it has registered. If the user may not track, or the connection speaks RESP2, which has no
+//!   pushes, only the `PTTL` is sent.
+//!
+//! # Not here
+//!
+//! The consequences of a look. The loss of a registration by our own later write to the key.
+
+use core::time::Duration;
+
+use crate::error::ServerError;
+use crate::keys::PlaceKey;
+use crate::resp::Value;
+use crate::time::Instant;
+
+use super::in_flight::{Heard, InFlight};
+use super::outbox::Outbox;
+use crate::node::request::{Remaining, Request, Waking};
+
+const TRACK: &[u8] =
+    b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
+const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
+
+impl Waking {
+    /// Takes an answer to a tracking command. If `value` is an error, the node sends no notifications; if the error
+    /// passes, the next look asks again.
+    pub(in crate::node) fn refused(&mut self, value: Value<'_>) {
+        if let (Self::Push, Some(line)) = (*self, value.as_error()) {
+            let error = ServerError::from_line(line);
+            *self = match error.code() {
+                "BUSY" | "LOADING" => Self::Unasked,
+                _ => Self::Refused(error),
+            };
+        }
+    }
+
+    /// Returns `true` if the node is known to send no notifications.
+    pub(crate) fn tells_nothing(self) -> bool {
+        matches!(self, Self::Resp2 | Self::Refused(_))
+    }
+}
+
+/// Makes the next command register the keys that it reads, if the node can do that.
+pub(in crate::node) fn register_next(
+    now: Instant,
+    waking: &mut Waking,
+    outbox: &mut Outbox,
+    in_flight: &mut InFlight,
+) {
+    let mut put = |command: &[u8]| {
+        let start = outbox.push(command);
+        in_flight.push(Request::Track, now, start, command.len());
+    };
+    if *waking == Waking::Unasked {
+        *waking = Waking::Push; // Unless it refuses.
+        put(TRACK);
+    }
+    if *waking == Waking::Push {
+        put(CACHING);
+    }
+}
+
+/// Takes the answer to a look at the key of `place`. A look that is forbidden registers nothing.
+// Inlined: out of line, the result of every answer would pass through memory.
+#[inline(always)]
+pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value<'_>) -> Heard {
+    let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
+    if value.as_error().is_some_and(forbidden) {
+        waking.refused(value);
+    }
+    Heard::Looked {
+        place,
+        left: left(value),
+        pushes: *waking == Waking::Push,
+    }
+}
+
+/// Returns what an answer to a look says is left of the key, if it says so.
+fn left(value: Value<'_>) -> Option<Remaining> {
+    match value.as_integer()? {
+        -2 => Some(Remaining::Missing),
+        -1 => Some(Remaining::Permanent),
+        left => {
+            let left = u64::try_from(left).ok()?;
+            Some(Remaining::For(Duration::from_millis(left)))
+        }
+    }
+}
+
+/// Passes the keys that a push reports as changed to `changed`; `None` stands for all keys. A key of
+/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins so. Other pushes are
+/// ignored. Returns `true` if `changed` returns `true` for any key.
+#[cold]
+#[inline(never)]
+pub(in crate::node) fn changes(
+    push: Value<'_>,
+    mut changed: impl FnMut(Option<&[u8]>) -> bool,
+) -> bool {
+    let Value::Push(items) = push else {
+        return false;
+    };
+    let mut items = items.iter();
+    if items.next().and_then(|kind| kind.as_bytes()) != Some(b"invalidate") {
+        return false;
+    }
+    match items.next() {
+        Some(Value::Null) => changed(None),
+        Some(keys) => {
+            let keys = keys.as_items();
+            let keys = keys.iter().flat_map(|keys| keys.iter());
+            let keys = keys.filter_map(|key| key.as_bytes());
+            keys.filter(|key| changed(Some(key))).count() != 0
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,205 @@
+//! The way to one node: the commands that wait to be written, and those that the node has not answered.
+//!
+//! # Guarantees
+//!
+//! * **Order.** Commands leave in the order in which they were put, and are answered in that order. Collected renewals
+//!   are written before a command that has to come behind them: see [`Batch`].
+//! * A command is withdrawn only if none of its bytes has left.
+//!
+//! # Not here
+//!
+//! The choice of what to send, and the work that takes several commands: see `transaction`.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::limits::{COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
+use crate::node::request::{Asker, Request, Waking};
+use crate::time::Instant;
+
+use super::batch::Batch;
+use super::in_flight::InFlight;
+use super::outbox::Outbox;
+use super::tracking::register_next;
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    pub(crate) outbox: Outbox,
+    pub(crate) in_flight: InFlight,
+    pub(crate) batch: Batch,
+    /// How the node wakes waiters when a lock may be free.
+    pub(crate) waking: Waking,
+}
+
+impl Wire {
+    // ----- putting --------------------------------------------------------------------------
+
+    /// Puts the `command` for `request` into the out buffer.
+    pub(in crate::node) fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
+        if !self.batch.is_empty() {
+            self.write_batch_before(now, request);
+        }
+        let start = self.outbox.push(command);
+        self.in_flight.push(request, now, start, command.len());
+    }
+
+    /// Does the same with a command that `write` appends.
+    pub(super) fn put_with(
+        &mut self,
+        now: Instant,
+        request: Request,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if !self.batch.is_empty() {
+            self.write_batch_before(now, request);
+        }
+        let start = self.outbox.push_with(write);
+        let len = self.outbox.len_from(start);
+        self.in_flight.push(request, now, start, len);
+    }
+
+    /// Makes the next command register the keys that it reads, if the node can do that. `MULTI` registers all keys that
+    /// are read until `EXEC`.
+    pub(in crate::node) fn register(&mut self, now: Instant) {
+        if !self.batch.is_empty() {
+            self.write_batch(now);
+        }
+        let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
+        register_next(now, &mut self.waking, outbox, in_flight);
+    }
+
+    /// Returns `true` if a question can be sent, with room for a release later.
+    #[inline]
+    pub(in crate::node) fn has_room_for_question(&self) -> bool {
+        self.in_flight.reserved() + self.batch.len() + 2 <= IN_FLIGHT_MAX / 2
+            && self.unsent() + COMMAND_BYTES_MAX <= OUT_BYTES_MAX / 2
+    }
+
+    /// Returns `true` if there is room for a release of `len` bytes.
+    #[inline]
+    pub(in crate::node) fn has_room_for_release(&self, len: usize) -> bool {
+        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
+    }
+
+    /// Returns `true` if half of the room is taken.
+    #[inline]
+    pub(in crate::node) fn is_half_full(&self) -> bool {
+        self.in_flight.len() >= IN_FLIGHT_MAX / 2 || self.outbox.len() >= OUT_BYTES_MAX / 2
+    }
+
+    // ----- renewals -------------------------------------------------------------------------
+
+    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
+    /// of the next change of the key.
+    pub(in crate::node) fn collect(
+        &mut self,
+        now: Instant,
+        request: Request,
+        entry: &Entry,
+        life: Duration,
+        watched: bool,
+    ) {
+        self.batch.add(now, request, entry, life, watched);
+        if self.batch.is_full() && self.outbox.is_blocked() {
+            self.write_batch(now); // In the out buffer, one of many is cheaper to withdraw.
+        }
+    }
+
+    /// Writes the collected renewals if they have to go before `request`.
+    #[cold]
+    #[inline(never)]
+    fn write_batch_before(&mut self, now: Instant, request: Request) {
+        if self.batch.is_before(request) {
+            self.write_batch(now);
+        }
+    }
+
+    /// Puts the collected renewals into the out buffer.
+    #[cold]
+    #[inline(never)]
+    fn write_batch(&mut self, now: Instant) {
+        let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
+        self.batch.flush(now, &mut self.waking, outbox, in_flight);
+    }
+
+    /// Returns `true` if renewals can be written now, and are so many that other nodes would notice the work.
+    #[inline]
+    pub(crate) fn is_to_renew(&self) -> bool {
+        RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
+    }
+
+    /// Returns since when renewals have waited for the node's turn. `None` if they wait for the socket too.
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
+        (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
+    }
+
+    // ----- withdrawing ----------------------------------------------------------------------
+
+    /// Takes the question of `asker` out of the out buffer if none of its bytes has left.
+    pub(super) fn withdraw(&mut self, asker: Asker) -> bool {
+        if self.outbox.is_empty() {
+            return false;
+        }
+        let unsent = |start| self.outbox.is_unsent(start);
+        let Some(len) = self.in_flight.withdraw(asker, unsent) else {
+            return false;
+        };
+        self.outbox.withdraw(len);
+        if self.in_flight.is_mostly_withdrawn() {
+            self.sweep();
+        }
+        true
+    }
+
+    /// Removes all withdrawn commands in one pass.
+    #[cold]
+    #[inline(never)]
+    fn sweep(&mut self) {
+        let (in_flight, outbox) = (&mut self.in_flight, &mut self.outbox);
+        outbox.remove(|remove| in_flight.sweep(remove));
+    }
+
+    // ----- writing --------------------------------------------------------------------------
+
+    /// Returns `true` if there is something to write now.
+    pub(crate) fn is_to_write(&self) -> bool {
+        let empty = self.outbox.is_empty() && !self.batch.is_to_write();
+        !(empty || self.outbox.is_blocked())
+    }
+
+    /// Returns what to write now, if anything may be written.
+    pub(crate) fn offer(&mut self, now: Instant) -> Option<&[u8]> {
+        if self.batch.is_to_write() && !self.outbox.is_blocked() {
+            self.write_batch(now);
+        }
+        if self.outbox.has_withdrawn() {
+            self.sweep();
+        }
+        self.outbox.offer()
+    }
+
+    /// The operating system took the first `len` of the offered bytes.
+    pub(crate) fn transmitted(&mut self, len: usize) {
+        if self.outbox.has_withdrawn() {
+            self.sweep();
+        }
+        self.outbox.transmitted(len);
+    }
+
+    /// Returns how many bytes wait to be written.
+    pub(crate) fn unsent(&self) -> usize {
+        self.outbox.len() + self.batch.bytes()
+    }
+
+    /// The connection is gone. Returns every request that was not answered, and whether its command may have left.
+    pub(super) fn drain(&mut self) -> Vec<(Request, bool)> {
+        let unsent = |start| self.outbox.is_unsent(start);
+        let lost = self.in_flight.drain(unsent).chain(self.batch.drain());
+        let lost = lost.collect();
+        self.outbox.clear();
+        self.waking = Waking::Unasked;
+        lost
+    }
+}

@@ -1,0 +1,185 @@
+//! The beginning of a connection to one node: when it is opened, which server it is, and whether it can serve.
+//!
+//! `HELLO 3` with credentials and client name comes first and alone, because its answer shows whether anything else
+//! makes sense. The rest goes in one write: the database, the debts from the connection before, the questions that
+//! identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in RESP2.
+//!
+//! # Not here
+//!
+//! Writing to the node: [`Node`](super::Node) sends the questions, and hands in the answers. Whether the node's votes
+//! count: see `trust`.
+
+mod backoff;
+mod credentials;
+mod phase;
+mod server;
+
+pub use phase::NodeState;
+pub(super) use phase::Phase;
+pub(crate) use phase::{Access, Trouble};
+pub(crate) use server::Identity;
+pub(super) use server::{Next, Server, refused};
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use rand::rngs::StdRng;
+
+#[cfg(feature = "std")]
+use crate::config;
+use crate::config::{Config, NodeConfig};
+use crate::error::{LinkFault, NodeOutcome, ServerError, words};
+use crate::time::Instant;
+use crate::timer::TimerKey;
+
+use super::request::Request;
+use backoff::Backoff;
+use credentials::Credentials;
+
+/// The command of a probe. Every server answers it in some way, even one that refuses us.
+pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
+
+/// A connection that lasted at least this long is opened again at once when it ends: it was closed because it was idle,
+/// or because its server restarted.
+const LASTED: Duration = Duration::from_secs(1);
+
+/// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
+/// tick some milliseconds early.
+pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    pub(super) phase: Phase,
+    /// Why the node is not ready. Has no meaning while it is.
+    pub(crate) trouble: Trouble,
+    /// The latest text about the node: from the server, with its error, or from the provider of its credentials
+    /// (`None`).
+    pub(super) words: Option<(Option<ServerError>, Arc<str>)>,
+    pub(super) credentials: Credentials,
+    backoff: Backoff,
+    /// When a connection was last tried.
+    pub(crate) tried_at: Instant,
+    /// The timer of the connection and the time at which it fires: the end of a back-off, or the deadline for
+    /// connecting and handshake.
+    pub(crate) timer: Option<(TimerKey, Instant)>,
+}
+
+impl Handshake {
+    pub(super) fn new(config: &Config, node: &NodeConfig) -> Self {
+        Self {
+            phase: Phase::Down,
+            trouble: Trouble::Link(LinkFault::NotYet),
+            words: None,
+            credentials: Credentials::new(config, node),
+            backoff: Backoff::default(),
+            tried_at: Instant::ZERO,
+            timer: None,
+        }
+    }
+
+    /// Records that a connection is being opened.
+    pub(crate) fn connecting(&mut self, now: Instant) {
+        self.tried_at = now;
+        self.phase = Phase::Connecting;
+        if self.credentials.ask_again() {
+            self.words = Some((None, words("the provider has not answered in time")));
+        }
+    }
+
+    /// Takes the credentials for the connection that is being opened, or the reason why the provider has none.
+    #[cfg(feature = "std")]
+    pub(crate) fn log_in(&mut self, given: Result<config::Credentials, Arc<str>>) {
+        match given {
+            Ok(given) => {
+                self.credentials.give(given);
+                self.words = None;
+            }
+            Err(words) => self.words = Some((None, words)),
+        }
+    }
+
+    /// The connection is up. Returns `false` if no connection was being opened.
+    pub(super) fn connected(&mut self) -> bool {
+        let is_new = matches!(self.phase, Phase::Connecting);
+        if is_new {
+            self.phase = Phase::Handshake(Server::default());
+        }
+        is_new
+    }
+
+    /// The connection is gone, or could not be opened.
+    pub(super) fn disconnected(&mut self, trouble: Trouble) {
+        self.phase = Phase::Down;
+        self.trouble = trouble;
+    }
+
+    /// Keeps the text of an error, the answer to `request`.
+    #[cold]
+    pub(super) fn keep_words(&mut self, request: Request, line: &[u8]) {
+        self.words = self.credentials.words_of(request, line);
+    }
+
+    /// Returns how long to wait before the next connection, which depends on how long the last one lasted. Must be
+    /// called before [`Self::disconnected`].
+    pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
+        let lasted = matches!(&self.phase, Phase::Ready { since, .. }
+            if since.saturating_add(LASTED) <= now);
+        if guard!(NeverReconnectsAtOnce, lasted) {
+            self.backoff.reset();
+            return Duration::ZERO;
+        }
+        self.backoff.failed(random)
+    }
+
+    /// Returns `true` if the node is down and no connection was tried after `before`.
+    pub(crate) fn is_down_since(&self, before: Instant) -> bool {
+        matches!(self.phase, Phase::Down) && self.tried_at <= before
+    }
+
+    /// Returns `true` if a connection is open or being opened.
+    pub(crate) fn has_link(&self) -> bool {
+        !matches!(self.phase, Phase::Down)
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready { .. })
+    }
+
+    /// Returns `true` if the node's connection is up, so that its bytes mean something.
+    pub(crate) fn hears(&self) -> bool {
+        self.phase.server().is_some()
+    }
+
+    /// Returns `true` if a provider still has to give the credentials for the connection.
+    pub(crate) fn lacks_credentials(&self) -> bool {
+        self.credentials.are_missing()
+    }
+
+    /// Returns the text that belongs to this outcome: see `words`.
+    pub(crate) fn words_of(&self, outcome: NodeOutcome) -> Option<&Arc<str>> {
+        let (error, words) = self.words.as_ref()?;
+        outcome.is_due_to(*error).then_some(words)
+    }
+
+    /// Returns the identity that the server gave on this connection.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.phase.server().map(|server| &server.identity)
+    }
+
+    /// Returns the `run_id` of the server on the present connection, once it is known.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.identity()?.run_id.as_deref()
+    }
+
+    /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
+    /// [`UPTIME_GRAIN`].
+    pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
+        let Phase::Ready { server, since } = &self.phase else {
+            return None;
+        };
+        let said = server.identity.uptime?;
+        let then = said.saturating_sub(UPTIME_GRAIN);
+        Some(then.saturating_add(now.saturating_since(*since)))
+    }
+}
