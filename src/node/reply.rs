@@ -109,24 +109,22 @@ impl From<Reply> for Read {
 
 /// Returns `true` if `value` is the yes that most commands get from a node without a marker.
 #[inline(always)]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all else is read out of line"
+)]
 pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
-    if let Request::Take {
-        by: Taking::Set, ..
-    } = request
-    {
-        return matches!(value, Value::Simple(b"OK"));
+    match request {
+        Request::Take {
+            by: Taking::Set, ..
+        } => matches!(value, Value::Simple(b"OK")),
+        Request::Release { .. }
+        | Request::Question {
+            question: Question::Extend,
+            ..
+        } => matches!(value, Value::Integer(1)),
+        _ => false,
     }
-    let (release, extension) = (
-        matches!(request, Request::Release { .. }),
-        matches!(
-            request,
-            Request::Question {
-                question: Question::Extend,
-                ..
-            }
-        ),
-    );
-    (release || extension) && matches!(value, Value::Integer(1))
 }
 
 /// Returns what `value`, which is no error, says in answer to `request`. `None` if no such command is answered so.
