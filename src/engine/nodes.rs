@@ -162,7 +162,7 @@ impl Nodes {
                 .identity()
                 .and_then(|identity| identity.memory_percent),
             waking: node.connection.wire.waking,
-            releasing: node.releasing(),
+            releasing: node.abilities.releasing(),
             uptime: node.handshake.uptime(now),
             marked_ttl: node.trust.membership().and_then(|there| there.marked_ttl()),
             barrier: node

@@ -16,49 +16,39 @@
 //!
 //! Time-outs of rounds, the choice of what to send, and sockets.
 
-mod command;
+mod abilities;
 mod connection;
 mod debt;
-mod doubt;
-mod fencing;
 mod handshake;
-mod permission;
-mod question;
 mod receive;
+mod recipes;
 mod refusal;
-mod refused;
-mod releasing;
 mod reply;
 mod request;
 mod script;
 mod send;
-mod several;
 mod trust;
-mod ways;
-mod write;
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkFault, NodeOutcome};
+use crate::error::{LinkFault, NodeOutcome, TrustError, Unusable};
 use crate::keys::ClaimKey;
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
+use abilities::Abilities;
 use connection::Connection;
 use debt::Debts;
-use fencing::Fencing;
 use handshake::{Handshake, Phase};
-use permission::Permissions;
-use request::{Step, Taught};
+use request::Step;
 use trust::Trust;
-use ways::Ways;
 
-pub(crate) use connection::{Heard, Whose, Work};
+pub(crate) use connection::{Heard, Whose};
 pub use handshake::NodeState;
 pub(crate) use handshake::{Access, HELLO, Trouble};
-pub(crate) use question::Asking;
+pub(crate) use recipes::Command;
 pub(crate) use reply::{Answer, Reply};
 pub use request::Waking;
 pub(crate) use request::{Asker, Dialect, Question, Remaining, Request, Taking};
@@ -72,8 +62,8 @@ pub(crate) use script::{
     LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR,
     SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
+pub(crate) use send::Asking;
 pub(crate) use trust::{Mode, Terms, whole_millis};
-pub(crate) use write::Command;
 
 /// One node of the quorum.
 #[derive(Debug)]
@@ -83,11 +73,7 @@ pub(crate) struct Node {
     pub(crate) trust: Trust,
     pub(crate) debts: Debts,
     pub(crate) debt_timer: Option<TimerKey>,
-    ways: Ways,
-    /// The node has refused its native way to release, and no script since.
-    native_refused: bool,
-    permissions: Permissions,
-    fencing: Fencing,
+    pub(crate) abilities: Abilities,
     /// The number of locks that the node has granted.
     pub(crate) grants: u64,
 }
@@ -100,10 +86,7 @@ impl Node {
             trust: Trust::new(config),
             debts: Debts::default(),
             debt_timer: None,
-            ways: Ways::new(config.without_scripts()),
-            native_refused: false,
-            permissions: Permissions::default(),
-            fencing: Fencing::new(config.counter_ttl()),
+            abilities: Abilities::new(config),
             grants: 0,
         }
     }
@@ -126,16 +109,14 @@ impl Node {
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         self.handshake.disconnected(trouble);
         self.trust.disconnected();
-        self.permissions.disconnected();
-        self.fencing.disconnected();
-        self.ways.disconnected();
+        self.abilities.disconnected();
         self.connection.disconnected()
     }
 
     /// Returns the node's state, for reports to operators.
     pub(crate) fn state(&self, now: Instant) -> NodeState {
         if let (Phase::Ready { .. }, Some(missing)) =
-            (&self.handshake.phase, self.missing_permission())
+            (&self.handshake.phase, self.abilities.missing)
         {
             return NodeState::Unusable(missing);
         }
@@ -170,7 +151,7 @@ impl Node {
     }
 
     fn serves(&self) -> bool {
-        self.handshake.is_ready() && !self.is_suspect() && self.missing_permission().is_none()
+        self.handshake.is_ready() && !self.is_suspect() && self.abilities.missing.is_none()
     }
 
     // ----- asking ---------------------------------------------------------------------------
@@ -206,7 +187,7 @@ impl Node {
     pub(crate) fn withdraw_set(&mut self, claim: ClaimKey) -> bool {
         let withdrawn = self.connection.withdraw(Asker::Claim(claim));
         if withdrawn {
-            self.take_asked(claim);
+            self.abilities.end_trial(claim);
         }
         withdrawn
     }
@@ -247,5 +228,110 @@ impl Node {
             Phase::Ready { .. } => self.connection.pulse.is_suspect(),
         };
         silent && (self.connection.probed == 0 || self.connection.probed_until <= now)
+    }
+
+    // ----- the handshake --------------------------------------------------------------------
+
+    pub(super) fn teach_scripts(&mut self, now: Instant) {
+        let questions = self.trust.questions().iter();
+        for step in questions.filter(|step| matches!(step, Step::Load(_))) {
+            self.ask(now, *step);
+        }
+    }
+
+    /// Sends one question of the handshake.
+    pub(super) fn ask(&mut self, now: Instant, step: Step) {
+        let mut command = Vec::new();
+        if self.handshake.credentials.ask(&mut command, step) {
+            self.ask_server(now, step, &command);
+        }
+    }
+
+    fn ask_server(&mut self, now: Instant, step: Step, command: &[u8]) {
+        self.send(now, Request::Handshake(step), command);
+        if let Some(server) = self.handshake.phase.server_mut() {
+            server.open += 1;
+        }
+    }
+
+    /// Sends the last questions of the handshake, behind the debts, and loads the scripts.
+    pub(crate) fn survey(&mut self, now: Instant) {
+        for step in self.trust.questions() {
+            if self.abilities.gets_scripts() || !matches!(step, Step::Load(_)) {
+                self.ask(now, *step);
+            }
+        }
+        if let Some(server) = self.handshake.phase.server_mut() {
+            server.surveyed = true;
+        }
+    }
+
+    // ----- the cluster ----------------------------------------------------------------------
+
+    /// Asks the node to join its cluster with this longest ttl, if there are markers.
+    ///
+    /// # Errors
+    ///
+    /// The node does not report its `run_id`.
+    pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
+        // This handshake has read it, which is a proof. A fact from an earlier handshake may no longer hold.
+        let durable = match &self.handshake.phase {
+            Phase::Handshake(server) => server.identity.is_durable(),
+            Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
+        };
+        let Some(membership) = self.trust.membership_mut() else {
+            return Ok(());
+        };
+        let run_id = self.handshake.run_id();
+        let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
+        let mut command = Vec::new();
+        membership.ask(&mut command, run_id, durable, longest);
+        self.ask_server(now, Step::Join, &command);
+        Ok(())
+    }
+
+    /// Counts the answers of the server with this `run_id` from now on: an operator states that every lock that it may
+    /// have forgotten is over. Returns `true` if they did not count before.
+    pub(crate) fn trust(
+        &mut self,
+        now: Instant,
+        run_id: &str,
+        longest: Duration,
+    ) -> Result<bool, TrustError> {
+        let membership = self.trust.membership();
+        if membership.is_some_and(|there| there.other.is_some()) {
+            return Err(TrustError::OtherCluster);
+        }
+        if !(self.handshake.is_ready() || membership.is_some() && self.handshake.run_id().is_some())
+        {
+            return Err(TrustError::NotConnected);
+        }
+        let present = self.handshake.run_id().ok_or(TrustError::NoRunId)?;
+        if present != run_id {
+            let run_id = present.into();
+            return Err(TrustError::Changed { run_id });
+        }
+        let mut kept = self.trust.kept_until(now).is_some();
+        self.trust.lift();
+        let is_ready = self.handshake.is_ready();
+        if let Some(membership) = self.trust.membership_mut() {
+            kept |= !is_ready;
+            membership.trust(longest);
+            // A handshake that has not asked yet will ask so.
+            if is_ready || membership.open != 0 {
+                let _ = self.join(now, longest); // Its `run_id` is known.
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Makes the node a member of this cluster regardless of its marker: now, or in the next handshake.
+    pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
+        if let Some(membership) = self.trust.membership_mut() {
+            membership.mode = Mode::Reinit;
+            if self.handshake.is_ready() {
+                let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
+            }
+        }
     }
 }

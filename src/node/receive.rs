@@ -13,11 +13,12 @@ use crate::resource::OwnedToken;
 use crate::resp::Value;
 use crate::time::Instant;
 
+use super::abilities::Hints;
 use super::connection::{Heard, InFlight, Sent, tracking};
 use super::handshake::{Next, Phase, Trouble};
 use super::refusal::Refusal;
 use super::reply::{Answer, Read, Reply};
-use super::request::{Question, Request, Step, Taking, Taught, Waking};
+use super::request::{Asker, Question, Request, Step, Taking, Waking};
 use super::trust::Trust;
 use super::{Node, reply};
 
@@ -119,6 +120,9 @@ impl Node {
                     return self.answered(now, sent, read).map(Some);
                 }
             };
+            if let Step::Load(taught) = step {
+                self.abilities.scripts.loaded(taught, value);
+            }
             let (trust, phase) = (&mut self.trust, &mut self.handshake.phase);
             let next = step_answered(
                 now,
@@ -156,7 +160,9 @@ impl Node {
         if let Request::Take { claim, by } = sent.request
             && by != Taking::Set
         {
-            read.reply = self.taken(now, (claim, by), read.reply);
+            let (reply, then) = self.abilities.taken(claim, by, read.reply);
+            read.reply = reply;
+            self.follow(now, Some(claim), then);
         } else if let Request::Probe { .. } = sent.request {
             return Ok(self.tried(sent.request, Ok(read.reply)));
         }
@@ -184,31 +190,48 @@ impl Node {
             self.connection.probed = 0;
             return Ok(self.tried(sent.request, Err(refusal)));
         }
-        let read = self.refused_in_words(now, sent.request, refusal, false);
+        let read = self.refused(now, sent.request, refusal, false);
         let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
         self.connection.probed = 0;
         let heard = self.trust.judge(now, sent.request, read.into(), stale);
         heard.ok_or_else(|| self.nonsense(sent))
     }
 
-    /// Returns what a refusal means on a node that may have refused scripts in unknown words. `transacted` says that a
-    /// transaction was used.
-    pub(super) fn refused_in_words(
+    /// Returns what a refusal means, and does what follows from it. `transacted` says that a transaction was used.
+    fn refused(
         &mut self,
         now: Instant,
         request: Request,
         refusal: Refusal,
         transacted: bool,
     ) -> Reply {
-        let refusal = self.reworded(request, refusal, transacted);
-        self.refused(now, request, refusal)
+        let mut hints = Hints {
+            words: &mut self.handshake.words,
+            forbidden: self.connection.transactions.forbidden(),
+        };
+        let abilities = &mut self.abilities;
+        let (reply, then) = abilities.refused(request, refusal, transacted, &mut hints);
+        let claim = match Asker::of(request) {
+            Some(Asker::Claim(claim)) => Some(claim),
+            Some(Asker::Operation(_)) | None => None,
+        };
+        self.follow(now, claim, then);
+        reply
+    }
+
+    /// Takes the answer to the trial of a way to release.
+    #[cold]
+    fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
+        let mut hints = Hints {
+            words: &mut self.handshake.words,
+            forbidden: self.connection.transactions.forbidden(),
+        };
+        self.abilities.tried(request, said, &mut hints)
     }
 
     /// Asks a server again to load our scripts if it could not before and now answers.
     fn load_postponed(&mut self, now: Instant) {
-        if let Phase::Ready { server, .. } = &mut self.handshake.phase
-            && server.scripts.take_postponed()
-        {
+        if self.handshake.is_ready() && self.abilities.scripts.take_postponed() {
             self.teach_scripts(now);
         }
     }
@@ -227,7 +250,9 @@ impl Node {
             }
             Next::Survey => {}
         }
-        self.choose_way();
+        let identity = self.handshake.identity();
+        let native = identity.and_then(|identity| identity.native_release);
+        self.abilities.greeted(native);
         self.ask(now, Step::Select);
         Some(Heard::Admitted)
     }
@@ -271,7 +296,7 @@ impl Node {
         self.connection.token = done.token;
         let reply = match done.said {
             Ok(reply) => reply,
-            Err(refusal) => self.refused_in_words(now, request, refusal, true),
+            Err(refusal) => self.refused(now, request, refusal, true),
         };
         Some(Heard::Answer(Answer { request, reply }))
     }
@@ -295,16 +320,12 @@ impl Node {
         if self.trust.membership().is_some() && !server.joined {
             return Some(Heard::Introduced);
         }
-        let runs_scripts = server.scripts.knows(Taught::Release);
         self.connection.inbox.cut_strings(STRING_BYTES_MAX);
         self.handshake.phase = Phase::Ready {
             server: core::mem::take(server),
             since: now,
         };
-        if runs_scripts {
-            self.ways.refusal = None;
-            self.use_scripts();
-        }
+        self.abilities.ready();
         Some(Heard::Ready)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each command is answered in its own form: a word, a number, or a list. [`read`] knows all of these forms; behind it,
 //! one type says what happened. Errors are in [`refusal`](super::refusal), and what follows from them is in
-//! [`refused`](super::refused).
+//! `abilities`.
 
 use core::time::Duration;
 
@@ -11,8 +11,7 @@ use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX};
 use crate::quorum::Vote;
 use crate::resp::Value;
 
-use super::fencing::forbidden_to_fence;
-use super::permission::{forbidden_to_extend, forbidden_to_lock};
+use super::abilities::{forbidden_to_extend, forbidden_to_fence, forbidden_to_lock};
 use super::request::{Dialect, Question, Request, Taking};
 
 /// What a node has said to a command.

@@ -1,28 +1,69 @@
-//! What is sent to one node, apart from the commands of locks: questions behind `TIME`, looks, renewals, the questions of
-//! the handshake, and the requests to join.
+//! What is sent to one node about locks.
 //!
 //! # Not here
 //!
-//! The commands of locks: see `write.rs`, `question.rs`, `fencing.rs` and `permission.rs`.
+//! The bytes: see `recipes`. The questions of the handshake: see [`Node`].
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{TrustError, Unusable};
-use crate::keys::PlaceKey;
+use crate::error::Unusable;
+use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::resp::command;
 use crate::time::Instant;
 
+use super::abilities::{ORDER, TO_EXTEND, Then};
 use super::connection::Work;
-use super::handshake::{Access, Phase, Trouble};
-use super::request::{Dialect, Request, Step, Taught};
+use super::handshake::Access;
+use super::recipes::fenced::{self, Counters};
+use super::recipes::one::{take_if_permitted, trial};
+use super::recipes::{Command, Filling};
+use super::request::{Dialect, Question, Request, Taking, Taught};
 use super::script::INSPECT;
-use super::trust::{Mode, TIME};
-use super::{Command, Node};
+use super::trust::TIME;
+use super::{Node, recipes};
 
 /// A node with this many unanswered commands gets no looks that can wait.
 const BUSY: usize = 512;
+
+/// A question about a lock, for one node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asking<'a> {
+    pub(crate) question: Question,
+    pub(crate) operation: OperationKey,
+    /// The claim of the token in question, if this engine has one.
+    pub(crate) claim: Option<ClaimKey>,
+    pub(crate) entry: &'a Entry,
+    /// For how long the keys are to be kept, if that is asked for.
+    pub(crate) life: Duration,
+    /// The node also has to notify us of the next change of the keys.
+    pub(crate) watched: bool,
+    /// The node has refused it in another form.
+    pub(crate) again: bool,
+    /// It is a renewal of a kept lock, which may go to the node together with others.
+    pub(crate) is_renewal: bool,
+}
+
+impl<'a> Asking<'a> {
+    /// Returns a question of `operation` that does not change how long the keys live, and concerns no claim.
+    pub(crate) const fn about(
+        question: Question,
+        operation: OperationKey,
+        entry: &'a Entry,
+    ) -> Self {
+        Self {
+            question,
+            operation,
+            claim: None,
+            entry,
+            life: Duration::ZERO,
+            watched: false,
+            again: false,
+            is_renewal: false,
+        }
+    }
+}
 
 impl Node {
     /// Puts `command` into the out buffer. If the clock watch is due, `TIME` goes in front of a question about a lock.
@@ -68,7 +109,7 @@ impl Node {
         life: Duration,
         watched: bool,
     ) -> bool {
-        let taught = self.handshake.phase.dialect(Taught::ExtendEach) == Dialect::Sha1;
+        let taught = self.abilities.dialect(Taught::ExtendEach) == Dialect::Sha1;
         if !taught || self.connection.wire.batch.is_refused {
             return false;
         }
@@ -116,7 +157,7 @@ impl Node {
         let bytes = buffer.written(Dialect::Text, None, |out| {
             command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
         });
-        if self.may_run_scripts() {
+        if self.abilities.may_run_scripts() {
             let request = Request::Look {
                 place,
                 holder: true,
@@ -130,108 +171,363 @@ impl Node {
         self.handshake.is_ready() && BUSY <= self.connection.wire.in_flight.len()
     }
 
-    // ----- the handshake --------------------------------------------------------------------
+    // ----- taking a lock --------------------------------------------------------------------
 
-    pub(super) fn teach_scripts(&mut self, now: Instant) {
-        let questions = self.trust.questions().iter();
-        for step in questions.filter(|step| matches!(step, Step::Load(_))) {
-            self.ask(now, *step);
-        }
-    }
-
-    /// Sends one question of the handshake.
-    pub(super) fn ask(&mut self, now: Instant, step: Step) {
-        let mut command = Vec::new();
-        if self.handshake.credentials.ask(&mut command, step) {
-            self.ask_server(now, step, &command);
-        }
-    }
-
-    fn ask_server(&mut self, now: Instant, step: Step, command: &[u8]) {
-        self.send(now, Request::Handshake(step), command);
-        if let Some(server) = self.handshake.phase.server_mut() {
-            server.open += 1;
-        }
-    }
-
-    /// Sends the last questions of the handshake, behind the debts, and loads the scripts.
-    pub(crate) fn survey(&mut self, now: Instant) {
-        for step in self.trust.questions() {
-            if !(self.ways.never && matches!(step, Step::Load(_))) {
-                self.ask(now, *step);
-            }
-        }
-        if let Some(server) = self.handshake.phase.server_mut() {
-            server.surveyed = true;
-        }
-    }
-
-    // ----- the cluster ----------------------------------------------------------------------
-
-    /// Asks the node to join its cluster with this longest ttl, if there are markers.
+    /// Takes the keys of `entry` for `life`, with a number of at least `proposal` if there is one. Returns `false` if
+    /// that was not sent yet, because the node first has to show whether the user may release the lock: a
+    /// [trial](Request::Probe) tells.
     ///
     /// # Errors
     ///
-    /// The node does not report its `run_id`.
-    pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // This handshake has read it, which is a proof. A fact from an earlier handshake may no longer hold.
-        let durable = match &self.handshake.phase {
-            Phase::Handshake(server) => server.identity.is_durable(),
-            Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
+    /// The node cannot give numbers. Nothing was sent.
+    // Inlined into the loop over the nodes of an attempt. The other callers, which send copies to nodes that have lost
+    // the key, are rare.
+    #[inline(always)]
+    pub(crate) fn take(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        command: &mut Command,
+        entry: &Entry,
+        (life, proposal): (Duration, Option<u64>),
+    ) -> Result<bool, Unusable> {
+        if let Some(proposal) = proposal {
+            self.take_fenced(now, claim, command, entry, (life, proposal))?;
+            return Ok(true);
+        }
+        if !self.abilities.may_run_scripts()
+            && let Some(sent) = self.take_unproved(now, claim, entry, life)
+        {
+            return Ok(sent);
+        }
+        let marker = self.trust.marker();
+        let (taking, by) = match (recipes::of(entry).is_several, marker) {
+            (false, None) => (Taking::Set, Dialect::Text),
+            (false, Some(_)) => {
+                let by = self.abilities.dialect(Taught::CheckedAcquire);
+                (Taking::Checked { by }, by)
+            }
+            (true, _) => (Taking::Several, Dialect::Text),
         };
-        let Some(membership) = self.trust.membership_mut() else {
-            return Ok(());
-        };
-        let run_id = self.handshake.run_id();
-        let run_id = run_id.ok_or(Trouble::Unusable(Unusable::NoRunId))?;
+        let filling = Filling { life, marker, by };
+        let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
+        let by = taking;
+        self.send(now, Request::Take { claim, by }, bytes);
+        Ok(true)
+    }
+
+    /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if they are
+    /// taken as over any other connection.
+    #[cold]
+    #[inline(never)]
+    fn take_unproved(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        entry: &Entry,
+        life: Duration,
+    ) -> Option<bool> {
+        let may_release = self.abilities.may_release();
+        if !may_release {
+            self.abilities.reconsider_scripts();
+            if self.abilities.is_to_try_scripts() {
+                self.try_script(now, claim, entry);
+                return Some(false);
+            }
+        }
+        match (
+            self.abilities.is_without_scripts(),
+            recipes::of(entry).is_several,
+        ) {
+            (true, true) => {
+                let by = Taking::Watch;
+                self.transact(now, Request::Take { claim, by }, entry, Work::Take(life));
+                Some(true)
+            }
+            (false, true) => None, // The script for several names asks for the permissions each time.
+            (_, false) if may_release => None,
+            (true, false) => {
+                self.try_all(now, claim, entry);
+                Some(false)
+            }
+            (false, false) => {
+                self.take_first(now, claim, entry, life);
+                Some(true)
+            }
+        }
+    }
+
+    /// Takes the key by the script that also asks whether the user may release it.
+    fn take_first(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, life: Duration) {
+        self.abilities.begin_trial(claim, entry);
         let mut command = Vec::new();
-        membership.ask(&mut command, run_id, durable, longest);
-        self.ask_server(now, Step::Join, &command);
+        let (marker, to_lock) = (self.trust.marker(), self.abilities.to_lock());
+        take_if_permitted(&mut command, entry, Some(life), marker, to_lock);
+        let by = Taking::First;
+        self.send(now, Request::Take { claim, by }, &command);
+    }
+
+    /// Takes the keys by the script that raises their counters at least to `proposal`.
+    ///
+    /// # Errors
+    ///
+    /// The node runs no scripts, or does not report its `run_id`. Nothing was sent.
+    #[cold]
+    #[inline(never)]
+    fn take_fenced(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        command: &mut Command,
+        entry: &Entry,
+        (life, proposal): (Duration, u64),
+    ) -> Result<(), Unusable> {
+        let abilities = &self.abilities;
+        if abilities.runs_no_scripts() {
+            return Err(Unusable::NeedsScripts);
+        }
+        let (by, to_ask): (_, &[&str]) = match abilities.knows_fenced && abilities.takes_digests() {
+            true => (Dialect::Sha1, &[]),
+            false => (Dialect::Text, abilities.to_lock()),
+        };
+        let marker = self.trust.marker();
+        let filling = Filling { life, marker, by };
+        let counters = Counters {
+            number: proposal,
+            ttl: abilities.counter_ttl,
+            run_id: self.handshake.run_id().ok_or(Unusable::NoRunId)?,
+        };
+        // The command names the server, so it is written for this node alone, like one that checks a marker.
+        let bytes = command.written(Dialect::Text, Some(b""), |out| {
+            fenced::take(out, entry, &filling, &counters, to_ask);
+        });
+        let by = Taking::Fenced { by };
+        self.send(now, Request::Take { claim, by }, bytes);
         Ok(())
     }
 
-    /// Counts the answers of the server with this `run_id` from now on: an operator states that every lock that it may
-    /// have forgotten is over. Returns `true` if they did not count before.
-    pub(crate) fn trust(
-        &mut self,
-        now: Instant,
-        run_id: &str,
-        longest: Duration,
-    ) -> Result<bool, TrustError> {
-        let membership = self.trust.membership();
-        if membership.is_some_and(|there| there.other.is_some()) {
-            return Err(TrustError::OtherCluster);
+    // ----- trials ---------------------------------------------------------------------------
+
+    /// Sends what follows from an answer about the keys of `claim`.
+    #[cold]
+    pub(super) fn follow(&mut self, now: Instant, claim: Option<ClaimKey>, then: Then) {
+        match (then, claim) {
+            (Then::LoadScripts, _) if self.handshake.is_ready() => self.teach_scripts(now),
+            (Then::Try(entry, way), Some(claim)) => self.try_way(now, claim, &entry, way, false),
+            (Then::TryAll(entry), Some(claim)) => self.try_all(now, claim, &entry),
+            (Then::Nothing | Then::LoadScripts | Then::Try(..) | Then::TryAll(_), _) => {}
         }
-        if !(self.handshake.is_ready() || membership.is_some() && self.handshake.run_id().is_some())
-        {
-            return Err(TrustError::NotConnected);
-        }
-        let present = self.handshake.run_id().ok_or(TrustError::NoRunId)?;
-        if present != run_id {
-            let run_id = present.into();
-            return Err(TrustError::Changed { run_id });
-        }
-        let mut kept = self.trust.kept_until(now).is_some();
-        self.trust.lift();
-        let is_ready = self.handshake.is_ready();
-        if let Some(membership) = self.trust.membership_mut() {
-            kept |= !is_ready;
-            membership.trust(longest);
-            // A handshake that has not asked yet will ask so.
-            if is_ready || membership.open != 0 {
-                let _ = self.join(now, longest); // Its `run_id` is known.
-            }
-        }
-        Ok(kept)
     }
 
-    /// Makes the node a member of this cluster regardless of its marker: now, or in the next handshake.
-    pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
-        if let Some(membership) = self.trust.membership_mut() {
-            membership.mode = Mode::Reinit;
-            if self.handshake.is_ready() {
-                let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
-            }
+    /// Tries one way to release a lock without a script.
+    fn try_way(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        entry: &Entry,
+        way: Dialect,
+        with_others: bool,
+    ) {
+        let request = Request::Probe {
+            claim,
+            way,
+            with_others,
+        };
+        if way == Dialect::Watch {
+            return self.transact(now, request, entry, Work::Probe);
         }
+        let mut command = Vec::new();
+        trial(&mut command, entry, way);
+        self.send(now, request, &command);
+    }
+
+    /// Tries all ways. The answers come in order, except for the transaction, which may be answered at any time.
+    fn try_all(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
+        self.abilities.begin_trial(claim, entry);
+        for way in ORDER {
+            self.try_way(now, claim, entry, way, true);
+        }
+    }
+
+    /// Sends a script that does nothing, to see whether scripts are run.
+    #[cold]
+    fn try_script(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
+        self.abilities.begin_trial(claim, entry);
+        let mut command = Vec::new();
+        recipes::ask(&mut command, entry, self.abilities.to_lock());
+        let request = Request::Probe {
+            claim,
+            way: Dialect::Text,
+            with_others: false,
+        };
+        self.send(now, request, &command);
+    }
+
+    // ----- a lock that is held --------------------------------------------------------------
+
+    /// Sends the release of `entry`; never by digest if it has to `repair`. Returns `false` if there is no room for it.
+    #[inline(always)]
+    pub(crate) fn send_release(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        command: &mut Command,
+        entry: &Entry,
+        repair: bool,
+    ) -> bool {
+        let several = recipes::of(entry).is_several;
+        let by = match several {
+            false => self.abilities.release_dialect(repair),
+            true if self.abilities.is_without_scripts() => Dialect::Watch,
+            true => Dialect::Text,
+        };
+        // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
+        let is_taken = !self.connection.transactions.is_empty()
+            && self.connection.transactions.is_taking(claim);
+        if by == Dialect::Watch || is_taken {
+            let request = Request::Release {
+                claim,
+                by: Dialect::Watch,
+                several,
+                repair: true,
+            };
+            self.transact(now, request, entry, Work::Release);
+            return true;
+        }
+        let bytes = command.written(by, None, |out| recipes::release(out, entry, by));
+        if !self.connection.wire.has_room_for_release(bytes.len()) {
+            return false;
+        }
+        let request = Request::Release {
+            claim,
+            by,
+            several,
+            repair: repair || by == Dialect::Text && !several,
+        };
+        self.send(now, request, bytes);
+        true
+    }
+
+    /// Asks this node. The question is built in `command`, which the nodes share that take it in the same form.
+    pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
+        let Asking {
+            question,
+            operation,
+            claim,
+            entry,
+            life,
+            watched,
+            again,
+            is_renewal,
+        } = *asking;
+        let by = match question {
+            _ if self.abilities.is_without_scripts() => Dialect::Watch,
+            Question::Extend if !again && !recipes::of(entry).is_several => {
+                self.abilities.dialect(Taught::Extend)
+            }
+            Question::Extend | Question::Confirm | Question::Inspect | Question::Overwrite => {
+                Dialect::Text
+            }
+        };
+        let request = Request::Question {
+            question,
+            operation,
+            claim,
+            by,
+        };
+        if by == Dialect::Watch {
+            return self.ask_without_scripts(now, request, asking);
+        }
+        if is_renewal && by == Dialect::Sha1 && self.renew(now, request, entry, life, watched) {
+            return;
+        }
+        let marker = self.trust.marker();
+        let filling = Filling { life, marker, by };
+        let bytes = command.written(by, marker, |out| {
+            recipes::question(out, question, entry, &filling);
+        });
+        match watched {
+            true => self.send_watched(now, request, bytes),
+            false => self.send(now, request, bytes),
+        }
+    }
+
+    #[cold]
+    fn ask_without_scripts(&mut self, now: Instant, request: Request, asking: &Asking<'_>) {
+        let (life, watched) = (asking.life, asking.watched);
+        let work = match asking.question {
+            Question::Extend => Work::Extend { life, watched },
+            Question::Confirm => Work::Confirm,
+            Question::Inspect => Work::Inspect { watched },
+            Question::Overwrite => Work::Overwrite,
+        };
+        self.transact(now, request, asking.entry, work);
+    }
+
+    /// Asks which permission was missing when a question about `entry` was refused.
+    pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
+        let mut command = Vec::new();
+        recipes::ask(&mut command, entry, &TO_EXTEND);
+        self.send(now, Request::Why { operation }, &command);
+    }
+
+    // ----- counters of fencing tokens -------------------------------------------------------
+
+    /// Raises the counters of `entry` to `token`, if the lock is there.
+    pub(crate) fn raise(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, token: u64) {
+        let mut command = Vec::new();
+        let counters = Counters {
+            number: token,
+            ttl: self.abilities.counter_ttl,
+            run_id: self.handshake.run_id().unwrap_or_default(),
+        };
+        fenced::raise(&mut command, entry, self.trust.marker(), &counters);
+        self.send(now, Request::Raise { claim }, &command);
+    }
+
+    /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
+    /// `run_id` is not known: no lock with a fencing token is asked for there.
+    pub(crate) fn set_floor(
+        &mut self,
+        now: Instant,
+        operation: OperationKey,
+        numbers: [u64; 2],
+    ) -> bool {
+        let run_id = self.handshake.run_id();
+        let Some(command) = run_id.map(|run_id| fenced::set_floor(run_id, numbers)) else {
+            return false;
+        };
+        let operation = Some(operation);
+        self.send(now, Request::Floor { operation }, &command);
+        true
+    }
+
+    /// Asks for the counter floor: see [`fenced::look_at_floor`]. Returns `false` if the node cannot be asked.
+    pub(crate) fn look_at_floor(
+        &mut self,
+        now: Instant,
+        operation: OperationKey,
+        nonce: u64,
+    ) -> bool {
+        let run_id = self.handshake.run_id();
+        let run_id = run_id.filter(|_| !self.abilities.is_without_scripts());
+        let Some(command) = run_id.map(|run_id| fenced::look_at_floor(run_id, nonce)) else {
+            return false;
+        };
+        self.send(now, Request::LookAtFloor { operation }, &command);
+        true
+    }
+
+    /// Ends the repair of the counter floor: see [`fenced::repair_floor`].
+    pub(crate) fn repair_floor(&mut self, now: Instant, nonce: u64, number: u64) {
+        if let Some(run_id) = self.handshake.run_id() {
+            let command = fenced::repair_floor(run_id, nonce, number);
+            self.send(now, Request::Floor { operation: None }, &command);
+        }
+    }
+
+    /// Asks how many counters there are: see [`fenced::count`].
+    pub(crate) fn count_counters(&mut self, now: Instant, operation: OperationKey, cursor: u64) {
+        self.send(now, Request::Count { operation }, &fenced::count(cursor));
     }
 }

@@ -77,7 +77,7 @@ impl Claims {
         if let Some(timer) = below.nodes[node].debt_timer.take() {
             below.timers.cancel(timer);
         }
-        below.nodes[node].reconsider_scripts();
+        below.nodes[node].abilities.reconsider_scripts();
         if below.nodes[node].debts.try_again() && below.nodes[node].handshake.is_ready() {
             self.pay_debts(node, below);
         }

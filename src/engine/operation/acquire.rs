@@ -293,7 +293,7 @@ impl Acquire {
     #[cold]
     fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         for node in nodes.iter() {
-            if cx.parts.nodes[node].is_without_scripts() {
+            if cx.parts.nodes[node].abilities.is_without_scripts() {
                 self.granted_without(node, end, cx);
             }
         }

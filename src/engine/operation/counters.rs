@@ -78,7 +78,7 @@ impl Operate for CountCounters {
 
     fn ask(&mut self, node: NodeId, _command: &mut Command, cx: &mut Context<'_>) -> bool {
         let why = match cx.access(node) {
-            Access::Open if !cx.parts.nodes[node].is_without_scripts() => {
+            Access::Open if !cx.parts.nodes[node].abilities.is_without_scripts() => {
                 self.put(node, cx);
                 return true;
             }

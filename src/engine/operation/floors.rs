@@ -38,7 +38,7 @@ impl GiveFloors {
 fn give(node: NodeId, cx: &mut Context<'_>) -> bool {
     let floor = cx.parts.fencing.floor(cx.now);
     let there = cx.parts.nodes.writing_to(node);
-    there.send_floor(cx.now, cx.round.key, floor)
+    there.set_floor(cx.now, cx.round.key, floor)
 }
 
 impl Operate for GiveFloors {

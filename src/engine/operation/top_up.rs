@@ -105,7 +105,7 @@ impl LockQuestion {
             let wants = |node| lacking.contains(node) && !claim.copy_on(node).is_open();
             for node in nodes.filter(wants).iter() {
                 let there = cx.parts.nodes.writing_to(node);
-                if there.access() == Access::Open && there.missing_permission().is_none() {
+                if there.access() == Access::Open && there.abilities.missing.is_none() {
                     let terms = (life, None);
                     if there.take(cx.now, key, &mut command, &self.entry, terms) == Ok(true) {
                         claim.set_sent(node);

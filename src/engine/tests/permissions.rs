@@ -34,7 +34,12 @@ fn a_first_set_without_an_answer_keeps_nothing_of_its_lock() {
             true => world.cancel(round),
             false => world.lose(0),
         }
-        assert!(world.engine.parts.nodes[id(0)].take_asked(claim).is_none());
+        assert!(
+            world.engine.parts.nodes[id(0)]
+                .abilities
+                .end_trial(claim)
+                .is_none()
+        );
     }
 }
 

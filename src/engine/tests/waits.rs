@@ -303,7 +303,9 @@ fn a_user_who_may_not_run_scripts_is_not_told_who_holds_the_lock() {
         world.finish(node, &format!("run{node}"));
     }
     let nodes = &mut world.engine.parts.nodes;
-    nodes.iter_mut().for_each(|node| node.native_permitted());
+    nodes
+        .iter_mut()
+        .for_each(|node| node.abilities.native_permitted());
     world.acquire(&LockOptions::new(TTL).wait(3 * SECOND));
     let asked = world.sleep_saying(3_100 * MS, ":10000|", [BILLING; 3]);
     assert_eq!(asked, 0);
@@ -396,7 +398,7 @@ fn a_call_that_was_not_tried_yet_is_tried() {
     (0..2).for_each(|_| _ = world.acquire(&LockOptions::new(TTL).wait(100 * SECOND)));
     let missing = Unusable::Permission { command: "set" };
     let nodes = world.engine.parts.nodes.iter_mut();
-    nodes.for_each(|node| node.forbidden(missing));
+    nodes.for_each(|node| node.abilities.forbidden(missing));
     world.take_all();
     world.release(lock);
     for sent in world.take_all() {

@@ -48,7 +48,7 @@ fn watching(nodes: usize) -> World {
     let mut world = bare(nodes);
     for node in 0..nodes {
         let there = &mut world.engine.parts.nodes[id(node)];
-        there.way_permitted(crate::node::Dialect::Watch);
+        there.abilities.way_permitted(crate::node::Dialect::Watch);
     }
     world
 }
@@ -206,7 +206,12 @@ fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
     let claim = world.engine.parts.claims.iter().map(|(key, _)| key).next();
     world.lose(0);
     let claim = claim.expect("it is tried with one");
-    assert!(world.engine.parts.nodes[id(0)].take_tried(claim).is_none());
+    assert!(
+        world.engine.parts.nodes[id(0)]
+            .abilities
+            .end_trial(claim)
+            .is_none()
+    );
 }
 
 /// A server that is busy or loading does not say which ways it has.

@@ -239,7 +239,9 @@ impl World {
         if !self.unpermitted {
             // As if it had shown that its user may release locks, so that the first `SET` does
             // not ask.
-            self.engine.parts.nodes[id(node)].scripts_permitted();
+            self.engine.parts.nodes[id(node)]
+                .abilities
+                .scripts_permitted();
         }
     }
 

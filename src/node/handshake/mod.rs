@@ -47,6 +47,9 @@ const LASTED: Duration = Duration::from_secs(1);
 /// tick some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
+/// A text about the node, with the error that it belongs to.
+pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Handshake {
@@ -55,7 +58,7 @@ pub(crate) struct Handshake {
     pub(crate) trouble: Trouble,
     /// The latest text about the node: from the server, with its error, or from the provider of its credentials
     /// (`None`).
-    pub(super) words: Option<(Option<ServerError>, Arc<str>)>,
+    pub(super) words: Words,
     pub(super) credentials: Credentials,
     backoff: Backoff,
     /// When a connection was last tried.

@@ -4,7 +4,6 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::error::{LinkError, LinkFault, NodeOutcome, ServerError, Unusable};
-use crate::node::request::{Dialect, Taught};
 use crate::resp::Value;
 use crate::time::Instant;
 
@@ -128,17 +127,6 @@ impl Phase {
         match self {
             Self::Handshake(server) | Self::Ready { server, .. } => Some(server),
             Self::Down | Self::Connecting => None,
-        }
-    }
-
-    /// Returns the dialect in which this node gets a command that runs this script.
-    #[inline]
-    pub(in crate::node) fn dialect(&self, taught: Taught) -> Dialect {
-        match self {
-            Self::Ready { server, .. } if server.scripts.knows(taught) => Dialect::Sha1,
-            Self::Down | Self::Connecting | Self::Handshake(_) | Self::Ready { .. } => {
-                Dialect::Text
-            }
         }
     }
 }

@@ -9,32 +9,8 @@ use alloc::string::String;
 use core::time::Duration;
 
 use crate::error::{ServerError, Unusable};
-use crate::node::refusal::is_known;
-use crate::node::request::{Dialect, Step, Taught};
-use crate::node::script::{self, Script};
+use crate::node::request::{Dialect, Step};
 use crate::resp::Value;
-
-impl Taught {
-    pub(super) const fn script(self) -> &'static Script {
-        match self {
-            Self::Release => &script::RELEASE,
-            Self::Extend => &script::EXTEND,
-            Self::ExtendEach => &script::EXTEND_EACH,
-            Self::CheckedAcquire => &script::CHECKED_ACQUIRE,
-            Self::CheckedExtend => &script::CHECKED_EXTEND,
-        }
-    }
-
-    /// Returns the script's index in [`Scripts`]. No server is taught both extensions.
-    const fn place(self) -> usize {
-        match self {
-            Self::Release => 0,
-            Self::Extend | Self::CheckedExtend => 1,
-            Self::CheckedAcquire => 2,
-            Self::ExtendEach => 3,
-        }
-    }
-}
 
 /// What to do after an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,10 +44,8 @@ pub(crate) struct Identity {
     is_alone: bool,
     /// Product and version as the server reports them, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
-    /// The shortest way to release on this server, unless the server has refused it.
+    /// The shortest way to release by the server's version.
     pub(in crate::node) native_release: Option<Dialect>,
-    /// The shortest way to release by the server's version alone.
-    pub(in crate::node) native_by_version: Option<Dialect>,
 }
 
 impl Identity {
@@ -85,59 +59,12 @@ impl Identity {
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     pub(crate) identity: Identity,
-    /// The scripts that the server has confirmed.
-    pub(crate) scripts: Scripts,
     /// The number of questions that are not answered.
     pub(in crate::node) open: usize,
     /// The last questions have been sent.
     pub(in crate::node) surveyed: bool,
     /// The node has joined.
     pub(in crate::node) joined: bool,
-}
-
-/// The scripts that a server holds.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Scripts {
-    known: [bool; 4],
-    /// The server could not load them at that moment.
-    postponed: bool,
-    /// The server has refused to load them, with an error that will not pass and is not a missing permission.
-    pub(in crate::node) refused: bool,
-    /// The server has answered a script all the same, or has refused it too.
-    pub(in crate::node) tried: bool,
-}
-
-impl Scripts {
-    #[inline]
-    pub(crate) fn knows(&self, taught: Taught) -> bool {
-        self.known[taught.place()]
-    }
-
-    /// Takes the answer to a `SCRIPT LOAD`, which is the digest on success.
-    fn loaded(&mut self, taught: Taught, value: Value<'_>) {
-        if let Some(error) = error_in(value) {
-            self.postponed |= is_known(error) && error.code() != "NOPERM";
-            self.refused |= !is_known(error);
-        }
-        let digest = taught.script().sha1.as_bytes();
-        self.known[taught.place()] = value.as_bytes() == Some(digest);
-        self.refused &= !self.known[taught.place()];
-    }
-
-    /// The server runs scripts, though it has refused to load them: it is asked once more, behind its next answer.
-    pub(in crate::node) fn run_without_loading(&mut self) {
-        (self.tried, self.postponed) = (true, true);
-    }
-
-    /// The server has lost the scripts. Returns `true` if it had any.
-    pub(crate) fn forget(&mut self) -> bool {
-        core::mem::take(self).known.contains(&true)
-    }
-
-    /// The server runs scripts again. Returns `true` if it has to be asked again to load them.
-    pub(crate) fn take_postponed(&mut self) -> bool {
-        core::mem::take(&mut self.postponed)
-    }
 }
 
 impl Server {
@@ -165,8 +92,8 @@ impl Server {
                 self.identity.memory_percent = info.and_then(memory_percent);
             }
             Step::Durability => self.identity.writes_through = writes_through(value),
-            Step::Load(taught) => self.scripts.loaded(taught, value),
             Step::Join => self.joined = true,
+            Step::Load(_) => {} // See `abilities`.
             // A name is a courtesy to the operator; a server that refuses it can still serve.
             Step::SetName => {}
         }
@@ -188,7 +115,6 @@ impl Server {
             false if version >= (8, 4) => Some(Dialect::DelEx),
             _ => None,
         };
-        self.identity.native_by_version = self.identity.native_release;
         Ok(Next::Survey)
     }
 

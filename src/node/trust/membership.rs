@@ -14,12 +14,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable};
-use crate::node::command;
 use crate::node::handshake::{Trouble, refused};
 use crate::node::refusal::Forbidden;
 use crate::node::reply::{Read, three};
+use crate::node::script::JOIN;
 use crate::quorum::Vote;
-use crate::resp::{Decimal, Value, argument};
+use crate::resource::{BARRIER_KEY, MARKER_KEY};
+use crate::resp::{Decimal, Value, argument, command};
 use crate::time::Instant;
 
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
@@ -108,7 +109,7 @@ impl Membership {
             self.cluster.barrier(longest),
         ]
         .map(number);
-        command::join(
+        join(
             out,
             [
                 run_id.as_bytes(),
@@ -257,6 +258,14 @@ impl Membership {
         self.joined &= !falls;
         falls
     }
+}
+
+/// The request to join, with these `arguments` of [`JOIN`]. It is rare, so it is always sent by its text.
+fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
+    let mut words: Vec<&[u8]> = Vec::with_capacity(13);
+    words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);
+    words.extend(arguments);
+    command(out, &words);
 }
 
 /// Returns why a server does not run the script. The server reports a missing permission within a script as a plain

@@ -186,7 +186,7 @@ impl Acquire {
         let there = cx.parts.nodes.writing_to(node);
         cx.round[node].deadline = patience.until(cx.now, there);
         cx.round[node].outcome = NodeOutcome::Pending;
-        there.send_raise(cx.now, key, &claim.entry, raised_to);
+        there.raise(cx.now, key, &claim.entry, raised_to);
         cx.round.arm(&mut cx.parts.timers);
     }
 }

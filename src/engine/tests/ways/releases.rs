@@ -165,7 +165,9 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     say_token(&mut world, WATCHED, b"another", "");
     finish(&mut world, 0);
     world.events.clear();
-    world.engine.parts.nodes[id(0)].way_permitted(crate::node::Dialect::Watch);
+    world.engine.parts.nodes[id(0)]
+        .abilities
+        .way_permitted(crate::node::Dialect::Watch);
     for releasing in [false, true] {
         if releasing {
             world.pass(250 * MS);
@@ -209,7 +211,9 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.welcome(1);
     world.take(1);
     finish(&mut world, 1);
-    world.engine.parts.nodes[id(1)].way_permitted(crate::node::Dialect::Watch);
+    world.engine.parts.nodes[id(1)]
+        .abilities
+        .way_permitted(crate::node::Dialect::Watch);
     let round = world.try_once();
     assert_eq!(world.take(1), ["SET k 10000"]);
     world.lose(1);

@@ -1,26 +1,30 @@
-//! The commands that a lock needs, as bytes.
-//!
-//! Each is a template that was encoded at compile time. Only the entry (key and token in wire form) is copied into it,
-//! and the ttl is written. This is done once for each round and dialect, and the result is copied into the out buffer
-//! of every node.
-//!
-//! Scripts are sent by their SHA-1 digest. A node that has forgotten them gets the text. A node that carries a marker
-//! gets scripts that check it, except for releases: see [`script`]. The commands of a lock on several resources are in
-//! [`several`].
+//! The commands about a lock on one name.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::resource::{BARRIER_KEY, MARKER_KEY};
+use crate::node::request::Dialect;
+use crate::node::script;
+use crate::resource::{BARRIER_KEY, MARKER_KEY, broken};
 use crate::resp::Word::{Encoded, Hole, Text};
-use crate::resp::{Decimal, Template, command};
+use crate::resp::{Decimal, Template, argument, command};
 
-use super::request::Dialect;
-use super::{script, several};
+use super::{Filling, Recipe};
+
+pub(super) static RECIPE: Recipe = Recipe {
+    take,
+    release,
+    extend,
+    confirm,
+    inspect,
+    overwrite,
+    ask: |out, entry, commands| take_if_permitted(out, entry, None, None, commands),
+    is_several: false,
+};
 
 /// The commands that run a script. The last words of each are the keys and the arguments.
-pub(super) struct Run<const HOLES: usize, const BYTES: usize> {
+struct Run<const HOLES: usize, const BYTES: usize> {
     by_sha1: Template<HOLES, 192>,
     by_text: Template<HOLES, BYTES>,
 }
@@ -28,7 +32,7 @@ pub(super) struct Run<const HOLES: usize, const BYTES: usize> {
 impl<const HOLES: usize, const BYTES: usize> Run<HOLES, BYTES> {
     // Always inlined, as `Template::write` is.
     #[inline(always)]
-    pub(super) fn write(&self, out: &mut Vec<u8>, fillings: [&[u8]; HOLES], dialect: Dialect) {
+    fn write(&self, out: &mut Vec<u8>, fillings: [&[u8]; HOLES], dialect: Dialect) {
         match dialect {
             Dialect::Text => self.by_text.write(out, fillings),
             Dialect::Sha1
@@ -82,51 +86,34 @@ static SET_IF_EQ: Template<2, 64> = Template::new(&[
     Text(b"1"),
 ]);
 
-pub(super) static EXTEND: Run<2, 512> = run!(script::EXTEND, Text(b"1"), Encoded(2), Hole);
-pub(super) static CHECKED_EXTEND: Run<4, 576> =
-    run_checked!(script::CHECKED_EXTEND, Encoded(1), Hole);
+static EXTEND: Run<2, 512> = run!(script::EXTEND, Text(b"1"), Encoded(2), Hole);
+static CHECKED_EXTEND: Run<4, 576> = run_checked!(script::CHECKED_EXTEND, Encoded(1), Hole);
 
-pub(super) static CONFIRM: Run<1, 256> = run!(script::CONFIRM, Text(b"1"), Encoded(2));
-pub(super) static CHECKED_CONFIRM: Run<3, 448> = run_checked!(script::CHECKED_CONFIRM, Encoded(1));
+static CONFIRM: Run<1, 256> = run!(script::CONFIRM, Text(b"1"), Encoded(2));
+static CHECKED_CONFIRM: Run<3, 448> = run_checked!(script::CHECKED_CONFIRM, Encoded(1));
 
-pub(super) static OVERWRITE: Run<2, 448> =
-    run!(script::OVERWRITE, Text(b"1"), Encoded(2), Encoded(1));
+static OVERWRITE: Run<2, 448> = run!(script::OVERWRITE, Text(b"1"), Encoded(2), Encoded(1));
 
-pub(super) static INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
-pub(super) static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
+static INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
+static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
 
-/// The `SET` of `entry`: the command itself, or a script if it has to check `marker`.
-///
-/// Here and below, a marker is an argument in wire form.
-pub(crate) fn set(
-    out: &mut Vec<u8>,
-    entry: &Entry,
-    ttl: Duration,
-    marker: Option<&[u8]>,
-    dialect: Dialect,
-) {
-    if entry.is_several() {
-        return several::take(out, entry, ttl, marker);
-    }
-    let ttl = Decimal::millis(ttl);
+/// `SET NX PX`, or a script that does the same and checks the marker.
+fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let ttl = Decimal::millis(filling.life);
     let ttl = ttl.as_bytes();
-    match marker {
+    match filling.marker {
         None => PLAIN_SET.write(out, [entry.arguments(), ttl]),
         Some(marker) => {
             let (key, token) = (entry.key_argument(), entry.token_argument());
-            CHECKED_SET.write(out, [key, token, ttl, marker], dialect);
+            CHECKED_SET.write(out, [key, token, ttl, marker], filling.by);
         }
     }
 }
 
-/// The release of `entry`, if the node's key holds its token.
-pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
-    if entry.is_several() {
-        return several::release(out, entry);
-    }
+fn release(out: &mut Vec<u8>, entry: &Entry, by: Dialect) {
     let arguments = entry.arguments();
-    match dialect {
-        Dialect::Sha1 | Dialect::Text => RUN_RELEASE.write(out, [arguments], dialect),
+    match by {
+        Dialect::Sha1 | Dialect::Text => RUN_RELEASE.write(out, [arguments], by),
         Dialect::DelIfEq => DELIFEQ.write(out, [arguments]),
         Dialect::DelEx => DELEX.write(out, [entry.key_argument(), entry.token_argument()]),
         Dialect::SetIfEq => SET_IF_EQ.write(out, [arguments, entry.token_argument()]),
@@ -134,26 +121,56 @@ pub(crate) fn release(out: &mut Vec<u8>, entry: &Entry, dialect: Dialect) {
     }
 }
 
+fn extend(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let ttl = Decimal::millis(filling.life);
+    let ttl = ttl.as_bytes();
+    let (key, token) = (entry.key_argument(), entry.token_argument());
+    match filling.marker {
+        None => EXTEND.write(out, [entry.arguments(), ttl], filling.by),
+        Some(marker) => CHECKED_EXTEND.write(out, [key, token, ttl, marker], filling.by),
+    }
+}
+
+fn confirm(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let (key, token) = (entry.key_argument(), entry.token_argument());
+    match filling.marker {
+        None => CONFIRM.write(out, [entry.arguments()], filling.by),
+        Some(marker) => CHECKED_CONFIRM.write(out, [key, token, marker], filling.by),
+    }
+}
+
+fn inspect(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let key = entry.key_argument();
+    match filling.marker {
+        None => INSPECT.write(out, [key], filling.by),
+        Some(marker) => CHECKED_INSPECT.write(out, [key, marker], filling.by),
+    }
+}
+
+/// Checks no marker: the answer is true also on a node that does not count.
+fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let mut other = Vec::new();
+    argument(&mut other, &broken(entry.token()));
+    OVERWRITE.write(out, [entry.arguments(), &other], filling.by);
+}
+
 /// A release of the name of `entry` that deletes nothing, to see whether the user may use this `way`. No key has its
 /// token, which is longer than the one of `entry`.
-pub(crate) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
+pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     let longer = [entry.token().as_bytes(), b"?"].concat();
     let entry = Entry::new(Vec::new(), entry.resource(), &longer);
     release(out, &entry, way);
 }
 
-/// The `SET` of `entry` with this token and ttl, if the user may run all of `commands` on the key. If both are empty
-/// and there is no marker, it only asks which of the commands the user may not run.
-pub(crate) fn set_if_permitted(
+/// Takes the key for `life` if the user may run all of `commands` on it. Without a life and a marker, it only asks
+/// which of the commands the user may not run.
+pub(in crate::node) fn take_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
-    set: [&[u8]; 2],
+    life: Option<Duration>,
     marker: Option<&[u8]>,
     commands: &[&'static str],
 ) {
-    if entry.is_several() {
-        return several::take_if_permitted(out, entry, set[1], marker, commands);
-    }
     let (script, keys): (_, &[&[u8]]) = match marker {
         None => (&script::SET_IF_PERMITTED, &[b"1", entry.resource()]),
         Some(_) => (
@@ -161,9 +178,11 @@ pub(crate) fn set_if_permitted(
             &[b"3", entry.resource(), MARKER_KEY, BARRIER_KEY],
         ),
     };
+    let ttl = life.map(Decimal::millis);
     let mut words = alloc::vec![&b"EVAL"[..], script.text.as_bytes()];
     words.extend(keys);
-    words.extend(set);
+    words.push(life.map_or(&b""[..], |_| entry.token().as_bytes()));
+    words.push(ttl.as_ref().map_or(&b""[..], Decimal::as_bytes));
     words.extend(marker.map(unwrapped));
     words.extend(commands.iter().map(|command| command.as_bytes()));
     command(out, &words);
@@ -176,25 +195,10 @@ fn unwrapped(argument: &[u8]) -> &[u8] {
     bytes.unwrap_or_default()
 }
 
-/// The request to join, with these `arguments` of [`JOIN`](script::JOIN). It is rare, so it is always sent by its text.
-pub(crate) fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
-    let mut words: Vec<&[u8]> = Vec::with_capacity(13);
-    words.extend([
-        b"EVAL",
-        script::JOIN.text.as_bytes(),
-        b"2",
-        MARKER_KEY,
-        BARRIER_KEY,
-    ]);
-    words.extend(arguments);
-    command(out, &words);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
-    use crate::node::Question;
     use crate::node::script::{self, RELEASE};
     use crate::node::trust::marker::MARKER_BYTES_MAX;
     use crate::resp::argument;
@@ -211,24 +215,30 @@ mod tests {
         out.replace("\r\n", "|")
     }
 
+    const fn filling(life: Duration, marker: Option<&[u8]>, by: Dialect) -> Filling<'_> {
+        Filling { life, marker, by }
+    }
+
     #[test]
     fn the_commands_with_a_marker_check_are_what_the_servers_read() {
         let tail = "|$1|3|$1|k|$16|shearline:marker|$17|shearline:barrier|$5|token|";
         let second = Duration::from_secs(1);
         assert_eq!(
-            shown_checked(|out, entry, marker| set(out, entry, second, marker, Dialect::Sha1)),
+            shown_checked(|out, entry, marker| take(
+                out,
+                entry,
+                &filling(second, marker, Dialect::Sha1)
+            )),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
                 script::CHECKED_ACQUIRE.sha1
             )
         );
         assert_eq!(
-            shown_checked(|out, entry, marker| Question::Extend.write(
+            shown_checked(|out, entry, marker| extend(
                 out,
                 entry,
-                second,
-                marker,
-                Dialect::Sha1
+                &filling(second, marker, Dialect::Sha1)
             )),
             alloc::format!(
                 "*9|$7|EVALSHA|$40|{}{tail}$4|1000|$13|1 r 5 1 1 0 c|",
@@ -237,12 +247,10 @@ mod tests {
         );
         let text = script::CHECKED_CONFIRM.text;
         assert_eq!(
-            shown_checked(|out, entry, marker| Question::Confirm.write(
+            shown_checked(|out, entry, marker| confirm(
                 out,
                 entry,
-                second,
-                marker,
-                Dialect::Text
+                &filling(second, marker, Dialect::Text)
             )),
             alloc::format!("*8|$4|EVAL|${}|{text}{tail}$13|1 r 5 1 1 0 c|", text.len())
         );
@@ -271,7 +279,11 @@ mod tests {
         argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
         for marker in [None, Some(&marker[..])] {
             let mut out = Vec::new();
-            Question::Extend.write(&mut out, &longest, Duration::MAX, marker, Dialect::Text);
+            extend(
+                &mut out,
+                &longest,
+                &filling(Duration::MAX, marker, Dialect::Text),
+            );
             assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
         }
     }
@@ -301,7 +313,7 @@ mod tests {
             let digits = ttl.to_string();
             let ttl = digits.as_bytes();
             prop_assert_eq!(
-                written(|out| set(out, entry, whole, None, Dialect::Text)),
+                written(|out| take(out, entry, &filling(whole, None, Dialect::Text))),
                 encoded(&[b"SET", key, token, b"NX", b"PX", ttl])
             );
             for (dialect, words) in [
@@ -313,7 +325,7 @@ mod tests {
                 prop_assert_eq!(written(|out| release(out, entry, dialect)), encoded(words));
             }
             prop_assert_eq!(
-                written(|out| Question::Confirm.write(out, entry, whole, None, Dialect::Text)),
+                written(|out| confirm(out, entry, &filling(whole, None, Dialect::Text))),
                 encoded(&[b"EVAL", script::CONFIRM.text.as_bytes(), b"1", key, token])
             );
             for (dialect, verb, script) in [
@@ -323,7 +335,7 @@ mod tests {
                 (Dialect::DelEx, b"EVALSHA", script::EXTEND.sha1),
             ] {
                 prop_assert_eq!(
-                    written(|out| Question::Extend.write(out, entry, whole, None, dialect)),
+                    written(|out| extend(out, entry, &filling(whole, None, dialect))),
                     encoded(&[verb, script.as_bytes(), b"1", key, token, ttl])
                 );
             }

@@ -24,25 +24,17 @@
 //!
 //! Nodes that run scripts: see [`permission`](super::permission).
 
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-
-use crate::entry::Entry;
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::ClaimKey;
-use crate::time::Instant;
+use crate::node::connection::Heard;
+use crate::node::refusal::{Forbidden, Refusal, refuses_the_verb};
+use crate::node::reply::{Answer, Reply};
+use crate::node::request::{Dialect, Request};
 
-use super::Node;
-use super::command::trial;
-use super::connection::{Heard, Work};
-use super::doubt::Doubt;
-use super::permission::Shown;
-use super::refusal::{Forbidden, Refusal, refuses_the_verb};
-use super::reply::{Answer, Reply};
-use super::request::{Dialect, Request};
+use super::{Abilities, Hints, Shown};
 
 /// All ways, in the order of preference.
-const ORDER: [Dialect; 4] = [
+pub(in crate::node) const ORDER: [Dialect; 4] = [
     Dialect::DelIfEq,
     Dialect::DelEx,
     Dialect::SetIfEq,
@@ -53,11 +45,9 @@ const ORDER: [Dialect; 4] = [
 #[derive(Debug)]
 pub(super) struct Ways {
     /// Scripts are not used at present.
-    pub(super) on: bool,
+    on: bool,
     /// The configuration forbids scripts.
-    pub(super) never: bool,
-    /// How the node refused scripts, if it did so in unknown words.
-    pub(super) refusal: Option<Doubt>,
+    never: bool,
     /// The command that was refused when a script was sent.
     script_verb: &'static str,
     /// The index of the way that is used, or tried next.
@@ -66,8 +56,6 @@ pub(super) struct Ways {
     refused: [bool; ORDER.len()],
     /// The only way for a lock on several resources was refused.
     several_refused: bool,
-    /// The locks with whose tokens the ways are tried, until one way is permitted or all are answered.
-    tried_with: VecDeque<(ClaimKey, Entry)>,
 }
 
 /// What to do after a node has refused a way.
@@ -86,22 +74,15 @@ impl Ways {
         Self {
             on: never,
             never,
-            refusal: None,
             script_verb: Dialect::Text.verb(),
             place: 0,
             refused: [false; ORDER.len()],
             several_refused: false,
-            tried_with: VecDeque::new(),
         }
     }
 
     fn way(&self) -> Dialect {
         ORDER[self.place]
-    }
-
-    /// The connection is gone, so no more answers come.
-    pub(super) fn disconnected(&mut self) {
-        self.tried_with.clear();
     }
 
     fn is_none_left(&self) -> bool {
@@ -134,11 +115,21 @@ impl Ways {
     }
 }
 
-impl Node {
+impl Abilities {
     /// Returns `true` if the node is not asked to run scripts.
     #[inline]
     pub(crate) fn is_without_scripts(&self) -> bool {
         self.ways.on
+    }
+
+    /// Returns `true` if the node runs no scripts, as far as is known for certain.
+    pub(in crate::node) fn runs_no_scripts(&self) -> bool {
+        self.ways.on && self.doubt.is_none()
+    }
+
+    /// Returns `true` if the configuration lets the node have our scripts.
+    pub(in crate::node) fn gets_scripts(&self) -> bool {
+        !self.ways.never
     }
 
     /// The node has refused `verb`, which runs scripts: it is asked without scripts from now on.
@@ -148,18 +139,17 @@ impl Node {
     /// The restart guard needs scripts.
     #[cold]
     pub(super) fn scripts_refused(&mut self, verb: &'static str) -> Result<(), Unusable> {
-        if self.trust.membership().is_some() {
+        if self.needs_scripts {
             return Err(Unusable::NeedsScripts);
         }
         if !self.ways.on {
             self.ways = Ways {
                 on: true,
                 script_verb: verb,
-                refusal: self.ways.refusal.take(),
                 ..Ways::new(false)
             };
             self.native_refused = false;
-            self.permissions.shown = Shown::Nothing;
+            self.shown = Shown::Nothing;
             self.choose_way();
         }
         Ok(())
@@ -172,12 +162,10 @@ impl Node {
             return;
         }
         self.ways.on = false;
-        self.permissions.shown = Shown::Nothing;
-        if let Some(server) = self.handshake.phase.server_mut() {
-            server.identity.native_release = server.identity.native_by_version;
-        }
-        self.ways.refusal = None;
-        self.set_tried(false);
+        self.shown = Shown::Nothing;
+        self.native = self.native_by_version;
+        self.doubt = None;
+        self.scripts.tried = false;
     }
 
     /// Uses scripts for the next question if the node has refused all other ways, or the only one for a lock on several
@@ -195,62 +183,32 @@ impl Node {
         self.ways.several_refused |= is_final(Dialect::Watch, refusal);
     }
 
-    /// Returns the command that the user needs after a refusal in a transaction. Permission for a script is enough,
-    /// unless the configuration forbids scripts.
-    #[cold]
-    pub(super) fn verb_of_transaction(&self) -> &'static str {
-        match self.connection.transactions.forbidden() {
+    /// Returns the command that the user needs after a refusal of `forbidden` in a transaction. Permission for a script
+    /// is enough, unless the configuration forbids scripts.
+    pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
+        match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
             verb => verb,
         }
     }
 
-    /// The server has answered `HELLO`: locks are released in the way that was found before.
+    /// Returns the command of a release in this form for which the user needs a permission.
+    #[cold]
+    pub(super) fn verb_of_release(&self, by: Dialect, hints: &Hints<'_>) -> &'static str {
+        match by == Dialect::Watch {
+            true => self.verb_of_transaction(hints.forbidden),
+            false => by.verb(),
+        }
+    }
+
+    /// Without scripts, locks are released in the way that was found.
     pub(super) fn choose_way(&mut self) {
-        if let (true, Some(server)) = (self.ways.on, self.handshake.phase.server_mut()) {
-            server.identity.native_release = Some(self.ways.way());
+        if self.ways.on {
+            self.native = Some(self.ways.way());
         }
     }
 
-    /// Tries all ways of releasing a lock with the token of `entry`. No key has that token yet, so there is nothing to
-    /// delete. The answers come in order, except for the transaction, which may be answered at any time.
-    pub(super) fn try_ways(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
-        self.ways.tried_with.push_back((claim, entry.clone()));
-        for way in ORDER {
-            let with_others = true;
-            let request = Request::Probe {
-                claim,
-                way,
-                with_others,
-            };
-            if way == Dialect::Watch {
-                self.transact(now, request, entry, Work::Probe);
-            } else {
-                let mut command = Vec::new();
-                trial(&mut command, entry, way);
-                self.send(now, request, &command);
-            }
-        }
-    }
-
-    /// Returns the entry that `try_ways` has kept for `claim`, and removes it.
-    #[cold]
-    pub(crate) fn take_tried(&mut self, claim: ClaimKey) -> Option<Entry> {
-        let tried = &mut self.ways.tried_with;
-        let place = tried.iter().position(|(other, _)| *other == claim)?;
-        Some(tried.remove(place)?.1)
-    }
-
-    /// Returns the command of a release in this `dialect` for which the user needs a permission.
-    #[cold]
-    pub(super) fn verb_of_release(&self, dialect: Dialect) -> &'static str {
-        match dialect == Dialect::Watch {
-            true => self.verb_of_transaction(),
-            false => dialect.verb(),
-        }
-    }
-
-    /// The node has answered that `way` may be used. Returns `true` if no way was known to be permitted before.
+    /// The node has answered that `way` may be used.
     pub(crate) fn way_permitted(&mut self, way: Dialect) {
         let is_news = !self.may_release();
         self.ways.permit(way, is_news);
@@ -258,11 +216,18 @@ impl Node {
         self.native_permitted();
     }
 
+    // ----- trials ---------------------------------------------------------------------------
+
     /// Takes the answer to the trial of a way to release. The trial names a token that no key has, so any answer about
     /// the key shows that the user may use the way.
     #[cold]
     #[inline(never)]
-    pub(super) fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
+    pub(in crate::node) fn tried(
+        &mut self,
+        request: Request,
+        said: Result<Reply, Refusal>,
+        hints: &mut Hints<'_>,
+    ) -> Heard {
         let Request::Probe {
             claim,
             way,
@@ -271,30 +236,26 @@ impl Node {
         else {
             unreachable!("{request:?} is no trial");
         };
-        let (was_usable, might_release) = (self.missing_permission().is_none(), self.may_release());
+        let (was_usable, might_release) = (self.missing.is_none(), self.may_release());
         let refusal = match said {
             Err(Refusal::Error(error)) if error.code() == "WRONGTYPE" => None,
             said => said.err(),
         };
         let reply = if way == Dialect::Text {
-            Some(self.script_tried(claim, refusal))
+            self.end_trial(claim);
+            let why = self.scripts_tried(refusal, hints.words);
+            Some(why.map_or(Reply::Done, Reply::NotDone))
         } else if with_others || self.ways.on {
-            self.way_tried(claim, way, refusal)
+            self.way_tried(claim, way, refusal, hints)
         } else {
             Some(self.native_tried(refusal))
         };
         Heard::Tried {
             answer: reply.map(|reply| Answer { request, reply }),
             error: refusal.map(Refusal::error),
-            is_usable_again: !was_usable && self.missing_permission().is_none(),
+            is_usable_again: !was_usable && self.missing.is_none(),
             is_news: !might_release && self.may_release(),
         }
-    }
-
-    fn script_tried(&mut self, claim: ClaimKey, refusal: Option<Refusal>) -> Reply {
-        self.take_asked(claim);
-        self.scripts_tried(refusal)
-            .map_or(Reply::Done, Reply::NotDone)
     }
 
     /// The native way was tried, because scripts may not delete the key.
@@ -305,10 +266,9 @@ impl Node {
                 Reply::Done
             }
             Some(error) if refuses_the_verb(error) => {
-                self.refused_native_release();
-                let missing = self.missing_permission();
-                let missing = missing.unwrap_or(Unusable::NoPermission);
-                Reply::NotDone(NodeOutcome::Unusable(missing))
+                self.native = None;
+                self.native_refused = true;
+                Reply::lacks(self.missing.unwrap_or(Unusable::NoPermission))
             }
             Some(error) => Reply::NotDone(NodeOutcome::Refused(error)),
         }
@@ -320,10 +280,11 @@ impl Node {
         claim: ClaimKey,
         way: Dialect,
         refusal: Option<Refusal>,
+        hints: &mut Hints<'_>,
     ) -> Option<Reply> {
         let is_last = way == Dialect::Watch;
         let is_waited_for = match refusal.is_none() || is_last {
-            true => self.take_tried(claim).is_some(),
+            true => self.end_trial(claim).is_some(),
             false => false,
         };
         if !self.is_without_scripts() {
@@ -334,37 +295,44 @@ impl Node {
             return is_waited_for.then_some(Reply::Done);
         };
         if !is_last || self.may_release() {
-            self.way_refused(way, refusal);
+            self.way_refused(way, refusal, hints);
             return None;
         }
         if refusal == Refusal::Forbidden(Forbidden::Key) {
-            return Some(Reply::NotDone(NodeOutcome::Unusable(
-                Unusable::KeyPermission,
-            )));
+            return Some(Reply::lacks(Unusable::KeyPermission));
         }
-        let refused = self.way_refused(way, refusal);
-        Some(Reply::NotDone(match (refused, self.doubt_again()) {
-            (_, Some(error)) => NodeOutcome::Refused(error),
-            (Refused::NoneLeft(missing), None) => {
-                self.forbidden(missing);
-                NodeOutcome::Unusable(missing)
-            }
-            // This way, or one of the others, was refused for now.
-            (Refused::ForNow | Refused::UseAnother, None) => NodeOutcome::Refused(refusal.error()),
-        }))
+        let refused = self.way_refused(way, refusal, hints);
+        Some(Reply::NotDone(
+            match (refused, self.doubt_again(hints.words)) {
+                (_, Some(error)) => NodeOutcome::Refused(error),
+                (Refused::NoneLeft(missing), None) => {
+                    self.forbidden(missing);
+                    NodeOutcome::Unusable(missing)
+                }
+                // This way, or one of the others, was refused for now.
+                (Refused::ForNow | Refused::UseAnother, None) => {
+                    NodeOutcome::Refused(refusal.error())
+                }
+            },
+        ))
     }
 
     /// The node has refused `way`. An earlier proof that it is permitted no longer holds.
-    pub(super) fn way_refused(&mut self, way: Dialect, refusal: Refusal) -> Refused {
+    pub(super) fn way_refused(
+        &mut self,
+        way: Dialect,
+        refusal: Refusal,
+        hints: &Hints<'_>,
+    ) -> Refused {
         if !is_final(way, refusal) {
             return Refused::ForNow;
         }
         let command = match self.ways.never {
-            true => self.verb_of_release(way),
+            true => self.verb_of_release(way, hints),
             false => self.ways.script_verb,
         };
         if self.ways.way() == way {
-            self.permissions.shown = Shown::Nothing;
+            self.shown = Shown::Nothing;
         }
         self.ways.refuse(way);
         self.choose_way();

@@ -25,61 +25,50 @@
 //! Nodes with a marker, which have already run a script. The script that takes a fenced lock: it is sent to nodes in
 //! doubt, and shows whether they run it.
 
-use alloc::sync::Arc;
-
 use crate::error::{NodeOutcome, ServerError};
+use crate::node::handshake::Words;
+use crate::node::refusal::{Forbidden, Refusal};
+use crate::node::request::{Dialect, Request};
 
-use super::Node;
-use super::refusal::{Forbidden, Refusal};
-use super::request::{Dialect, Request};
+use super::Abilities;
 
 /// How scripts were refused: the error, and its text for reports.
 #[derive(Clone, Debug)]
 pub(super) struct Doubt {
     error: ServerError,
-    words: Option<(Option<ServerError>, Arc<str>)>,
+    words: Words,
 }
 
-impl Node {
+impl Abilities {
     /// Returns `true` if the node may run no scripts, but has not said so in known words.
     fn is_doubted(&self) -> bool {
-        let is_known = self.ways.on && self.ways.refusal.is_none();
-        let server = self.handshake.phase.server();
-        let has_refused = server.is_some_and(|server| server.scripts.refused);
-        (has_refused || self.ways.refusal.is_some())
-            && !is_known
-            && self.trust.membership().is_none()
+        let is_known = self.is_without_scripts() && self.doubt.is_none();
+        (self.scripts.refused || self.doubt.is_some()) && !is_known && !self.needs_scripts
     }
 
     /// Returns `true` if a script has to be tried before the node's first `SET`.
-    pub(super) fn is_to_try_scripts(&self) -> bool {
-        let server = self.handshake.phase.server();
-        server.is_some_and(|server| server.scripts.refused && !server.scripts.tried)
-            && self.is_doubted()
-    }
-
-    pub(super) fn set_tried(&mut self, tried: bool) {
-        if let Some(server) = self.handshake.phase.server_mut() {
-            server.scripts.tried = tried;
-        }
+    pub(in crate::node) fn is_to_try_scripts(&self) -> bool {
+        self.scripts.refused && !self.scripts.tried && self.is_doubted()
     }
 
     /// Takes the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if it
     /// can be sent, with or without scripts.
-    pub(super) fn scripts_tried(&mut self, refusal: Option<Refusal>) -> Option<NodeOutcome> {
+    pub(super) fn scripts_tried(
+        &mut self,
+        refusal: Option<Refusal>,
+        words: &Words,
+    ) -> Option<NodeOutcome> {
         match refusal {
             None => {
                 self.trust_scripts(); // The answer to the `SET` will name a missing permission again.
-                if let Some(server) = self.handshake.phase.server_mut() {
-                    server.scripts.run_without_loading();
-                }
+                self.scripts.run_without_loading();
                 return None;
             }
-            Some(refusal) if refusal.is_in_own_words() => self.keep_refusal(refusal.error()),
-            Some(Refusal::Forbidden(Forbidden::Command)) => self.ways.refusal = None,
+            Some(refusal) if refusal.is_in_own_words() => self.doubt(refusal.error(), words),
+            Some(Refusal::Forbidden(Forbidden::Command)) => self.doubt = None,
             Some(refusal) => return Some(refusal.outcome(Dialect::Text.verb())),
         }
-        self.set_tried(true);
+        self.scripts.tried = true;
         // No guard needs scripts on a node in doubt.
         let _ = self.scripts_refused(Dialect::Text.verb());
         None
@@ -87,24 +76,24 @@ impl Node {
 
     /// The node has run a script.
     pub(super) fn trust_scripts(&mut self) {
-        if self.ways.refusal.take().is_some() {
+        if self.doubt.take().is_some() {
             self.use_scripts();
         }
     }
 
-    fn keep_refusal(&mut self, error: ServerError) {
-        let words = self.handshake.words.clone();
-        self.ways.refusal = Some(Doubt { error, words });
+    fn doubt(&mut self, error: ServerError, words: &Words) {
+        let words = words.clone();
+        self.doubt = Some(Doubt { error, words });
     }
 
     /// The node has refused the same request without scripts too. Scripts are tried again, and the refusal of the
     /// script is reported.
     #[cold]
-    pub(super) fn doubt_again(&mut self) -> Option<ServerError> {
-        let refusal = self.ways.refusal.clone()?;
+    pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
+        let doubt = self.doubt.clone()?;
         self.use_scripts();
-        self.handshake.words = refusal.words;
-        Some(refusal.error)
+        *words = doubt.words;
+        Some(doubt.error)
     }
 
     /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says that a transaction was
@@ -115,6 +104,7 @@ impl Node {
         request: Request,
         refusal: Refusal,
         transacted: bool,
+        words: &mut Words,
     ) -> Refusal {
         if !self.is_doubted() {
             return refusal;
@@ -127,17 +117,17 @@ impl Node {
         let asks = matches!(request, Request::Question { .. });
         // A transaction that is forbidden has taken nothing, which is all that its reply has to say.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
-            return self.doubt_again().map_or(refusal, Refusal::Error);
+            return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }
         let releases = matches!(request, Request::Release { .. });
         if !(refuses && (asks || releases)) {
             return refusal;
         }
-        let is_native =
-            self.ways.on || matches!(request, Request::Release { by, .. } if !by.is_script());
+        let is_native = self.is_without_scripts()
+            || matches!(request, Request::Release { by, .. } if !by.is_script());
         if !transacted && !is_native {
-            self.keep_refusal(refusal.error());
-            self.set_tried(false); // The cause may have passed by the next `SET`.
+            self.doubt(refusal.error(), words);
+            self.scripts.tried = false; // The cause may have passed by the next `SET`.
         }
         Refusal::Forbidden(Forbidden::Command)
     }

@@ -1,38 +1,49 @@
-//! The commands of a lock on several resources, as bytes.
+//! The commands about a lock on several names.
 //!
 //! They are scripts. They are sent by their text, because the number of keys differs and such locks are rare. Every
-//! kind of node takes the same form, except for the marker. See [`script::several`](super::script).
+//! kind of node takes the same form, except for the marker. See [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use crate::entry::Entry;
+use crate::node::request::Dialect;
+use crate::node::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 
-use super::request::Question;
-use super::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
+use super::{Filling, Recipe};
 
-/// The commands that a lock on several resources needs. Their order matches `TO_LOCK` in `permission.rs`, which names
-/// the command that an answer says is missing. Such a lock is always released by the text of a script.
+pub(super) static RECIPE: Recipe = Recipe {
+    take,
+    release,
+    extend,
+    confirm,
+    inspect: about_one_name,
+    overwrite: about_one_name,
+    ask: |out, entry, commands| take_if_permitted(out, entry, b"", None, commands),
+    is_several: true,
+};
+
+/// The commands that the lock needs, in the order of `TO_LOCK` in `abilities`, which names the one that an answer says
+/// is missing. Such a lock is always released by the text of a script.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// The argument in place of a marker if none is checked: an empty one.
 pub(super) const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
-/// Takes all keys of `entry` for `ttl`, or none. Each such command also asks whether the user may release them.
+/// Takes all keys, or none. Each such command also asks whether the user may release them.
 #[cold]
 #[inline(never)]
-pub(super) fn take(out: &mut Vec<u8>, entry: &Entry, ttl: Duration, marker: Option<&[u8]>) {
-    let ttl = Decimal::millis(ttl);
-    take_if_permitted(out, entry, ttl.as_bytes(), marker, &TO_LOCK_SEVERAL);
+fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let ttl = Decimal::millis(filling.life);
+    take_if_permitted(out, entry, ttl.as_bytes(), filling.marker, &TO_LOCK_SEVERAL);
 }
 
 /// Takes the keys if the user may run all of `commands`. With an empty ttl it only asks which of them the user may not
 /// run.
 #[cold]
 #[inline(never)]
-pub(super) fn take_if_permitted(
+fn take_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
     ttl: &[u8],
@@ -47,31 +58,32 @@ pub(super) fn take_if_permitted(
     }
 }
 
-/// Deletes the keys of `entry` that hold its token.
+/// Deletes the keys that hold the token.
 #[cold]
 #[inline(never)]
-pub(super) fn release(out: &mut Vec<u8>, entry: &Entry) {
+fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
     head(out, &RELEASE_SEVERAL, entry, None, 0);
 }
 
-/// Asks `question` about `entry`.
 #[cold]
-#[inline(never)]
-pub(super) fn question(
-    question: Question,
-    out: &mut Vec<u8>,
-    entry: &Entry,
-    ttl: &[u8],
-    marker: Option<&[u8]>,
-) {
-    let (script, ttl) = match question {
-        Question::Extend => (&EXTEND_SEVERAL, ttl),
-        Question::Confirm => (&CONFIRM_SEVERAL, &b""[..]),
-        Question::Inspect | Question::Overwrite => unreachable!("it is about one resource"),
-    };
+fn extend(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let ttl = Decimal::millis(filling.life);
+    question(out, &EXTEND_SEVERAL, entry, ttl.as_bytes(), filling.marker);
+}
+
+#[cold]
+fn confirm(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    question(out, &CONFIRM_SEVERAL, entry, b"", filling.marker);
+}
+
+fn question(out: &mut Vec<u8>, script: &Script, entry: &Entry, ttl: &[u8], marker: Option<&[u8]>) {
     head(out, script, entry, marker, 2);
     argument(out, ttl);
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));
+}
+
+fn about_one_name(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
+    unreachable!("it is about one name");
 }
 
 /// Writes the command up to the token, with room for this number of further `arguments`.
@@ -100,23 +112,27 @@ fn head(
 
 #[cfg(test)]
 mod tests {
-    use super::super::command;
-    use super::super::request::Dialect;
-    use super::super::trust::marker::MARKER_BYTES_MAX;
+    use super::super::fenced;
     use super::*;
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
+    use crate::node::trust::marker::MARKER_BYTES_MAX;
     use alloc::string::String;
     use alloc::vec;
+    use core::time::Duration;
 
     fn entry() -> Entry {
         Entry::of_several(Vec::new(), [&b"a"[..], b"b\r\n"].into_iter(), b"token")
+    }
+
+    const fn filling(life: Duration, marker: Option<&[u8]>, by: Dialect) -> Filling<'_> {
+        Filling { life, marker, by }
     }
 
     /// A command without its text.
     fn shown(write: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);
-        super::super::fencing::tests::shown(&out)
+        fenced::tests::shown(&out)
     }
 
     #[test]
@@ -130,24 +146,22 @@ mod tests {
             Dialect::DelIfEq,
             Dialect::DelEx,
         ] {
-            let plain = shown(|out| command::set(out, &entry, ttl, None, dialect));
+            let plain = shown(|out| take(out, &entry, &filling(ttl, None, dialect)));
             assert_eq!(plain, r"EVAL 2 a b\r\n token 10000  get del set");
-            let checked = shown(|out| command::set(out, &entry, ttl, Some(&marker), dialect));
+            let checked = shown(|out| take(out, &entry, &filling(ttl, Some(&marker), dialect)));
             let keys = r"EVAL 4 a b\r\n shearline:marker shearline:barrier token";
             assert_eq!(checked, alloc::format!("{keys} 10000 m get del set"));
-            let release = shown(|out| command::release(out, &entry, dialect));
+            let release = shown(|out| release(out, &entry, dialect));
             assert_eq!(release, r"EVAL 2 a b\r\n token");
-            let ask = |question: Question, marker| {
-                shown(|out| question.write(out, &entry, ttl, marker, dialect))
-            };
-            assert_eq!(ask(Question::Extend, None), r"EVAL 2 a b\r\n token 10000 ");
-            assert_eq!(ask(Question::Confirm, None), r"EVAL 2 a b\r\n token  ");
+            let extended =
+                |marker| shown(|out| extend(out, &entry, &filling(ttl, marker, dialect)));
+            let confirmed =
+                |marker| shown(|out| confirm(out, &entry, &filling(ttl, marker, dialect)));
+            assert_eq!(extended(None), r"EVAL 2 a b\r\n token 10000 ");
+            assert_eq!(confirmed(None), r"EVAL 2 a b\r\n token  ");
             let marker = Some(&marker[..]);
-            assert_eq!(
-                ask(Question::Extend, marker),
-                alloc::format!("{keys} 10000 m")
-            );
-            assert_eq!(ask(Question::Confirm, marker), alloc::format!("{keys}  m"));
+            assert_eq!(extended(marker), alloc::format!("{keys} 10000 m"));
+            assert_eq!(confirmed(marker), alloc::format!("{keys}  m"));
         }
     }
 
@@ -159,7 +173,11 @@ mod tests {
         let mut marker = Vec::new();
         argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
         let mut out = Vec::new();
-        take(&mut out, &entry, Duration::MAX, Some(&marker));
+        take(
+            &mut out,
+            &entry,
+            &filling(Duration::MAX, Some(&marker), Dialect::Text),
+        );
         assert!(out.len() <= SEVERAL_BYTES_MAX, "{}", out.len());
     }
 }

@@ -17,48 +17,44 @@
 //!
 //! Refusals in unknown words that may be about scripts: see `doubt`. Trials of a way to release: see `ways`.
 
-use crate::entry::Entry;
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::keys::ClaimKey;
-use crate::time::Instant;
+use crate::node::refusal::{
+    Forbidden, Refusal, refuses_for_certain, refuses_the_verb, wants_the_text,
+};
+use crate::node::reply::Reply;
+use crate::node::request::{Dialect, Question, Request, Taking};
 
-use super::Node;
-use super::refusal::{Forbidden, Refusal, refuses_for_certain, refuses_the_verb, wants_the_text};
-use super::reply::Reply;
-use super::request::{Dialect, Question, Request, Taking};
 use super::ways::Refused;
+use super::{Abilities, Hints, Then};
 
-impl Node {
-    /// Returns what the `refusal` of `request` means, and prepares what follows from it.
+impl Abilities {
+    /// Returns what the `refusal` of `request` means, and what follows from it. `transacted` says that a transaction
+    /// was used.
     #[cold]
     #[inline(never)]
-    pub(super) fn refused(&mut self, now: Instant, request: Request, refusal: Refusal) -> Reply {
-        let has_other_type =
-            matches!(refusal, Refusal::Error(error) if error.code() == "WRONGTYPE");
-        match request {
+    pub(in crate::node) fn refused(
+        &mut self,
+        request: Request,
+        refusal: Refusal,
+        transacted: bool,
+        hints: &mut Hints<'_>,
+    ) -> (Reply, Then) {
+        let refusal = self.reworded(request, refusal, transacted, hints.words);
+        let reply = match request {
             Request::Take {
                 claim,
                 by: Taking::First,
-            } => self.first_refused(now, claim, refusal),
-            Request::Take {
-                by: Taking::Fenced { by },
-                ..
-            } => self.fenced_refused(by, refusal),
-            Request::Take { by, .. } => self.take_refused(now, by, refusal),
-            _ if has_other_type => Reply::Foreign(0),
-            Request::Release { by, several, .. } => self.release_refused(now, by, several, refusal),
-            Request::Question { question, by, .. } => {
-                self.question_refused(now, question, by, refusal)
+            } => return self.first_refused(claim, refusal),
+            Request::Take { by, .. } => self.take_refused(by, refusal, hints),
+            _ if has_other_type(refusal) => Reply::Foreign(0),
+            Request::Release { by, several, .. } => {
+                self.release_refused(by, several, refusal, hints)
             }
-            Request::Count { .. } => match refusal {
-                Refusal::Forbidden(Forbidden::Command) => Reply::lacks(Unusable::NeedsScripts),
-                Refusal::Forbidden(Forbidden::Within) => {
-                    Reply::lacks(Unusable::Permission { command: "scan" })
-                }
-                Refusal::Error(_) | Refusal::Forbidden(Forbidden::Key | Forbidden::Part) => {
-                    reported(refusal, Dialect::Text.verb())
-                }
-            },
+            Request::Question { question, by, .. } => {
+                self.question_refused(question, by, refusal, hints)
+            }
+            Request::Count { .. } => count_refused(refusal),
             Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
@@ -71,42 +67,43 @@ impl Node {
             | Request::Withdrawn
             | Request::Time
             | Request::Track => reported(refusal, Dialect::Text.verb()),
+        };
+        // The script of a fenced lock is not loaded.
+        let is_fenced = matches!(
+            request,
+            Request::Take {
+                by: Taking::Fenced { .. },
+                ..
+            }
+        );
+        let is_unknown = wants_the_text(refusal.error()) && !is_fenced;
+        match is_unknown && self.scripts.forget() {
+            true => (reply, Then::LoadScripts),
+            false => (reply, Then::Nothing),
         }
     }
 
     // ----- taking a lock ----------------------------------------------------------------------
 
-    fn first_refused(&mut self, now: Instant, claim: ClaimKey, refusal: Refusal) -> Reply {
-        let (entry, verb) = (self.take_asked(claim), Dialect::Text.verb());
+    fn first_refused(&mut self, claim: ClaimKey, refusal: Refusal) -> (Reply, Then) {
+        let (entry, verb) = (self.end_trial(claim), Dialect::Text.verb());
         if refusal != Refusal::Forbidden(Forbidden::Command) {
-            return reported(refusal, verb);
+            return (reported(refusal, verb), Then::Nothing);
         }
         if let Err(missing) = self.scripts_refused(verb) {
-            return self.withheld(missing);
+            return (self.withheld(missing), Then::Nothing);
         }
-        if let Some(entry) = entry {
-            self.try_ways(now, claim, &entry);
-        }
-        Reply::Later
+        (Reply::Later, entry.map_or(Then::Nothing, Then::TryAll))
     }
 
     /// The script that takes a lock has found that the user may not release it by a script. Tries the native command of
     /// the node, if it has one.
     #[cold]
-    pub(super) fn first_withheld(
-        &mut self,
-        now: Instant,
-        claim: ClaimKey,
-        entry: Option<Entry>,
-        missing: Unusable,
-    ) -> Reply {
+    pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
         let withheld = self.withheld(missing);
-        match (self.native_release(), entry) {
-            (Some(way), Some(entry)) => {
-                self.ask_native(now, claim, &entry, way);
-                Reply::Later
-            }
-            _ => withheld,
+        match (self.native_release(), self.end_trial(claim)) {
+            (Some(way), Some(entry)) => (Reply::Later, Then::Try(entry, way)),
+            _ => (withheld, Then::Nothing),
         }
     }
 
@@ -116,33 +113,23 @@ impl Node {
         Reply::lacks(missing)
     }
 
-    fn fenced_refused(&mut self, by: Dialect, refusal: Refusal) -> Reply {
-        match refusal {
-            Refusal::Error(error) if wants_the_text(error) => {
-                self.forgot_fenced_set();
-                Reply::Again(NodeOutcome::Refused(error))
-            }
-            Refusal::Forbidden(Forbidden::Command | Forbidden::Key | Forbidden::Part) => {
-                self.forgot_fenced_set();
-                reported(refusal, by.verb())
-            }
-            Refusal::Error(_) | Refusal::Forbidden(Forbidden::Within) => {
-                reported(refusal, by.verb())
-            }
-        }
-    }
-
-    fn take_refused(&mut self, now: Instant, by: Taking, refusal: Refusal) -> Reply {
+    fn take_refused(&mut self, by: Taking, refusal: Refusal, hints: &mut Hints<'_>) -> Reply {
+        let is_fenced = matches!(by, Taking::Fenced { .. });
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
-            Taking::Watch => (self.verb_of_transaction(), false),
+            Taking::Watch => (self.verb_of_transaction(hints.forbidden), false),
             Taking::Checked { by } | Taking::Fenced { by } => (by.verb(), true),
             Taking::First | Taking::Several => (Dialect::Text.verb(), true),
         };
         match refusal {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
-                self.forgot_scripts(now);
+                self.knows_fenced &= !is_fenced;
                 Reply::Again(NodeOutcome::Refused(error))
+            }
+            // It says nothing of other locks, which need less.
+            Refusal::Forbidden(forbidden) if is_fenced => {
+                self.knows_fenced &= forbidden == Forbidden::Within;
+                reported(refusal, verb)
             }
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
@@ -151,7 +138,7 @@ impl Node {
                 }
             }
             Refusal::Forbidden(Forbidden::Command | Forbidden::Key | Forbidden::Part) => {
-                if let Some(error) = self.doubt_again() {
+                if let Some(error) = self.doubt_again(hints.words) {
                     return Reply::NotDone(NodeOutcome::Refused(error));
                 }
                 let missing = refusal.missing(verb).unwrap_or(Unusable::NoPermission);
@@ -169,17 +156,16 @@ impl Node {
 
     fn question_refused(
         &mut self,
-        now: Instant,
         question: Question,
         by: Dialect,
         refusal: Refusal,
+        hints: &Hints<'_>,
     ) -> Reply {
         match refusal {
             Refusal::Error(error)
                 if question == Question::Extend
                     && guard!(NoscriptExtensionDropped, wants_the_text(error)) =>
             {
-                self.forgot_scripts(now);
                 Reply::Again(NodeOutcome::Refused(error))
             }
             Refusal::Forbidden(Forbidden::Command) => match self.scripts_refused(by.verb()) {
@@ -188,7 +174,7 @@ impl Node {
             },
             Refusal::Forbidden(Forbidden::Within) => Reply::Stopped,
             Refusal::Error(_) | Refusal::Forbidden(Forbidden::Key | Forbidden::Part) => {
-                reported(refusal, self.verb_of_release(by))
+                reported(refusal, self.verb_of_release(by, hints))
             }
         }
     }
@@ -198,10 +184,10 @@ impl Node {
     /// A release is sent in another form, or is owed: [`Reply::Unsure`].
     fn release_refused(
         &mut self,
-        now: Instant,
         by: Dialect,
         several: bool,
         refusal: Refusal,
+        hints: &mut Hints<'_>,
     ) -> Reply {
         let error = refusal.error();
         if by.is_script()
@@ -215,15 +201,17 @@ impl Node {
                 self.several_refused(refusal);
                 false
             }
-            (true, false) => self.way_refused(by, refusal) == Refused::UseAnother,
-            (false, _) => self.find_another_way(now, by, error),
+            (true, false) => self.way_refused(by, refusal, hints) == Refused::UseAnother,
+            (false, _) => self.find_another_way(by, error),
         };
         if has_another {
             return Reply::Again(NodeOutcome::Refused(error));
         }
-        let missing = refusal.missing(self.verb_of_release(by));
+        let missing = refusal.missing(self.verb_of_release(by, hints));
         let is_of_command = matches!(missing, Some(Unusable::Permission { .. }));
-        let doubted = is_of_command.then(|| self.doubt_again()).flatten();
+        let doubted = is_of_command
+            .then(|| self.doubt_again(hints.words))
+            .flatten();
         Reply::Unsure(match (doubted, missing) {
             (None, Some(missing)) => NodeOutcome::Unusable(missing),
             (doubted, _) => NodeOutcome::Refused(doubted.unwrap_or(error)),
@@ -231,26 +219,38 @@ impl Node {
     }
 
     /// A node that runs scripts has refused a release. Returns `true` if the release can be written in another way.
-    fn find_another_way(&mut self, now: Instant, by: Dialect, error: ServerError) -> bool {
-        let forgotten = wants_the_text(error);
-        if forgotten {
-            self.forgot_scripts(now);
-        }
+    fn find_another_way(&mut self, by: Dialect, error: ServerError) -> bool {
+        let refused = refuses_the_verb(error);
         match by {
-            Dialect::Sha1 => forgotten,
+            Dialect::Sha1 => wants_the_text(error),
             Dialect::Text => {
-                if refuses_the_verb(error) {
-                    self.refused_scripted_release();
-                }
+                self.native_refused &= !refused; // On the next connection the native way comes first again.
                 false
             }
             Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq | Dialect::Watch => {
-                let has_another = refuses_the_verb(error);
-                if has_another {
-                    self.refused_native_release();
+                if refused {
+                    self.native = None;
+                    self.native_refused = true;
                 }
-                has_another
+                refused
             }
+        }
+    }
+}
+
+/// Returns `true` if the key is no lock.
+fn has_other_type(refusal: Refusal) -> bool {
+    matches!(refusal, Refusal::Error(error) if error.code() == "WRONGTYPE")
+}
+
+fn count_refused(refusal: Refusal) -> Reply {
+    match refusal {
+        Refusal::Forbidden(Forbidden::Command) => Reply::lacks(Unusable::NeedsScripts),
+        Refusal::Forbidden(Forbidden::Within) => {
+            Reply::lacks(Unusable::Permission { command: "scan" })
+        }
+        Refusal::Error(_) | Refusal::Forbidden(Forbidden::Key | Forbidden::Part) => {
+            reported(refusal, Dialect::Text.verb())
         }
     }
 }
@@ -263,7 +263,7 @@ const fn again_for(verb: &'static str) -> Reply {
 }
 
 /// Nothing follows from the `refusal` of `command` but a report.
-pub(super) fn reported(refusal: Refusal, command: &'static str) -> Reply {
+fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
         // The calls that the script has made before stay done.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));

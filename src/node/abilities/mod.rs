@@ -1,0 +1,326 @@
+//! What one node can do for locks: which commands its server knows and permits to our user.
+//!
+//! A user who may take a lock but not release it would leave a key that stands until its ttl has passed. Permissions
+//! can depend on the name of the key, so the question uses the name of the first lock: the first command on a
+//! connection that takes a key is a script that checks whether the lock could be released, and takes it only then.
+//!
+//! | the user may not | what follows |
+//! | --- | --- |
+//! | run scripts | the node is asked without them: see `ways` |
+//! | delete by scripts, but the node has a native release | the native release is tried on a token that no key has,
+//! then the `SET` is sent |
+//! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
+//! | use a key of this name | no `SET`; other names are not affected |
+//!
+//! # Guarantees
+//!
+//! * No plain `SET`, of an attempt or as a copy, goes over a connection until some way to release it was shown to be
+//!   permitted on that connection.
+//! * After that, nothing more is asked on that connection.
+//!
+//! # Not here
+//!
+//! Sending: what has to be sent is returned as [`Then`]. Permissions that are taken away later, and names with other
+//! permissions than the first: the refusal of the command itself shows these (`refused`).
+
+mod doubt;
+mod refused;
+mod scripts;
+mod ways;
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use crate::config::{Config, RestartGuard};
+use crate::entry::Entry;
+use crate::error::Unusable;
+use crate::keys::ClaimKey;
+
+use super::handshake::Words;
+use super::reply::Reply;
+use super::request::{Dialect, Taking, Taught};
+use doubt::Doubt;
+use scripts::Scripts;
+use ways::Ways;
+
+pub(super) use ways::ORDER;
+
+/// The commands that a lock needs if it is released by a script, in the order in which they are checked. The last one
+/// is checked only if scripts are sent by their digests.
+const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
+
+/// The commands that an extension or a confirmation needs.
+pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Abilities {
+    /// The restart guard reads a marker, and so needs scripts.
+    needs_scripts: bool,
+    pub(super) scripts: Scripts,
+    /// How scripts were refused, if that was in unknown words.
+    doubt: Option<Doubt>,
+    ways: Ways,
+    /// The native way to release. `None` if the node has none, or does not permit it.
+    native: Option<Dialect>,
+    /// The native way by the server's version alone.
+    native_by_version: Option<Dialect>,
+    /// The node has refused its native way to release, and no script since.
+    native_refused: bool,
+    /// How locks may be released on this connection.
+    shown: Shown,
+    /// The permission that the latest check found missing, on this connection or an earlier one.
+    pub(crate) missing: Option<Unusable>,
+    /// The script that takes a fenced lock has run on this connection: the server knows it, and the user may run it.
+    pub(super) knows_fenced: bool,
+    /// How long a counter of fencing tokens lives after its last token.
+    pub(super) counter_ttl: Duration,
+    /// The locks that wait for a trial on this connection, or are taken by its first script, in order. The entries of
+    /// locks that are held are elsewhere.
+    trials: VecDeque<(ClaimKey, Entry)>,
+}
+
+/// What a connection has shown of releases.
+#[derive(Clone, Copy, Debug, Default)]
+enum Shown {
+    #[default]
+    Nothing,
+    /// They are permitted by the native command.
+    Native,
+    /// They are permitted by scripts. Every other way falls back to them.
+    Scripts,
+}
+
+/// What has to be sent.
+#[derive(Debug)]
+pub(super) enum Then {
+    Nothing,
+    /// The scripts.
+    LoadScripts,
+    /// A trial of this way to release the lock.
+    Try(Entry, Dialect),
+    /// Trials of all ways without scripts.
+    TryAll(Entry),
+}
+
+/// What the connection knows of a refusal, besides the refusal itself.
+#[derive(Debug)]
+pub(super) struct Hints<'a> {
+    /// The text of the error, for reports.
+    pub(super) words: &'a mut Words,
+    /// The command that was forbidden last in a transaction.
+    pub(super) forbidden: &'static str,
+}
+
+impl Abilities {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            needs_scripts: config.restart_guard() == RestartGuard::Strict,
+            scripts: Scripts::default(),
+            doubt: None,
+            ways: Ways::new(config.without_scripts()),
+            native: None,
+            native_by_version: None,
+            native_refused: false,
+            shown: Shown::Nothing,
+            missing: None,
+            knows_fenced: false,
+            counter_ttl: config.counter_ttl(),
+            trials: VecDeque::new(),
+        }
+    }
+
+    /// The server has greeted, and has this native way to release by its version. Without scripts, locks are released
+    /// in the way that was found before.
+    pub(super) fn greeted(&mut self, native: Option<Dialect>) {
+        (self.native, self.native_by_version) = (native, native);
+        self.choose_way();
+    }
+
+    /// The handshake is done: a server that has loaded the scripts runs them.
+    pub(super) fn ready(&mut self) {
+        if self.scripts.knows(Taught::Release) {
+            self.doubt = None;
+            self.use_scripts();
+        }
+    }
+
+    /// The connection is gone: no more answers come, and nothing is proved for the next one.
+    pub(super) fn disconnected(&mut self) {
+        self.scripts = Scripts::default();
+        self.native = None;
+        self.shown = Shown::Nothing;
+        self.knows_fenced = false;
+        self.trials.clear();
+    }
+
+    // ----- what it can do -------------------------------------------------------------------
+
+    /// Returns `true` if this connection has shown that a lock may be released.
+    pub(super) fn may_release(&self) -> bool {
+        match self.shown {
+            Shown::Scripts => true,
+            Shown::Native => self.native_release().is_some(),
+            Shown::Nothing => false,
+        }
+    }
+
+    /// Returns `true` if this connection has shown that scripts may be run.
+    pub(super) const fn may_run_scripts(&self) -> bool {
+        matches!(self.shown, Shown::Scripts)
+    }
+
+    /// Returns the form in which the node gets a command that runs this script.
+    #[inline]
+    pub(super) fn dialect(&self, taught: Taught) -> Dialect {
+        match self.scripts.knows(taught) {
+            true => Dialect::Sha1,
+            false => Dialect::Text,
+        }
+    }
+
+    /// Returns the commands that a user needs for a lock on this node; `evalsha` only if it gets digests.
+    pub(super) fn to_lock(&self) -> &'static [&'static str] {
+        &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
+    }
+
+    /// Returns `true` if the node gets scripts by their digests.
+    pub(super) fn takes_digests(&self) -> bool {
+        self.dialect(Taught::Release) == Dialect::Sha1
+    }
+
+    /// Returns how the node releases locks, as far as this connection has shown it. For operators.
+    pub(crate) fn releasing(&self) -> Option<&'static str> {
+        let native = match self.shown {
+            Shown::Nothing => return None,
+            Shown::Native | Shown::Scripts => self.native_release(),
+        };
+        Some(match native {
+            Some(Dialect::DelIfEq) => "DELIFEQ",
+            Some(Dialect::DelEx) => "DELEX",
+            Some(Dialect::SetIfEq) => "SET IFEQ",
+            Some(Dialect::Watch) => "a transaction",
+            Some(Dialect::Sha1 | Dialect::Text) | None => "a script",
+        })
+    }
+
+    /// Returns the form of a release for this node; never a digest if it has to `repair`.
+    ///
+    /// The native way comes first for debts too, because the user may not be allowed to run scripts. It does not if it
+    /// was refused on the connection before: a connection that is given up at the end of its handshake, such as one to
+    /// a second name of the same server, leaves no time for another way.
+    pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
+        match self.native_release() {
+            Some(native) => native,
+            None if repair => Dialect::Text,
+            None => self.dialect(Taught::Release),
+        }
+    }
+
+    /// Returns the native way to release, if the node has one and has not refused it.
+    fn native_release(&self) -> Option<Dialect> {
+        self.native.filter(|_| !self.native_refused)
+    }
+
+    // ----- what it has shown ----------------------------------------------------------------
+
+    /// Keeps `entry` until the node has answered what was sent for `claim`.
+    pub(super) fn begin_trial(&mut self, claim: ClaimKey, entry: &Entry) {
+        self.trials.push_back((claim, entry.clone()));
+    }
+
+    /// Returns the entry of `claim`, whose trial was answered or withdrawn.
+    #[cold]
+    pub(crate) fn end_trial(&mut self, claim: ClaimKey) -> Option<Entry> {
+        let place = self.trials.iter().position(|(other, _)| *other == claim)?;
+        Some(self.trials.remove(place)?.1)
+    }
+
+    /// A script has taken the keys of `claim`, or says why not. Returns what that means, and what follows.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {
+        match (by, reply.missing()) {
+            (Taking::First, None) => {
+                self.end_trial(claim);
+                self.scripts_permitted();
+            }
+            (Taking::First, Some(missing)) => return self.first_withheld(claim, missing),
+            // A lock on one name may be released in another way, which was not tried.
+            (Taking::Several, None) => self.missing = None,
+            (Taking::Several, Some(missing)) if self.native_release().is_none() => {
+                self.forbidden(missing);
+            }
+            (Taking::Fenced { .. }, missing) => {
+                // If a permission is missing, the next script has to check them too.
+                self.knows_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
+                self.trust_scripts();
+            }
+            (Taking::Several | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
+        }
+        (reply, Then::Nothing)
+    }
+
+    /// Records that locks may be released by scripts.
+    pub(crate) fn scripts_permitted(&mut self) {
+        self.missing = None;
+        self.shown = Shown::Scripts;
+    }
+
+    /// Records that locks may be released by the native command.
+    pub(crate) fn native_permitted(&mut self) {
+        self.missing = None;
+        self.shown = Shown::Native;
+    }
+
+    /// Records that the user lacks a permission. A missing permission for one key says nothing of other names.
+    pub(crate) fn forbidden(&mut self, missing: Unusable) {
+        if missing != Unusable::KeyPermission {
+            self.shown = Shown::Nothing;
+            self.missing = Some(missing);
+        }
+    }
+}
+
+/// Returns the command that the user may not run to take a lock, by this answer.
+pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
+    named(&TO_LOCK, answer)
+}
+
+/// Returns the command that the user may not run to take a fenced lock, by this answer.
+pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
+    match answer {
+        -2 => Some(Unusable::Permission { command: "time" }),
+        _ => forbidden_to_lock(answer.checked_add(2)?),
+    }
+}
+
+/// Returns the command that the user may not run to extend a lock, by this answer.
+pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
+    named(&TO_EXTEND, answer)
+}
+
+fn named(commands: &[&'static str], answer: i64) -> Option<Unusable> {
+    let index = usize::try_from(answer.checked_neg()?)
+        .ok()?
+        .checked_sub(1)?;
+    let command = commands.get(index)?;
+    Some(Unusable::Permission { command })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forbidden_is_named() {
+        let commands = ["time", "get", "del", "set", "evalsha"];
+        for (said, command) in (2..).map(|said: i64| -said).zip(commands) {
+            let missing = Unusable::Permission { command };
+            assert_eq!(forbidden_to_fence(said), Some(missing));
+        }
+        for said in [1, 2, -1, 0, -7, i64::MAX, i64::MIN] {
+            assert_eq!(forbidden_to_fence(said), None, "{said}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The scripts that a server has been taught on this connection.
+
+use crate::error::ServerError;
+use crate::node::refusal::is_known;
+use crate::node::request::Taught;
+use crate::node::script::{self, Script};
+use crate::resp::Value;
+
+impl Taught {
+    pub(in crate::node) const fn script(self) -> &'static Script {
+        match self {
+            Self::Release => &script::RELEASE,
+            Self::Extend => &script::EXTEND,
+            Self::ExtendEach => &script::EXTEND_EACH,
+            Self::CheckedAcquire => &script::CHECKED_ACQUIRE,
+            Self::CheckedExtend => &script::CHECKED_EXTEND,
+        }
+    }
+
+    /// Returns the script's index in [`Scripts`]. No server is taught both extensions.
+    const fn place(self) -> usize {
+        match self {
+            Self::Release => 0,
+            Self::Extend | Self::CheckedExtend => 1,
+            Self::CheckedAcquire => 2,
+            Self::ExtendEach => 3,
+        }
+    }
+}
+
+/// The scripts that a server holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Scripts {
+    known: [bool; 4],
+    /// The server could not load them at that moment.
+    postponed: bool,
+    /// The server has refused to load them, with an error that will not pass and is not a missing permission.
+    pub(super) refused: bool,
+    /// The server has answered a script all the same, or has refused it too.
+    pub(super) tried: bool,
+}
+
+impl Scripts {
+    #[inline]
+    pub(crate) fn knows(&self, taught: Taught) -> bool {
+        self.known[taught.place()]
+    }
+
+    /// Takes the answer to a `SCRIPT LOAD`, which is the digest on success.
+    pub(in crate::node) fn loaded(&mut self, taught: Taught, value: Value<'_>) {
+        if let Some(error) = value.as_error().map(ServerError::from_line) {
+            self.postponed |= is_known(error) && error.code() != "NOPERM";
+            self.refused |= !is_known(error);
+        }
+        let digest = taught.script().sha1.as_bytes();
+        self.known[taught.place()] = value.as_bytes() == Some(digest);
+        self.refused &= !self.known[taught.place()];
+    }
+
+    /// The server runs scripts, though it has refused to load them: it is asked once more, behind its next answer.
+    pub(super) fn run_without_loading(&mut self) {
+        (self.tried, self.postponed) = (true, true);
+    }
+
+    /// The server has lost the scripts. Returns `true` if it had any.
+    pub(crate) fn forget(&mut self) -> bool {
+        core::mem::take(self).known.contains(&true)
+    }
+
+    /// The server runs scripts again. Returns `true` if it has to be asked again to load them.
+    pub(crate) fn take_postponed(&mut self) -> bool {
+        core::mem::take(&mut self.postponed)
+    }
+}

@@ -1,0 +1,217 @@
+//! The commands about fencing tokens.
+//!
+//! A script takes a fenced lock and raises a counter for each of its names. A node refuses it unless its counter floor
+//! belongs to the present `run_id`: see [`script::fencing`](crate::node::script). All other commands about a fenced
+//! lock are those of a lock without a token.
+//!
+//! # Not here
+//!
+//! The choice of the number that is proposed, and the meaning of a majority of answers.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::entry::Entry;
+use crate::node::request::Dialect;
+use crate::node::script::{
+    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED,
+};
+use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
+use crate::resp::{Decimal, argument, write};
+
+use super::Filling;
+use super::several::NO_MARKER;
+
+/// What is filled into a command about counters.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::node) struct Counters<'a> {
+    /// The number to which they are raised at least.
+    pub(in crate::node) number: u64,
+    /// How long they live after their last token.
+    pub(in crate::node) ttl: Duration,
+    pub(in crate::node) run_id: &'a str,
+}
+
+/// Takes the keys of `entry`, or none of them, and raises the counters, if the user may run all of `commands`.
+pub(in crate::node) fn take(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    filling: &Filling<'_>,
+    counters: &Counters<'_>,
+    commands: &[&'static str],
+) {
+    let (by_digest, marker) = (filling.by == Dialect::Sha1, filling.marker);
+    head(out, &TAKE_FENCED, by_digest, entry, marker, commands.len());
+    let ttl = Decimal::millis(filling.life);
+    tail(out, ttl.as_bytes(), marker, counters);
+    for command in commands {
+        argument(out, command.as_bytes());
+    }
+}
+
+/// Raises the counters of `entry`, if the keys are there.
+pub(in crate::node) fn raise(
+    out: &mut Vec<u8>,
+    entry: &Entry,
+    marker: Option<&[u8]>,
+    counters: &Counters<'_>,
+) {
+    head(out, &RAISE_FENCED, false, entry, marker, 0);
+    tail(out, b"", marker, counters);
+}
+
+/// Makes the counter floor one of this `run_id`. It becomes at least `seen`, and at least `proposal` as far as the
+/// server's clock allows.
+pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
+    about_floor(&SET_FLOOR, run_id, &[seen, proposal])
+}
+
+/// Asks for the counter floor. A floor that is missing, or belongs to another `run_id`, is in repair from then on,
+/// under `nonce`.
+pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
+    about_floor(&LOOK_AT_FLOOR, run_id, &[nonce])
+}
+
+/// Makes the counter floor one of this `run_id`, of at least `number`, if it is in repair under `nonce`.
+pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Vec<u8> {
+    about_floor(&REPAIR_FLOOR, run_id, &[nonce, number])
+}
+
+/// Asks how many counters there are behind `cursor`, among the keys that the node scans at once.
+pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::array(&mut out, 4);
+    let cursor = Decimal::new(cursor);
+    for word in [
+        b"EVAL",
+        COUNT_COUNTERS.text.as_bytes(),
+        b"0",
+        cursor.as_bytes(),
+    ] {
+        argument(&mut out, word);
+    }
+    out
+}
+
+/// Writes a script whose only key is the counter floor, by its text because it is rare.
+fn about_floor(script: &Script, run_id: &str, numbers: &[u64]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write::array(&mut out, 5 + numbers.len());
+    for word in [
+        b"EVAL",
+        script.text.as_bytes(),
+        b"1",
+        FLOOR_KEY,
+        run_id.as_bytes(),
+    ] {
+        argument(&mut out, word);
+    }
+    for number in numbers {
+        argument(&mut out, Decimal::new(*number).as_bytes());
+    }
+    out
+}
+
+/// Writes the command up to the token, with room for `more` arguments beside those of [`tail`].
+fn head(
+    out: &mut Vec<u8>,
+    script: &Script,
+    by_digest: bool,
+    entry: &Entry,
+    marker: Option<&[u8]>,
+    more: usize,
+) {
+    let guard: &[&[u8]] = match marker {
+        None => &[],
+        Some(_) => &[MARKER_KEY, BARRIER_KEY],
+    };
+    let keys = 2 * entry.names().len() + 1 + guard.len();
+    write::array(out, 3 + keys + 6 + more);
+    let (verb, script) = match by_digest {
+        true => (&b"EVALSHA"[..], script.sha1),
+        false => (&b"EVAL"[..], script.text),
+    };
+    argument(out, verb);
+    argument(out, script.as_bytes());
+    argument(out, Decimal::new(keys as u64).as_bytes());
+    out.extend_from_slice(entry.key_arguments());
+    for name in entry.names() {
+        let len = COUNTER_PREFIX.len() + name.len();
+        for part in [
+            b"$",
+            Decimal::new(len as u64).as_bytes(),
+            b"\r\n",
+            COUNTER_PREFIX,
+            name,
+            b"\r\n",
+        ] {
+            out.extend_from_slice(part);
+        }
+    }
+    argument(out, FLOOR_KEY);
+    for key in guard {
+        argument(out, key);
+    }
+    out.extend_from_slice(entry.token_argument());
+}
+
+/// Writes the ttl, the marker, a number, how long a counter is kept, and the `run_id`.
+fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>, counters: &Counters<'_>) {
+    argument(out, ttl);
+    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
+    argument(out, Decimal::new(counters.number).as_bytes());
+    argument(out, Decimal::millis(counters.ttl).as_bytes());
+    argument(out, counters.run_id.as_bytes());
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::resp::{Decoder, Limits};
+    use alloc::string::{String, ToString};
+
+    /// A command without its text.
+    pub(in crate::node) fn shown(out: &[u8]) -> String {
+        let mut decoder = Decoder::new(Limits::default());
+        let frame = decoder.decode(out).expect("RESP").expect("whole");
+        assert_eq!(frame.len, out.len());
+        let words = frame.value.as_items().expect("a command").iter();
+        let words = words.map(|word| word.as_bytes().expect("a bulk").escape_ascii().to_string());
+        let mut words: Vec<String> = words.collect();
+        words.remove(1);
+        words.join(" ")
+    }
+
+    #[test]
+    fn the_commands_are_what_the_servers_read() {
+        let one = Entry::new(Vec::new(), b"a\n", b"token");
+        let two = Entry::of_several(Vec::new(), [&b"a"[..], b"b"].into_iter(), b"token");
+        let mut marker = Vec::new();
+        argument(&mut marker, b"m");
+        for (entry, marker, shown_as) in [
+            (
+                &one,
+                None,
+                r"3 a\n shearline:fence:a\n shearline:floor token 10  7 86400000 r",
+            ),
+            (
+                &two,
+                Some(&marker[..]),
+                "7 a b shearline:fence:a shearline:fence:b shearline:floor shearline:marker \
+                 shearline:barrier token 10 m 7 86400000 r",
+            ),
+        ] {
+            for (by_digest, verb) in [(false, "EVAL"), (true, "EVALSHA")] {
+                let mut out = Vec::new();
+                head(&mut out, &TAKE_FENCED, by_digest, entry, marker, 0);
+                let counters = Counters {
+                    number: 7,
+                    ttl: Duration::from_secs(86_400),
+                    run_id: "r",
+                };
+                tail(&mut out, b"10", marker, &counters);
+                assert_eq!(shown(&out), alloc::format!("{verb} {shown_as}"));
+            }
+        }
+    }
+}
