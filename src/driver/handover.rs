@@ -16,7 +16,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::clock::{self, ClockIdentity};
+use crate::clock::{self, ClockIdentity};
 use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};

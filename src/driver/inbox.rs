@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::clock;
 use super::resolve::Given;
+use crate::clock;
 use crate::engine::{Engine, Input, NodeId};
 use crate::error::LinkError;
 use crate::quorum::NodeSet;

@@ -42,8 +42,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use self::settings::{Settings, System};
-use super::clock;
 use super::tcp::{self, Received};
+use crate::clock;
 use crate::config::Config;
 use crate::error::{LinkFault, TlsError};
 use crate::time::Instant;

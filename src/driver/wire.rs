@@ -22,13 +22,13 @@ use std::io;
 
 use mio::{Registry, Token, Waker};
 
-use super::clock;
 use super::inbox::{Inbox, empty};
 use super::link::{Link, Ready};
 use super::poller::{PROBES, Poller, Readiness, WAKER, fresh_seed};
 use super::probe::Probe;
 use super::socket::Tools;
 use super::tls;
+use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 

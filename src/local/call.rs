@@ -4,9 +4,10 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 use std::io;
 
-use crate::driver::{Reporter, Working, clock};
-use crate::engine::{Event, RoundId};
-use crate::error::{LinkFault, NodeOutcome};
+use crate::calls::Awaited;
+use crate::clock;
+use crate::driver::{Reporter, Working};
+use crate::engine::{Engine, Event, RoundId};
 use crate::time::Instant;
 
 /// After a pause of this length, a call reads the sockets first. Unread answers make a node suspect after 100 ms at the
@@ -38,23 +39,22 @@ impl Call<'_> {
         now
     }
 
-    /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
-    /// operation, so that the next one does not meet its outcome. Its debts remain.
-    pub(super) fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
-        self.driver.flush();
-        self.outcome_by(round, |call| call.turn(None))
+    /// Begins an operation and waits for its outcome. The call began at `since`.
+    pub(super) fn ask<E>(
+        &mut self,
+        since: Instant,
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
+    ) -> Result<Awaited, E> {
+        let round = self.driver.ask(ask)?;
+        Ok(self.outcome(round, since))
     }
 
-    /// Waits for the outcome about counter floors, if nodes were due to get some. Fails if the system cannot wait.
-    pub(super) fn floors(&mut self, round: Option<RoundId>) -> Result<Option<Event>, NodeOutcome> {
-        let failed = |error: io::Error| {
-            let errno = error.raw_os_error().unwrap_or_default();
-            NodeOutcome::Unreachable(LinkFault::Os(errno).into())
-        };
-        match round {
-            None => Ok(None),
-            Some(round) => self.outcome(round).map(Some).map_err(failed),
-        }
+    /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
+    /// operation, so that the next one does not meet its outcome. Its debts remain.
+    pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
+        self.driver.flush();
+        let outcome = self.outcome_by(round, |call| call.turn(None));
+        outcome.map_err(|error| self.reporter.wait_failed(&error, since))
     }
 
     /// Waits for the outcome with `turn`. A turn that fails may still have brought the outcome.

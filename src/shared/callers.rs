@@ -8,7 +8,8 @@ use core::time::Duration;
 use super::slot::{Outcome, Slot};
 use super::table::Table;
 use super::tenure::NOTICE;
-use crate::driver::{Refusal, clock};
+use crate::clock;
+use crate::driver::Refusal;
 use crate::engine::{Engine, Event, RoundId};
 use crate::error::ExtendError;
 use crate::quorum::{Lock, LockId};
@@ -111,7 +112,7 @@ impl Callers {
     fn add_slot(&mut self, lock: LockId, is_over: bool) -> Arc<Slot> {
         let slot = match is_over {
             true => Slot::of_lost(),
-            false => Arc::new(Slot::new()),
+            false => Slot::new(),
         };
         self.locks.put(lock, Arc::clone(&slot));
         slot
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn failures_count_up_to_the_next_success() {
-        let (mut callers, slot) = (Callers::new(), Arc::new(Slot::new()));
+        let (mut callers, slot) = (Callers::new(), Slot::new());
         callers.locks.put(LOCK, Arc::clone(&slot));
         let failed = || Err(ExtendError::Closed);
         for extended in [false, true] {

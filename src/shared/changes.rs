@@ -12,9 +12,9 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use super::Redlock;
-use super::operator::finish_inspect;
 use super::reply::Reply;
 use super::signal::wait;
+use crate::calls;
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::limits::WATCHES_MAX;
 
@@ -116,7 +116,9 @@ impl Watch {
                 Poll::Pending
             }
             Poll::Ready(outcome) => {
-                let told = outcome.ok().and_then(|told| finish_inspect(told).ok());
+                let told = outcome
+                    .ok()
+                    .and_then(|told| calls::inspected(Ok(told)).ok());
                 self.known = told.clone().or_else(|| self.known.take());
                 Poll::Ready(told)
             }

@@ -6,7 +6,8 @@ use std::thread::{self, JoinHandle};
 use super::Shared;
 use super::monitor::Monitor;
 use super::serve::Moves;
-use crate::driver::{Refusal, clock, is_owing};
+use crate::clock;
+use crate::driver::{Refusal, is_owing};
 use crate::time::Instant;
 
 /// The least time that the I/O thread continues in the background after the last handle. A node that hung for a moment

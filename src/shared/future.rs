@@ -11,8 +11,9 @@ use core::task::{Context, Poll};
 
 use super::reply::Reply;
 use super::{LockGuard, Redlock};
+use crate::calls;
+use crate::clock;
 use crate::config::LockOptions;
-use crate::driver::clock;
 use crate::engine::Request;
 use crate::error::LockError;
 use crate::time::Instant;
@@ -78,7 +79,7 @@ impl Acquiring {
         let since = clock::now();
         let begin = || {
             self.redlock
-                .begin(|engine, now| clock::acquire(engine, now, request))
+                .begin(|engine, now| calls::acquire(engine, now, request))
         };
         match operation.enter(begin) {
             Ok(reply) => Ok(Stage::Waiting {
@@ -119,7 +120,7 @@ impl Future for Acquiring {
                 let slot = Arc::clone(reply.slot());
                 Poll::Ready(operation.run(|operation| {
                     this.redlock
-                        .finish_lock(operation, slot, Some(outcome?), since)
+                        .finish_lock(operation, slot, Ok(outcome?), since)
                 }))
             }
             Poll::Pending => {

@@ -28,7 +28,8 @@ use super::ending::EndStage;
 use super::roles::{MANY, Orders, Poll};
 use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
-use crate::driver::{Refusal, clock};
+use crate::clock;
+use crate::driver::Refusal;
 use crate::time::{Instant, nanos};
 
 /// The name of the I/O thread.

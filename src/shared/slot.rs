@@ -19,7 +19,8 @@ use core::time::Duration;
 
 use super::monitor::Monitor;
 use super::tenure::Tenure;
-use crate::driver::{Refusal, clock};
+use crate::clock;
+use crate::driver::Refusal;
 use crate::engine::Event;
 use crate::time::Instant;
 use crate::trace::Attempts;
@@ -52,8 +53,8 @@ const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {
     /// Makes a slot for an operation that is about to begin.
-    pub(super) fn new() -> Self {
-        Self {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
             state: Monitor::new(State {
                 outcome: None,
                 task: None,
@@ -62,14 +63,14 @@ impl Slot {
                 attempts: Attempts::new(),
             }),
             tenure: Tenure::new(),
-        }
+        })
     }
 
     /// Makes a slot for a lock whose loss was reported.
     pub(super) fn of_lost() -> Arc<Self> {
         let slot = Self::new();
         slot.tenure.lose(&mut Vec::new()); // No caller can wait for it yet.
-        Arc::new(slot)
+        slot
     }
 
     // ----- for spans --------------------------------------------------------------------------

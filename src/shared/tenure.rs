@@ -11,7 +11,7 @@ use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::driver::clock;
+use crate::clock;
 use crate::entry::Entry;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};

@@ -35,8 +35,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Level, Span, debug_span, event, field};
 
+use crate::clock;
 use crate::config::Config;
-use crate::driver::clock;
 use crate::engine::notices::{Notice, Queue};
 use crate::engine::{Engine, NodeId, Request};
 use crate::quorum::Lock;
