@@ -12,7 +12,6 @@
 //! Guards: a lock that is dropped is not released, because a value cannot reach its handle. The algorithm is in
 //! `engine`, the sockets are in `driver`.
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -70,8 +69,6 @@ use call::Call;
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// Lost locks, and locks at risk, that were found during a call about something else.
-    reports: VecDeque<Event>,
     /// When the sockets were last read.
     read_at: Instant,
 }
@@ -499,13 +496,12 @@ impl LocalRedlock {
     pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
         let mut call = self.begin()?;
         let end = limit.map(|limit| clock::now().saturating_add(limit));
-        let mut left = match call.reports.is_empty() {
+        let mut left = match call.driver.events.is_empty() {
             true => limit,
             false => Some(Duration::ZERO),
         };
         loop {
             call.turn(left)?;
-            call.keep_all();
             if let Some(report) = call.next_report() {
                 return Ok(Some(report));
             }
@@ -520,9 +516,9 @@ impl LocalRedlock {
     /// only a node can make progress. See [`Driver::until_deadline`].
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
-        match self.reports.is_empty() && !self.driver.has_events() {
-            true => self.driver.until_deadline(),
-            false => Some(Duration::ZERO),
+        match self.driver.has_events() {
+            true => Some(Duration::ZERO),
+            false => self.driver.until_deadline(),
         }
     }
 
@@ -552,10 +548,9 @@ impl LocalRedlock {
         let mut call = Call {
             driver: self.driver.begin()?,
             reporter: &self.reporter,
-            reports: &mut self.reports,
             read_at: &mut self.read_at,
         };
-        call.keep_all();
+        call.keep_reports();
         Ok(call)
     }
 }
@@ -590,7 +585,6 @@ impl Builder {
         Ok(LocalRedlock {
             driver,
             reporter: Reporter::new(&config),
-            reports: VecDeque::new(),
             read_at: clock::now(),
         })
     }
@@ -647,7 +641,7 @@ mod tests {
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
         // Both are found to be at risk in another call.
-        while local.reports.len() < 2 {
+        while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();
         }
@@ -717,11 +711,11 @@ mod tests {
     fn what_calls_meet_by_the_way_does_not_pile_up() {
         let (_nodes, mut local) = local();
         let lock = local.lock("a", LONG).unwrap();
-        while local.reports.len() <= REPORTS_MAX / 16 {
+        for _ in 0..=REPORTS_MAX {
             local.alert_below(&lock, 2 * LONG);
             local.check().unwrap();
-            assert!(local.begin().unwrap().driver.events.is_empty());
         }
+        assert_eq!(local.begin().unwrap().driver.events.len(), REPORTS_MAX);
         local.unlock(lock).unwrap();
     }
 
@@ -730,10 +724,8 @@ mod tests {
         let (_nodes, mut local) = local();
         let id = |claim| LockId { engine: 7, claim };
         for claim in 0..REPORTS_MAX as u64 + 3 {
-            local
-                .begin()
-                .unwrap()
-                .keep(Event::Expired { lock: id(claim) });
+            let lost = Event::Expired { lock: id(claim) };
+            local.begin().unwrap().driver.events.push_back(lost);
         }
         for claim in 3..REPORTS_MAX as u64 + 3 {
             let Some(Event::Expired { lock }) = local.poll(Some(Duration::ZERO)).unwrap() else {

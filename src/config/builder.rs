@@ -351,7 +351,7 @@ impl Builder {
     ///
     /// * It runs on a thread of its own, where names are looked up too, and may take its time: at most one call for
     ///   each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for it. The drivers of
-    ///   this crate ask it; an [`Engine`](crate::engine::Engine) alone does not.
+    ///   this crate ask it; an `Engine` alone does not.
     /// * If it fails, panics or is late, the node is unreachable, and is tried again after the usual back-off. Reports
     ///   show the text of its error ([`NodeReport::words`](crate::NodeReport::words)), so the text must not hold a
     ///   secret. The credentials that it returns are never shown.

@@ -85,8 +85,7 @@ impl fmt::Debug for ServerError {
 
 /// Why there is no connection to a node. Its text names the reason, and what to do if that is known.
 ///
-/// The driver of an [`Engine`](crate::engine::Engine) makes one from the `io::Error` of a connection. The default says
-/// that the node closed it.
+/// The driver of an `Engine` makes one from the `io::Error` of a connection. The default says that the node closed it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct LinkError(#[from] pub(crate) LinkFault);

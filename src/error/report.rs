@@ -113,7 +113,7 @@ impl Report {
     /// After half a second, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
     /// ten times a second at most, if the lock is extended or changes hands that often. Shorter waits cost nothing for
     /// this. A majority must have the same token, and the user needs permission to run scripts. Otherwise it is `None`;
-    /// [`inspect`](crate::engine::Engine::inspect) asks at once.
+    /// `inspect` asks at once.
     ///
     /// Any client can write any label: it is for people and logs.
     ///

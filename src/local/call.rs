@@ -1,6 +1,5 @@
 //! One call to [`LocalRedlock`](super::LocalRedlock), which takes turns until its outcome is certain.
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 use std::io;
 
@@ -22,7 +21,6 @@ pub(super) const REPORTS_MAX: usize = 1024;
 pub(super) struct Call<'a> {
     pub(super) driver: Working<'a>,
     pub(super) reporter: &'a Reporter,
-    pub(super) reports: &'a mut VecDeque<Event>,
     pub(super) read_at: &'a mut Instant,
 }
 
@@ -65,11 +63,10 @@ impl Call<'_> {
     ) -> io::Result<Event> {
         let mut turned = Ok(());
         loop {
-            while let Some(event) = self.driver.events.pop_front() {
-                if event.round() == Some(round) {
-                    return Ok(event);
-                }
-                self.keep(event);
+            let events = &mut self.driver.events;
+            let found = events.iter().position(|event| event.round() == Some(round));
+            if let Some(event) = found.and_then(|at| events.remove(at)) {
+                return Ok(event);
             }
             if let Err(error) = turned {
                 self.driver.ask(|engine, now| engine.cancel(now, round));
@@ -85,30 +82,23 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss, or a lock at risk, for [`LocalRedlock::poll`](super::LocalRedlock::poll). Nothing else needs to be
-    /// kept: the engine reports no outcome of a cancelled round, and a kept lock shows its end.
-    pub(super) fn keep(&mut self, event: Event) {
-        if matches!(event, Event::Expired { .. } | Event::AtRisk { .. }) {
-            if self.reports.len() == REPORTS_MAX {
-                self.reports.pop_front();
-            }
-            self.reports.push_back(event);
-        }
-    }
-
-    /// Keeps all reports among the events. No outcome is lost, because no call waits for one.
-    pub(super) fn keep_all(&mut self) {
-        while let Some(event) = self.driver.events.pop_front() {
-            self.keep(event);
-        }
+    /// Keeps the latest lost locks and locks at risk for [`LocalRedlock::poll`](super::LocalRedlock::poll). No other
+    /// event needs to be kept: no call waits for an outcome, and a kept lock shows its end.
+    pub(super) fn keep_reports(&mut self) {
+        let events = &mut self.driver.events;
+        events.retain(|event| matches!(event, Event::Expired { .. } | Event::AtRisk { .. }));
+        events.drain(..events.len().saturating_sub(REPORTS_MAX));
     }
 
     /// Returns the oldest report that still holds. A lock that was released or lost in the meantime is not at risk.
     pub(super) fn next_report(&mut self) -> Option<Event> {
-        let engine = &self.driver.engine;
-        let is_over =
-            |report: &Event| matches!(report, Event::AtRisk { lock } if !engine.holds(*lock));
-        let reports = core::iter::from_fn(|| self.reports.pop_front());
-        reports.into_iter().find(|report| !is_over(report))
+        while let Some(event) = self.driver.events.pop_front() {
+            match event {
+                Event::Expired { .. } => return Some(event),
+                Event::AtRisk { lock } if self.driver.engine.holds(lock) => return Some(event),
+                _ => {}
+            }
+        }
+        None
     }
 }

@@ -431,6 +431,13 @@ impl LockGuard {
     }
 }
 
+#[cfg(feature = "tracing")]
+impl crate::trace::Success for LockGuard {
+    fn record(&self, span: &tracing::Span) {
+        self.lock().record(span);
+    }
+}
+
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(lock) = self.lock.take()

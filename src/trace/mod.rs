@@ -31,6 +31,7 @@ use std::hash::RandomState;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tracing::dispatcher::{self, Dispatch};
+use tracing::field::DisplayValue;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Level, Span, debug_span, event, field};
@@ -43,10 +44,24 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 
 use outcome::Outcome;
-pub(crate) use outcome::{Dropped, Failure};
+pub(crate) use outcome::{Dropped, Failure, Success};
 
 /// The target of all spans and events.
 const TARGET: &str = "shearline";
+
+/// The operation with a span of this name. The fields behind `;` get their values with the outcome.
+macro_rules! operation {
+    ($name:literal, $($field:ident = $value:expr),*; $($later:ident),*) => {
+        Operation::new(debug_span!(
+            target: TARGET,
+            $name,
+            $($field = $value,)*
+            outcome = field::Empty,
+            $($later = field::Empty,)*
+            elapsed_us = field::Empty,
+        ))
+    };
+}
 
 /// Makes the spans and events of one handle.
 #[derive(Debug)]
@@ -117,80 +132,36 @@ impl Tracer {
 
     pub(crate) fn acquire(&self, request: &Request<'_>) -> Operation {
         let names = request.resources();
-        Operation::new(debug_span!(
-            target: TARGET,
-            "acquire",
-            resource = names.first().map(|name| field::display(self.0.shown(name))),
+        operation!("acquire",
+            resource = names.first().map(|name| self.0.shown(name)),
             resources = names.len() as u64,
-            ttl_ms = millis(request.options.ttl()),
-            outcome = field::Empty,
-            granted = field::Empty,
-            attempts = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+            ttl_ms = millis(request.options.ttl());
+            granted, attempts)
     }
 
     pub(crate) fn extend(&self, lock: &Lock, ttl: Duration) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "extend",
-            resource = %self.0.shown(lock.resource()),
-            ttl_ms = millis(ttl),
-            outcome = field::Empty,
-            granted = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        let ttl = millis(ttl);
+        operation!("extend", resource = self.0.shown(lock.resource()), ttl_ms = ttl; granted)
     }
 
     pub(crate) fn confirm(&self, lock: &Lock) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "confirm",
-            resource = %self.0.shown(lock.resource()),
-            outcome = field::Empty,
-            granted = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("confirm", resource = self.0.shown(lock.resource()); granted)
     }
 
     pub(crate) fn release(&self, lock: &Lock) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "release",
-            resource = %self.0.shown(lock.resource()),
-            outcome = field::Empty,
-            deleted = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("release", resource = self.0.shown(lock.resource()); deleted)
     }
 
     pub(crate) fn inspect(&self, resource: &[u8]) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "inspect",
-            resource = %self.0.shown(resource),
-            outcome = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("inspect", resource = self.0.shown(resource);)
     }
 
     pub(crate) fn break_lock(&self, resource: &[u8]) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "break",
-            resource = %self.0.shown(resource),
-            outcome = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("break", resource = self.0.shown(resource);)
     }
 
     pub(crate) fn reinit(&self) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "reinit",
-            outcome = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("reinit",;)
     }
 
     // ----- events ---------------------------------------------------------------------------
@@ -228,11 +199,11 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown<'a>(&self, name: &'a [u8]) -> Shown<'a> {
-        match self.shows_names {
+    fn shown<'a>(&self, name: &'a [u8]) -> DisplayValue<Shown<'a>> {
+        field::display(match self.shows_names {
             true => Shown::Name(name),
             false => Shown::Hash(name),
-        }
+        })
     }
 
     fn label(&self, node: NodeId) -> &str {
@@ -279,8 +250,7 @@ impl Outbox {
                     "the node is owed no release any more");
             }
             Notice::Loss(name) => {
-                let resource = field::display(self.shown(name));
-                event!(name: "loss", target: TARGET, Level::WARN, resource,
+                event!(name: "loss", target: TARGET, Level::WARN, resource = self.shown(name),
                     "a lock that was held is lost");
             }
         }

@@ -8,7 +8,6 @@ use crate::error::{
     ConfirmError, ExtendError, LockError, ReinitError, Released, Report, UnlockError,
 };
 use crate::quorum::Lock;
-use crate::shared::LockGuard;
 
 /// The outcome of an operation.
 pub(crate) trait Outcome {
@@ -63,12 +62,6 @@ impl<T: Success, E: Failure> Outcome for Result<T, E> {
 impl Success for Lock {
     fn record(&self, span: &Span) {
         span.record("granted", self.voters().len() as u64);
-    }
-}
-
-impl Success for LockGuard {
-    fn record(&self, span: &Span) {
-        self.lock().record(span);
     }
 }
 
