@@ -16,7 +16,7 @@ pub(crate) struct Tracer;
 #[derive(Debug)]
 pub(crate) struct Operation;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts;
 
 #[derive(Debug)]
@@ -107,11 +107,6 @@ impl Operation {
 }
 
 impl Attempts {
-    #[inline(always)]
-    pub(crate) const fn new() -> Self {
-        Self
-    }
-
     #[inline(always)]
     pub(crate) fn of(_: &Engine) -> Self {
         Self

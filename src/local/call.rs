@@ -86,19 +86,23 @@ impl Call<'_> {
     /// event needs to be kept: no call waits for an outcome, and a kept lock shows its end.
     pub(super) fn keep_reports(&mut self) {
         let events = &mut self.driver.events;
-        events.retain(|event| matches!(event, Event::Expired { .. } | Event::AtRisk { .. }));
+        events.retain(is_report);
         events.drain(..events.len().saturating_sub(REPORTS_MAX));
     }
 
     /// Returns the oldest report that still holds. A lock that was released or lost in the meantime is not at risk.
     pub(super) fn next_report(&mut self) -> Option<Event> {
         while let Some(event) = self.driver.events.pop_front() {
-            match event {
-                Event::Expired { .. } => return Some(event),
-                Event::AtRisk { lock } if self.driver.engine.holds(lock) => return Some(event),
-                _ => {}
+            let is_over =
+                matches!(event, Event::AtRisk { lock } if !self.driver.engine.holds(lock));
+            if is_report(&event) && !is_over {
+                return Some(event);
             }
         }
         None
     }
+}
+
+fn is_report(event: &Event) -> bool {
+    matches!(event, Event::Expired { .. } | Event::AtRisk { .. })
 }

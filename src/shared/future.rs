@@ -117,7 +117,7 @@ impl Future for Acquiring {
         };
         match operation.enter(|| Pin::new(&mut reply).poll(context)) {
             Poll::Ready(outcome) => {
-                let slot = Arc::clone(reply.slot());
+                let slot = Arc::clone(&reply.slot);
                 Poll::Ready(operation.run(|operation| {
                     this.redlock
                         .finish_lock(operation, slot, Ok(outcome?), since)

@@ -142,7 +142,7 @@ impl LockGuard {
             if !health.validity.is_zero() {
                 health.confirmed_by = section.engine.confirmed_by(clock::now(), self.lock());
             }
-            slot = slot.or_else(|| section.callers.slot(self.lock().id()));
+            slot = slot.or_else(|| section.callers.locks.get(self.lock().id()).cloned());
         }
         if let Some(slot) = slot {
             (health.failures, health.last_report) = slot.tenure.failures();
@@ -284,7 +284,8 @@ impl LockGuard {
             if lock.has_known_end() {
                 wait = wait.min(lock.validity().saturating_add(GRACE));
             }
-            let outcome = shared.ask(Some(wait), |engine, now| self.ask(engine, now, ask))?;
+            let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
+            let outcome = shared.run(&Arc::default(), (clock::now(), Some(wait)), ask)?;
             if outcome.is_err() && self.lock().valid_until() != known && self.is_valid() {
                 return Ok(()); // A majority has answered, and this thread does not wait for the news.
             }
@@ -401,7 +402,7 @@ impl LockGuard {
         let lock = self.lock.take().expect("it is held");
         self.redlock.shared().check_process()?;
         let slot = self.slot.take();
-        Ok((lock, slot.unwrap_or_else(Slot::new)))
+        Ok((lock, slot.unwrap_or_default()))
     }
 
     fn tracer(&self) -> &Tracer {
@@ -413,7 +414,10 @@ impl LockGuard {
         let shared = &self.redlock.handle.shared;
         let slot = match &self.slot {
             Some(slot) => Arc::clone(slot),
-            None => shared.slot_of_kept(self.lock()),
+            None => match shared.enter_call() {
+                Ok(mut section) => section.callers.slot_of_kept(self.lock()),
+                Err(_) => Slot::of_lost(), // In a forked child the lock belongs to the parent.
+            },
         };
         Signal::new(slot, shared, self.lock(), early)
     }

@@ -163,7 +163,7 @@ impl<'a> IoThread<'a> {
     fn rest(&self, limit: Option<Duration>, watches: bool) {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut descriptors = [
-            PollFd::new(&self.shared.call, PollFlags::IN),
+            PollFd::new(&self.shared.call.receiver, PollFlags::IN),
             PollFd::new(&self.shared.registry, PollFlags::IN),
         ];
         let count = if watches { 2 } else { 1 };

@@ -1,11 +1,11 @@
 //! The calls for operators: inspecting and breaking locks, the state of the nodes, and trusting them.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::callers::WaitsAs;
-use super::slot::Slot;
 use super::{Redlock, Watch};
 use crate::calls::{self, Trusted};
 use crate::clock;
@@ -58,8 +58,9 @@ impl Redlock {
     pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.inspect(resource).run(|_| {
+            let times = (clock::now(), Some(shared.patience(Duration::MAX)));
             let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
-            calls::inspected(shared.ask(Some(shared.patience(Duration::MAX)), ask)?)
+            calls::inspected(shared.run(&Arc::default(), times, ask)?)
         })
     }
 
@@ -128,7 +129,8 @@ impl Redlock {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.break_lock(resource).run(|_| {
             let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
-            calls::broken(shared.ask(Some(shared.patience(Duration::MAX)), ask)?, seen)
+            let times = (clock::now(), Some(shared.patience(Duration::MAX)));
+            calls::broken(shared.run(&Arc::default(), times, ask)?, seen)
         })
     }
 
@@ -221,7 +223,10 @@ impl Redlock {
     #[must_use]
     pub fn count_counters(&self) -> Vec<(u64, Option<NodeOutcome>)> {
         let ask = |engine: &mut Engine, now| Ok::<_, Refusal>(engine.count_counters(now));
-        calls::counted(self.shared().ask(None, ask))
+        calls::counted(
+            self.shared()
+                .run(&Arc::default(), (clock::now(), None), ask),
+        )
     }
 
     /// Returns the counts and times of this handle and its clones, and what is waiting now: see [`Stats`]. Empty in a
@@ -364,7 +369,7 @@ impl Redlock {
             shared.flush(section);
             return Ok((trusted, Vec::new()));
         };
-        let slot = Slot::new();
+        let slot = Arc::default();
         section.callers.open(round, &slot, WaitsAs::Thread);
         let outcome = shared.wait_for(section, &slot, round, (clock::now(), None))?;
         Ok((trusted, calls::without_floors(outcome)))
@@ -404,6 +409,12 @@ impl Redlock {
     pub fn reinit(&self) -> Result<(), ReinitError> {
         let shared = self.shared();
         let reinit = shared.tracer.reinit();
-        reinit.run(|_| calls::reinitialised(shared.ask(None, Engine::reinit)?))
+        reinit.run(|_| {
+            calls::reinitialised(shared.run(
+                &Arc::default(),
+                (clock::now(), None),
+                Engine::reinit,
+            )?)
+        })
     }
 }

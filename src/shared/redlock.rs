@@ -216,7 +216,7 @@ impl Redlock {
                 Some(wait) => Some(wait.saturating_add(GRACE)),
                 None => shared.patience_for_lock(options),
             };
-            let slot = Slot::new();
+            let slot = Arc::<Slot>::default();
             let ask = |engine: &mut Engine, now| calls::acquire(engine, now, request);
             let outcome = shared.run(&slot, (since, wait), ask)?;
             self.finish_lock(operation, slot, outcome, since)
@@ -280,7 +280,7 @@ impl Redlock {
     /// It is not [kept](LockOptions::keep), even if it was before. Call [`LockGuard::keep`] to keep it.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
-        let mut slot = Slot::new();
+        let mut slot = Arc::<Slot>::default();
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
@@ -305,7 +305,7 @@ impl Redlock {
         &self,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
-        let slot = Slot::new();
+        let slot = Arc::<Slot>::default();
         self.begin_with(slot, |core, slot| core.begin(slot, WaitsAs::Task, ask))
     }
 

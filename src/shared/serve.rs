@@ -85,14 +85,6 @@ impl Shared {
         }
     }
 
-    /// Returns the slot to which the loss of the kept `lock` is reported from now on.
-    pub(super) fn slot_of_kept(&self, lock: &Lock) -> Arc<Slot> {
-        match self.enter_call() {
-            Ok(mut section) => section.callers.slot_of_kept(lock),
-            Err(_) => Slot::of_lost(), // In a forked child the lock belongs to the parent.
-        }
-    }
-
     // ----- bytes ------------------------------------------------------------------------------
 
     /// Moves bytes if the wire is free. If another thread has the wire, that thread moves them: it looks again before
@@ -156,15 +148,6 @@ impl Shared {
 
     // ----- callers ----------------------------------------------------------------------------
 
-    /// [Runs](Self::run) an operation that begins now.
-    pub(super) fn ask<E: From<Refusal>>(
-        &self,
-        wait: Option<Duration>,
-        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
-    ) -> Result<Awaited, E> {
-        self.run(&Slot::new(), (clock::now(), wait), ask)
-    }
-
     /// Begins an operation with `ask` and [waits](Self::wait_for) for its outcome.
     pub(super) fn run<E: From<Refusal>>(
         &self,
@@ -191,7 +174,7 @@ impl Shared {
         loop {
             // The poll is taken first: if bytes were moved before, the I/O thread would be called for the poll.
             let has_poll = section.take_poll(round);
-            if has_poll || !section.roles.leaves_writing() {
+            if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
             }
             let is_open = section.callers.is_open(round);
@@ -221,7 +204,7 @@ impl Shared {
 
     /// Ends a section in which the engine got something to write. Writes it unless the I/O thread serves.
     pub(super) fn flush(&self, section: Section<'_>) {
-        if !section.roles.leaves_writing() {
+        if !section.roles.serving {
             // If the engine panics here, every caller learns that from its outcome.
             drop(self.move_bytes(section, Moves::All));
         }

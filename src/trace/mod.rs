@@ -87,7 +87,7 @@ pub(crate) struct Operation {
 }
 
 /// The number of attempts of an acquisition, for the thread or task that waits for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts(u32);
 
 /// A resource in the form that spans and events show.
@@ -331,10 +331,6 @@ impl Drop for Operation {
 }
 
 impl Attempts {
-    pub(crate) const fn new() -> Self {
-        Self(0)
-    }
-
     /// Returns the attempts of the acquisition whose outcome `engine` has returned last.
     pub(crate) fn of(engine: &Engine) -> Self {
         Self(engine.attempts())
