@@ -285,26 +285,10 @@ impl Unusable {
 
     /// Returns `true` if only an operator can repair the fault: no later attempt will succeed.
     pub(crate) const fn is_lasting(self) -> bool {
-        match self {
-            Self::NotRedis
-            | Self::Replica
-            | Self::Mode
-            | Self::NoCredentials
-            | Self::WrongCredentials
-            | Self::NoPermission
-            | Self::Permission { .. }
-            | Self::KeyPermission
-            | Self::NoDatabase
-            | Self::Protected
-            | Self::SameServer(_)
-            | Self::OtherCluster { .. }
-            | Self::NoRunId
-            | Self::NoFloor
-            | Self::NoMoreTokens
-            | Self::NeedsScripts
-            | Self::Tls(_) => true,
-            Self::TooManyClients | Self::InRepair | Self::Refused(_) => false,
-        }
+        !matches!(
+            self,
+            Self::TooManyClients | Self::InRepair | Self::Refused(_)
+        )
     }
 }
 
