@@ -234,7 +234,7 @@ impl Wire {
         }
         for node in core::mem::take(&mut tools.inbox.writable).iter() {
             if nodes[node.index()].write_rest(&mut tools) {
-                tools.inbox.is_writable(node);
+                tools.inbox.keep(Input::Writable { node });
             }
         }
     }
