@@ -19,9 +19,6 @@ pub(crate) struct Operation;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts;
 
-#[derive(Debug)]
-pub(crate) struct Dropped;
-
 pub(crate) trait Failure {}
 
 impl<E> Failure for E {}
@@ -92,6 +89,11 @@ impl Operation {
     #[inline(always)]
     pub(crate) fn run<T>(self, rest: impl FnOnce(&Self) -> T) -> T {
         rest(&self)
+    }
+
+    #[inline(always)]
+    pub(crate) fn drop_with(self, give_back: impl FnOnce()) {
+        give_back();
     }
 
     #[inline(always)]

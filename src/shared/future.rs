@@ -102,10 +102,7 @@ impl Future for Acquiring {
         let this = &mut *self;
         let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
         if let Stage::New { wanted, options } = stage {
-            stage = match this.begin(&wanted, &options) {
-                Ok(stage) => stage,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
+            stage = this.begin(&wanted, &options)?;
         }
         let Stage::Waiting {
             mut reply,

@@ -21,7 +21,7 @@ use crate::error::{ConfirmError, ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
-use crate::trace::{Dropped, Failure, Operation, Tracer};
+use crate::trace::{Failure, Operation, Tracer};
 
 /// A held lock. Dropping the guard releases it.
 ///
@@ -447,10 +447,8 @@ impl Drop for LockGuard {
         if let Some(lock) = self.lock.take()
             && !self.redlock.shared().is_foreign()
         {
-            self.tracer().release(&lock).run(|_| {
-                self.redlock.shared().give_back(lock);
-                Dropped
-            });
+            let operation = self.tracer().release(&lock);
+            operation.drop_with(|| self.redlock.shared().give_back(lock));
         }
     }
 }

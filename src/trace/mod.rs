@@ -43,8 +43,7 @@ use crate::engine::{Engine, NodeId, Request};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-use outcome::Outcome;
-pub(crate) use outcome::{Dropped, Failure, Success};
+pub(crate) use outcome::{Failure, Success};
 
 /// The target of all spans and events.
 const TARGET: &str = "shearline";
@@ -283,19 +282,35 @@ impl Operation {
     }
 
     /// Runs the rest of the operation, which returns its outcome, inside the span.
-    pub(crate) fn run<T: Outcome>(mut self, rest: impl FnOnce(&Self) -> T) -> T {
+    pub(crate) fn run<T: Success, E: Failure>(
+        mut self,
+        rest: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         let outcome = self.span.in_scope(|| rest(&self));
         if self.is_open {
-            self.end(outcome.word(), |span| outcome.record(span));
+            match &outcome {
+                Ok(success) => success.record(&self.span),
+                Err(failure) => {
+                    if let Some(report) = failure.report() {
+                        self.span.record("granted", report.granted() as u64);
+                        self.span.record("attempts", report.tries());
+                    }
+                }
+            }
+            self.end(outcome.as_ref().err().map_or("ok", E::word));
         }
         outcome
     }
 
+    /// Drops the lock of the operation with `give_back`: no caller waits for answers.
+    pub(crate) fn drop_with(mut self, give_back: impl FnOnce()) {
+        self.span.in_scope(give_back);
+        self.end("dropped");
+    }
+
     /// Ends the operation, which could not begin, with `error`.
     pub(crate) fn fail<E: Failure>(mut self, error: E) -> E {
-        if self.is_open {
-            self.end(error.word(), |_| {});
-        }
+        self.end(error.word());
         error
     }
 
@@ -313,20 +328,18 @@ impl Operation {
         }
     }
 
-    fn end(&mut self, outcome: &'static str, more: impl FnOnce(&Span)) {
-        self.is_open = false;
-        let elapsed = clock::now().saturating_since(self.since);
-        more(&self.span);
-        self.span.record("outcome", outcome);
-        self.span.record("elapsed_us", micros(elapsed));
+    fn end(&mut self, outcome: &'static str) {
+        if core::mem::take(&mut self.is_open) {
+            let elapsed = clock::now().saturating_since(self.since);
+            self.span.record("outcome", outcome);
+            self.span.record("elapsed_us", micros(elapsed));
+        }
     }
 }
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        if self.is_open {
-            self.end("cancelled", |_| {});
-        }
+        self.end("cancelled");
     }
 }
 

@@ -9,25 +9,6 @@ use crate::error::{
 };
 use crate::quorum::Lock;
 
-/// The outcome of an operation.
-pub(crate) trait Outcome {
-    fn word(&self) -> &'static str;
-
-    fn record(&self, span: &Span);
-}
-
-/// The outcome of a guard that was dropped, so that no caller waits for answers.
-#[derive(Debug)]
-pub(crate) struct Dropped;
-
-impl Outcome for Dropped {
-    fn word(&self) -> &'static str {
-        "dropped"
-    }
-
-    fn record(&self, _: &Span) {}
-}
-
 /// The value that a successful operation returns.
 pub(crate) trait Success {
     fn record(&self, _: &Span) {}
@@ -39,24 +20,6 @@ pub(crate) trait Failure {
 
     /// Returns the answer of each node, if nodes were asked.
     fn report(&self) -> Option<&Report>;
-}
-
-impl<T: Success, E: Failure> Outcome for Result<T, E> {
-    fn word(&self) -> &'static str {
-        self.as_ref().err().map_or("ok", E::word)
-    }
-
-    fn record(&self, span: &Span) {
-        match self {
-            Ok(success) => success.record(span),
-            Err(failure) => {
-                if let Some(report) = failure.report() {
-                    span.record("granted", report.granted() as u64);
-                    span.record("attempts", report.tries());
-                }
-            }
-        }
-    }
 }
 
 impl Success for Lock {
