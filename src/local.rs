@@ -189,7 +189,8 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// As [`lock_with`](Self::lock_with). For [`LockError::Held`], the report says which of the resources is held
-    /// ([`Report::held_resource`]). [`LockError::Invalid`] also if there are no names, too many, or equal ones.
+    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also if there are no names, too
+    /// many, or equal ones.
     pub fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
