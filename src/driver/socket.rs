@@ -177,16 +177,11 @@ impl Socket {
     /// Closes by a reset: the kernel discards what it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
         // If the system refuses one of these, the others are enough. The descriptor is closed in any case.
-        let stream = match &self.0 {
-            Stream::Tcp(stream) => Some(stream),
-            Stream::Tls(session) => Some(session.stream()),
-            Stream::Unix(_) => None,
-        };
-        if let Some(stream) = stream {
-            let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        if !matches!(self.0, Stream::Unix(_)) {
+            let _ = sockopt::set_socket_linger(&self, Some(Duration::ZERO));
             // Closing resets the connection only if no other process has the socket, but a forked child has a copy of
             // the descriptor. Dissolving the connection resets it in any case.
-            let _ = connect_unspec(stream);
+            let _ = connect_unspec(&self);
         }
         let _ = registry.deregister(self.source());
     }
