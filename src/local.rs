@@ -721,6 +721,29 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_waits_for_long_keeps_only_the_latest_losses() {
+        let (_nodes, mut local) = local();
+        let mut call = local.begin().unwrap();
+        let options = LockOptions::new(LONG);
+        let ask = |engine: &mut Engine, now| engine.acquire(now, &Request::new(b"a", &options));
+        let round = call.driver.ask(ask).unwrap();
+        call.driver.flush();
+        let met = core::cell::Cell::new(0);
+        let outcome = call.outcome_by(round, |call| {
+            assert!(call.driver.events.len() <= REPORTS_MAX);
+            met.set(met.get() + 1);
+            if REPORTS_MAX + 2 <= met.get() {
+                return call.turn(None);
+            }
+            let lock = LockId::NONE;
+            call.driver.events.push_back(Event::Expired { lock });
+            Ok(())
+        });
+        assert!(outcome.is_ok());
+        assert_eq!(call.driver.events.len(), REPORTS_MAX);
+    }
+
+    #[test]
     fn the_latest_unread_losses_are_kept() {
         let (_nodes, mut local) = local();
         let id = |claim| LockId { engine: 7, claim };

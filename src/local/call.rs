@@ -68,6 +68,7 @@ impl Call<'_> {
             if let Some(event) = found.and_then(|at| events.remove(at)) {
                 return Ok(event);
             }
+            self.keep_reports(); // A call may wait for long.
             if let Err(error) = turned {
                 self.driver.ask(|engine, now| engine.cancel(now, round));
                 return Err(error);
