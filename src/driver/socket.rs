@@ -10,6 +10,7 @@
 //!
 //! When to read and write, and why: `link`. The system's facts about TCP: `tcp`. Encryption: `tls`.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -44,7 +45,7 @@ pub(super) struct Socket(Stream);
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    Tls(Session),
+    Tls(Box<Session>),
 }
 
 impl Socket {
@@ -60,7 +61,7 @@ impl Socket {
             None => {
                 Stream::Tcp(TcpStream::connect(address).map_err(|error| opening_error(&error))?)
             }
-            Some(terms) => Stream::Tls(Session::connect(address, terms)?),
+            Some(terms) => Stream::Tls(Box::new(Session::connect(address, terms)?)),
         };
         // Both interests at once: events of TCP are edges, so a writability that no writer waits for costs no wake-up.
         Self(stream).registered(READ_AND_WRITE, registry, token)

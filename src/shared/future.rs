@@ -39,16 +39,10 @@ pub struct Acquiring {
 
 enum Stage {
     /// Not polled yet.
-    New {
-        wanted: Wanted,
-        options: LockOptions,
-    },
-    Waiting {
-        reply: Reply,
-        since: Instant,
-        /// Declared after the reply, so that a cancelled operation has ended when this is dropped.
-        operation: Operation,
-    },
+    New(Wanted, LockOptions),
+    /// The operation that began at this time. Its span stands behind the reply, so that a cancelled operation has ended
+    /// when that is dropped.
+    Waiting(Reply, Instant, Operation),
     Done,
 }
 
@@ -60,7 +54,7 @@ pub(super) enum Wanted {
 
 impl Acquiring {
     pub(super) fn new(redlock: Redlock, wanted: Wanted, options: LockOptions) -> Self {
-        let stage = Stage::New { wanted, options };
+        let stage = Stage::New(wanted, options);
         Self { redlock, stage }
     }
 
@@ -82,11 +76,7 @@ impl Acquiring {
                 .begin(|engine, now| calls::acquire(engine, now, request))
         };
         match operation.enter(begin) {
-            Ok(reply) => Ok(Stage::Waiting {
-                reply,
-                since,
-                operation,
-            }),
+            Ok(reply) => Ok(Stage::Waiting(reply, since, operation)),
             Err(error) => Err(operation.fail(error)),
         }
     }
@@ -101,15 +91,10 @@ impl Future for Acquiring {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
-        if let Stage::New { wanted, options } = stage {
+        if let Stage::New(wanted, options) = stage {
             stage = this.begin(&wanted, &options)?;
         }
-        let Stage::Waiting {
-            mut reply,
-            since,
-            operation,
-        } = stage
-        else {
+        let Stage::Waiting(mut reply, since, operation) = stage else {
             panic!("polled after it has completed");
         };
         match operation.enter(|| Pin::new(&mut reply).poll(context)) {
@@ -121,11 +106,7 @@ impl Future for Acquiring {
                 }))
             }
             Poll::Pending => {
-                this.stage = Stage::Waiting {
-                    reply,
-                    since,
-                    operation,
-                };
+                this.stage = Stage::Waiting(reply, since, operation);
                 Poll::Pending
             }
         }
@@ -135,8 +116,8 @@ impl Future for Acquiring {
 impl fmt::Debug for Acquiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::New { .. } => "not polled yet",
-            Stage::Waiting { .. } => "on its way",
+            Stage::New(..) => "not polled yet",
+            Stage::Waiting(..) => "on its way",
             Stage::Done => "done",
         };
         write!(f, "Acquiring({stage})")
