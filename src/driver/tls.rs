@@ -277,6 +277,7 @@ impl Session {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
+    /// Writes the encrypted bytes. Returns `true` if the kernel has all of them.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
