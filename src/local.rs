@@ -591,8 +591,7 @@ impl Builder {
     }
 }
 
-#[cfg(test)]
-#[cfg(feature = "embedded")]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::call::REPORTS_MAX;
     use super::*;
