@@ -8,7 +8,7 @@
 //!
 //! # Not here
 //!
-//! How fast the clock of a node may be, and what that adds: [`Drift`](crate::quorum::Drift).
+//! How fast the clock of a node may be, and what that adds: `Drift` of `quorum`.
 
 #![warn(clippy::arithmetic_side_effects)]
 

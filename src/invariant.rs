@@ -1,8 +1,7 @@
 //! Invariants: what must hold, whatever servers, drivers and callers do.
 //!
-//! A broken invariant panics where debug assertions are on. Elsewhere it is counted
-//! ([`Load::broken`](crate::engine::Load::broken)), and the engine takes the safe side: it does not grant
-//! the lock, or tries the release again.
+//! A broken invariant panics where debug assertions are on. Elsewhere it is counted (`Load::broken`), and the engine
+//! takes the safe side: it does not grant the lock, or tries the release again.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

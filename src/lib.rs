@@ -170,6 +170,10 @@ pub mod resp;
 mod timer;
 
 #[cfg(feature = "std")]
+mod calls;
+#[cfg(feature = "std")]
+mod clock;
+#[cfg(feature = "std")]
 mod driver;
 #[cfg(feature = "std")]
 mod local;

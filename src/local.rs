@@ -12,21 +12,22 @@
 //! Guards: a lock that is dropped is not released, because a value cannot reach its handle. The algorithm is in
 //! `engine`, the sockets are in `driver`.
 
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
+use crate::calls::{self, Awaited, Trusted};
+use crate::clock;
 use crate::config::{Builder, LockOptions};
-use crate::driver::{BuildError, Driver, Refusal, Reporter, clock};
-use crate::engine::breaking::{self, BreakError, Breaking, Broken};
+use crate::driver::{BuildError, Driver, Refusal, Reporter};
+use crate::engine::breaking::{BreakError, Breaking, Broken};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
-use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId, prolong};
+use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId};
 use crate::error::{
-    CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report,
+    CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released,
     TrustError, UnlockError,
 };
 use crate::quorum::Lock;
@@ -68,8 +69,6 @@ use call::Call;
 pub struct LocalRedlock {
     driver: Driver,
     reporter: Reporter,
-    /// Lost locks, and locks at risk, that were found during a call about something else.
-    reports: VecDeque<Event>,
     /// When the sockets were last read.
     read_at: Instant,
 }
@@ -190,7 +189,8 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// As [`lock_with`](Self::lock_with). For [`LockError::Held`], the report says which of the resources is held
-    /// ([`Report::held_resource`]). [`LockError::Invalid`] also if there are no names, too many, or equal ones.
+    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also if there are no names, too
+    /// many, or equal ones.
     pub fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -203,36 +203,20 @@ impl LocalRedlock {
 
     fn acquire(&mut self, request: &Request<'_>) -> Result<Lock, LockError> {
         let operation = self.driver.tracer().acquire(request);
-        operation.run(|operation| self.acquire_within(operation, request))
-    }
-
-    fn acquire_within(
-        &mut self,
-        operation: &Operation,
-        request: &Request<'_>,
-    ) -> Result<Lock, LockError> {
-        let mut call = self.begin()?;
-        let since = call.catch_up();
-        let round = call
-            .driver
-            .ask(|engine, now| clock::acquire(engine, now, request))?;
-        let lock = match call.outcome(round) {
-            Ok(Event::Acquired { result, .. }) => result?,
-            Ok(other) => unreachable!("the outcome of an acquisition, not {other:?}"),
-            Err(error) => {
-                return Err(LockError::NoQuorum(
-                    call.reporter.wait_failed(&error, since),
-                ));
+        operation.run(|operation| {
+            let mut call = self.begin()?;
+            let since = call.catch_up();
+            let outcome = call.ask(since, |engine, now| calls::acquire(engine, now, request))?;
+            let lock = calls::acquired(outcome)?;
+            if lock.is_valid() {
+                operation.made(Attempts::of(&call.driver.engine));
+                return Ok(lock);
             }
-        };
-        if lock.is_valid() {
-            operation.made(Attempts::of(&call.driver.engine));
-            return Ok(lock);
-        }
-        let granted = lock.voters();
-        call.driver.ask(|engine, now| engine.give_back(now, lock));
-        call.driver.flush();
-        Err(call.reporter.too_slow(granted, since))
+            let granted = lock.voters();
+            call.driver.ask(|engine, now| engine.give_back(now, lock));
+            call.driver.flush();
+            Err(call.reporter.too_slow(granted, since))
+        })
     }
 
     /// Extends `lock` to last `ttl` from now, if that is later than its present end.
@@ -244,10 +228,8 @@ impl LocalRedlock {
     /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
     pub fn extend(&mut self, lock: &mut Lock, ttl: Duration) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().extend(lock, ttl);
-        operation.run(|operation| {
-            self.prolong(operation, lock, |engine, now, lock| {
-                engine.extend(now, lock, ttl)
-            })
+        self.prolong(operation, lock, |engine, now, lock| {
+            engine.extend(now, lock, ttl)
         })
     }
 
@@ -295,7 +277,7 @@ impl LocalRedlock {
     /// [`ConfirmError::Closed`].
     pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ConfirmError> {
         let operation = self.driver.tracer().confirm(lock);
-        operation.run(|operation| self.prolong(operation, lock, Engine::confirm))
+        self.prolong(operation, lock, Engine::confirm)
     }
 
     /// Asks every node who holds `resource`, and changes nothing. See [`Redlock::inspect`](crate::Redlock::inspect),
@@ -318,13 +300,8 @@ impl LocalRedlock {
     pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().inspect(resource);
-        operation.run(
-            |_| match self.ask(|engine, now| engine.inspect(now, resource))? {
-                Ok(Event::Inspected { result, .. }) => result,
-                Ok(other) => unreachable!("the outcome of an inspection, not {other:?}"),
-                Err(report) => Err(InspectError::NoQuorum(report)),
-            },
-        )
+        let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
+        operation.run(|_| calls::inspected(self.ask(ask)?))
     }
 
     /// Ends the lock on `resource` of a holder that has stopped or hangs. See
@@ -352,12 +329,8 @@ impl LocalRedlock {
     ) -> Result<Broken, BreakError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().break_lock(resource);
-        operation.run(|_| {
-            match self.ask(|engine, now| engine.break_lock(now, resource, seen, how))? {
-                Ok(outcome) => breaking::finish(outcome, seen),
-                Err(report) => Err(BreakError::Unconfirmed(report)),
-            }
-        })
+        let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
+        operation.run(|_| calls::broken(self.ask(ask)?, seen))
     }
 
     /// Releases `lock` on every node that may hold it, and waits until a majority has answered.
@@ -376,13 +349,8 @@ impl LocalRedlock {
     /// was sent, and the keys end with their ttl.
     pub fn unlock(&mut self, lock: Lock) -> Result<Released, UnlockError> {
         let operation = self.driver.tracer().release(&lock);
-        operation.run(|_| {
-            match self.ask(|engine, now| Ok::<_, UnlockError>(engine.release(now, lock)))? {
-                Ok(Event::Released { result, .. }) => result,
-                Ok(other) => unreachable!("the outcome of a release, not {other:?}"),
-                Err(report) => Err(UnlockError::Unconfirmed(report)),
-            }
-        })
+        let ask = |engine: &mut Engine, now| Ok::<_, UnlockError>(engine.release(now, lock));
+        operation.run(|_| calls::released(self.ask(ask)?))
     }
 
     /// Detaches `lock` from this handle, for another one or another process ([`Lock::to_bytes`]). This handle no longer
@@ -417,10 +385,7 @@ impl LocalRedlock {
     /// [`Redlock::count_counters`](crate::Redlock::count_counters). Returns nothing if the system cannot wait.
     #[must_use]
     pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
-        match self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))) {
-            Ok(Ok(Event::CountersCounted { counters, .. })) => counters,
-            _ => Vec::new(),
-        }
+        calls::counted(self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))))
     }
 
     /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds and
@@ -457,28 +422,26 @@ impl LocalRedlock {
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
     ) -> Result<bool, TrustError> {
-        let mut call = self.begin()?;
-        call.catch_up();
-        let engine = &mut call.driver.engine;
-        let (kept, round) = clock::trust(engine, address.as_ref(), run_id.as_ref())?;
-        match call.floors(round) {
-            Ok(floors) => clock::check_floor(floors).map(|()| kept),
-            Err(outcome) => Err(TrustError::NoFloor { outcome }),
-        }
+        let (address, run_id) = (address.as_ref(), run_id.as_ref());
+        calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
     /// Does [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. See
     /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
-        let Ok(mut call) = self.begin() else {
-            return Vec::new();
-        };
-        call.catch_up();
-        let (trusted, round) = clock::trust_all(&mut call.driver.engine);
-        match call.floors(round) {
-            Ok(floors) => clock::with_floors(trusted, floors),
-            Err(_) => Vec::new(),
-        }
+        let trusted = self.trust(|engine| Ok::<_, Refusal>(calls::trust_all(engine)));
+        trusted.map_or_else(|_| Vec::new(), calls::with_floors)
+    }
+
+    fn trust<T, E: From<Refusal>>(
+        &mut self,
+        trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
+    ) -> Result<Trusted<T>, E> {
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        let (trusted, round) = trust(&mut call.driver.engine)?;
+        let without = round.map(|round| calls::without_floors(call.outcome(round, since)));
+        Ok((trusted, without.unwrap_or_default()))
     }
 
     /// Writes the marker of this cluster to every node, whatever marker it has. See
@@ -490,11 +453,7 @@ impl LocalRedlock {
     /// [`ReinitError::Incomplete`]: call it again.
     pub fn reinit(&mut self) -> Result<(), ReinitError> {
         let operation = self.driver.tracer().reinit();
-        operation.run(|_| match self.ask(Engine::reinit)? {
-            Ok(Event::Reinitialised { result, .. }) => result,
-            Ok(other) => unreachable!("what became of the nodes, not {other:?}"),
-            Err(_) => Err(ReinitError::Closed),
-        })
+        operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
 
     /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`; [`poll`](Self::poll)
@@ -538,13 +497,12 @@ impl LocalRedlock {
     pub fn poll(&mut self, limit: Option<Duration>) -> io::Result<Option<Event>> {
         let mut call = self.begin()?;
         let end = limit.map(|limit| clock::now().saturating_add(limit));
-        let mut left = match call.reports.is_empty() {
+        let mut left = match call.driver.events.is_empty() {
             true => limit,
             false => Some(Duration::ZERO),
         };
         loop {
             call.turn(left)?;
-            call.keep_all();
             if let Some(report) = call.next_report() {
                 return Ok(Some(report));
             }
@@ -559,48 +517,41 @@ impl LocalRedlock {
     /// only a node can make progress. See [`Driver::until_deadline`].
     #[must_use]
     pub fn until_deadline(&self) -> Option<Duration> {
-        match self.reports.is_empty() && !self.driver.has_events() {
-            true => self.driver.until_deadline(),
-            false => Some(Duration::ZERO),
+        match self.driver.has_events() {
+            true => Some(Duration::ZERO),
+            false => self.driver.until_deadline(),
         }
     }
 
     fn prolong<E: NotProlonged + From<Refusal> + Failure>(
         &mut self,
-        operation: &Operation,
+        operation: Operation,
         lock: &mut Lock,
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<(), E> {
-        match self.ask(|engine, now| ask(engine, now, lock))? {
-            Ok(outcome) => {
-                prolong::<E>(lock, outcome, clock::now)?;
-                operation.has(lock);
-                Ok(())
-            }
-            Err(report) => Err(ConfirmError::Unconfirmed(report).into()),
-        }
+        operation.run(|operation| {
+            let outcome = self.ask(|engine, now| ask(engine, now, lock))?;
+            calls::prolonged(operation, lock, outcome)
+        })
     }
 
-    /// Begins an operation and waits for its outcome. If the system cannot wait, returns a report with the reason.
+    /// Begins an operation and waits for its outcome.
     fn ask<E: From<Refusal>>(
         &mut self,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
-    ) -> Result<Result<Event, Report>, E> {
+    ) -> Result<Awaited, E> {
         let mut call = self.begin()?;
         let since = call.catch_up();
-        let round = call.driver.ask(ask)?;
-        let outcome = call.outcome(round);
-        Ok(outcome.map_err(|error| call.reporter.wait_failed(&error, since)))
+        call.ask(since, ask)
     }
 
     fn begin(&mut self) -> Result<Call<'_>, Refusal> {
         let mut call = Call {
             driver: self.driver.begin()?,
             reporter: &self.reporter,
-            reports: &mut self.reports,
             read_at: &mut self.read_at,
         };
-        call.keep_all();
+        call.keep_reports();
         Ok(call)
     }
 }
@@ -635,14 +586,12 @@ impl Builder {
         Ok(LocalRedlock {
             driver,
             reporter: Reporter::new(&config),
-            reports: VecDeque::new(),
             read_at: clock::now(),
         })
     }
 }
 
-#[cfg(test)]
-#[cfg(feature = "embedded")]
+#[cfg(all(test, feature = "embedded"))]
 mod tests {
     use super::call::REPORTS_MAX;
     use super::*;
@@ -692,7 +641,7 @@ mod tests {
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
         // Both are found to be at risk in another call.
-        while local.reports.len() < 2 {
+        while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();
         }
@@ -762,12 +711,35 @@ mod tests {
     fn what_calls_meet_by_the_way_does_not_pile_up() {
         let (_nodes, mut local) = local();
         let lock = local.lock("a", LONG).unwrap();
-        while local.reports.len() <= REPORTS_MAX / 16 {
+        for _ in 0..=REPORTS_MAX {
             local.alert_below(&lock, 2 * LONG);
             local.check().unwrap();
-            assert!(local.begin().unwrap().driver.events.is_empty());
         }
+        assert_eq!(local.begin().unwrap().driver.events.len(), REPORTS_MAX);
         local.unlock(lock).unwrap();
+    }
+
+    #[test]
+    fn a_call_that_waits_for_long_keeps_only_the_latest_losses() {
+        let (_nodes, mut local) = local();
+        let mut call = local.begin().unwrap();
+        let options = LockOptions::new(LONG);
+        let ask = |engine: &mut Engine, now| engine.acquire(now, &Request::new(b"a", &options));
+        let round = call.driver.ask(ask).unwrap();
+        call.driver.flush();
+        let met = core::cell::Cell::new(0);
+        let outcome = call.outcome_by(round, |call| {
+            assert!(call.driver.events.len() <= REPORTS_MAX);
+            met.set(met.get() + 1);
+            if REPORTS_MAX + 2 <= met.get() {
+                return call.turn(None);
+            }
+            let lock = LockId::NONE;
+            call.driver.events.push_back(Event::Expired { lock });
+            Ok(())
+        });
+        assert!(outcome.is_ok());
+        assert_eq!(call.driver.events.len(), REPORTS_MAX);
     }
 
     #[test]
@@ -775,10 +747,8 @@ mod tests {
         let (_nodes, mut local) = local();
         let id = |claim| LockId { engine: 7, claim };
         for claim in 0..REPORTS_MAX as u64 + 3 {
-            local
-                .begin()
-                .unwrap()
-                .keep(Event::Expired { lock: id(claim) });
+            let lost = Event::Expired { lock: id(claim) };
+            local.begin().unwrap().driver.events.push_back(lost);
         }
         for claim in 3..REPORTS_MAX as u64 + 3 {
             let Some(Event::Expired { lock }) = local.poll(Some(Duration::ZERO)).unwrap() else {

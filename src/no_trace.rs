@@ -16,11 +16,8 @@ pub(crate) struct Tracer;
 #[derive(Debug)]
 pub(crate) struct Operation;
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempts;
-
-#[derive(Debug)]
-pub(crate) struct Dropped;
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attempts(());
 
 pub(crate) trait Failure {}
 
@@ -29,44 +26,28 @@ impl<E> Failure for E {}
 #[inline(always)]
 pub(crate) fn look(_: &mut Engine, _: Instant) {}
 
+macro_rules! operations {
+    ($($name:ident($($argument:ty),*);)*) => {$(
+        #[inline(always)]
+        pub(crate) fn $name(&self, $(_: $argument),*) -> Operation {
+            Operation
+        }
+    )*};
+}
+
 impl Tracer {
     pub(crate) fn new(_: &Config) -> Self {
         Self
     }
 
-    #[inline(always)]
-    pub(crate) fn acquire(&self, _: &Request<'_>) -> Operation {
-        Operation
-    }
-
-    #[inline(always)]
-    pub(crate) fn extend(&self, _: &Lock, _: Duration) -> Operation {
-        Operation
-    }
-
-    #[inline(always)]
-    pub(crate) fn confirm(&self, _: &Lock) -> Operation {
-        Operation
-    }
-
-    #[inline(always)]
-    pub(crate) fn release(&self, _: &Lock) -> Operation {
-        Operation
-    }
-
-    #[inline(always)]
-    pub(crate) fn inspect(&self, _: &[u8]) -> Operation {
-        Operation
-    }
-
-    #[inline(always)]
-    pub(crate) fn break_lock(&self, _: &[u8]) -> Operation {
-        Operation
-    }
-
-    #[inline(always)]
-    pub(crate) fn reinit(&self) -> Operation {
-        Operation
+    operations! {
+        acquire(&Request<'_>);
+        extend(&Lock, Duration);
+        confirm(&Lock);
+        release(&Lock);
+        inspect(&[u8]);
+        break_lock(&[u8]);
+        reinit();
     }
 
     #[inline(always)]
@@ -95,6 +76,11 @@ impl Operation {
     }
 
     #[inline(always)]
+    pub(crate) fn drop_with(self, give_back: impl FnOnce()) {
+        give_back();
+    }
+
+    #[inline(always)]
     pub(crate) fn fail<E>(self, error: E) -> E {
         error
     }
@@ -108,12 +94,7 @@ impl Operation {
 
 impl Attempts {
     #[inline(always)]
-    pub(crate) const fn new() -> Self {
-        Self
-    }
-
-    #[inline(always)]
     pub(crate) fn of(_: &Engine) -> Self {
-        Self
+        Self(())
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! # Not here
 //!
-//! Reading a clock. That is `driver::clock`, the only place that may.
+//! Reading a clock. That is `clock`, the only place that may.
 
 use core::time::Duration;
 

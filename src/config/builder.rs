@@ -68,20 +68,16 @@ impl Builder {
     /// distance of the node: 5 to 50 ms, on slow networks four round trips, and 1 s at most. A node that stalls does
     /// not raise it.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.check(
-            NODE_TIMEOUT_MIN <= timeout,
-            SettingFault::Timeout("node", timeout),
-        );
+        let is_right = NODE_TIMEOUT_MIN <= timeout;
+        self.check(is_right, SettingFault::Timeout("node", timeout));
         self.settings.node_timeout = Some(timeout);
         self
     }
 
     /// Gives a connection and the handshake on it this long, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.check(
-            NODE_TIMEOUT_MIN <= timeout,
-            SettingFault::Timeout("connect", timeout),
-        );
+        let is_right = NODE_TIMEOUT_MIN <= timeout;
+        self.check(is_right, SettingFault::Timeout("connect", timeout));
         self.settings.connect_timeout = timeout;
         self
     }
@@ -119,10 +115,8 @@ impl Builder {
     /// Tries to take a lock as `retry` says, unless its [`LockOptions`](crate::LockOptions) say otherwise. Default: for
     /// 5 s, any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.check(
-            retry.tries() != 0 && !retry.delay().is_empty(),
-            SettingFault::Retry,
-        );
+        let is_right = retry.tries() != 0 && !retry.delay().is_empty();
+        self.check(is_right, SettingFault::Retry);
         self.settings.retry = retry;
         self
     }
@@ -137,10 +131,8 @@ impl Builder {
     /// `Redlock::trust_nodes` is called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are
     /// refused, and it is written on the nodes: all clients use the longest.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
-        self.check(
-            (TTL_MIN..=TTL_HARD_MAX).contains(&ttl),
-            SettingFault::MaxTtl(ttl),
-        );
+        let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
+        self.check(is_right, SettingFault::MaxTtl(ttl));
         self.settings.max_ttl = Some(ttl);
         self
     }
@@ -327,10 +319,8 @@ impl Builder {
     /// Every user who may read the keys sees it, and `Debug` shows it.
     pub fn owner(mut self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref();
-        self.check(
-            label.len() <= OWNER_BYTES_MAX,
-            SettingFault::OwnerTooLong(label.len()),
-        );
+        let is_right = label.len() <= OWNER_BYTES_MAX;
+        self.check(is_right, SettingFault::OwnerTooLong(label.len()));
         self.settings.owner = label.to_owned();
         self
     }
@@ -339,8 +329,8 @@ impl Builder {
     /// characters without spaces, or `None` to send none. Default: `shearline`.
     pub fn client_name<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
         let name = name.into();
-        let right = name.is_none_or(|name| is_word(name, CLIENT_NAME_BYTES_MAX));
-        self.check(right, SettingFault::ClientName);
+        let is_right = name.is_none_or(|name| is_word(name, CLIENT_NAME_BYTES_MAX));
+        self.check(is_right, SettingFault::ClientName);
         self.settings.client_name = name.map(ToOwned::to_owned);
         self
     }
@@ -351,7 +341,7 @@ impl Builder {
     ///
     /// * It runs on a thread of its own, where names are looked up too, and may take its time: at most one call for
     ///   each node, within [`connect_timeout`](Self::connect_timeout). Other nodes do not wait for it. The drivers of
-    ///   this crate ask it; an [`Engine`](crate::engine::Engine) alone does not.
+    ///   this crate ask it; an `Engine` alone does not.
     /// * If it fails, panics or is late, the node is unreachable, and is tried again after the usual back-off. Reports
     ///   show the text of its error ([`NodeReport::words`](crate::NodeReport::words)), so the text must not hold a
     ///   secret. The credentials that it returns are never shown.
@@ -422,12 +412,6 @@ impl Builder {
             named => return Err(ConfigError::TooManyNodes(named)),
         }
         self.check_together()?;
-        #[cfg(feature = "tls")]
-        if self.settings.tls != super::TlsOptions::default()
-            && !self.nodes.iter().any(NodeConfig::uses_tls)
-        {
-            return Err(SettingFault::TlsUnused.into());
-        }
         let nodes = self.nodes.as_slice().into();
         Ok(Config {
             nodes,
@@ -435,36 +419,38 @@ impl Builder {
         })
     }
 
-    fn check_together(&self) -> Result<(), ConfigError> {
-        let Settings {
-            dead_after,
-            node_timeout,
-            drift,
-            ..
-        } = self.settings;
-        if node_timeout.is_some_and(|timeout| dead_after < timeout) {
-            return Err(SettingFault::DeadAfter(dead_after).into());
+    fn check_together(&self) -> Result<(), SettingFault> {
+        let settings = &self.settings;
+        let (dead_after, drift) = (settings.dead_after, settings.drift);
+        if settings
+            .node_timeout
+            .is_some_and(|timeout| dead_after < timeout)
+        {
+            return Err(SettingFault::DeadAfter(dead_after));
         }
-        let is_strict = self.settings.restart_guard == RestartGuard::Strict;
-        if self.settings.without_scripts && is_strict {
-            return Err(SettingFault::StrictWithoutScripts.into());
+        if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
+            return Err(SettingFault::StrictWithoutScripts);
         }
         // Validity grows with the ttl: if the longest leaves none, no ttl does.
-        let maximum = self.settings.ttl_limit();
+        let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
             let drift = allowance;
-            return Err(SettingFault::DriftTooLarge { drift, maximum }.into());
+            return Err(SettingFault::DriftTooLarge { drift, maximum });
         }
-        let delay = self.settings.lock_delay;
-        let Some(added) = self.settings.delay() else {
-            return Err(SettingFault::LockDelayTooLong(delay).into());
-        };
-        let left = added.ttl(maximum);
-        match drift.of(left) < left {
-            true => Ok(()),
-            false => Err(SettingFault::LockDelay { delay, maximum }.into()),
+        let delay = settings.lock_delay;
+        let too_long = SettingFault::LockDelayTooLong(delay);
+        let left = settings.delay().ok_or(too_long)?.ttl(maximum);
+        if left <= drift.of(left) {
+            return Err(SettingFault::LockDelay { delay, maximum });
         }
+        #[cfg(feature = "tls")]
+        if settings.tls != super::TlsOptions::default()
+            && !self.nodes.iter().any(NodeConfig::uses_tls)
+        {
+            return Err(SettingFault::TlsUnused);
+        }
+        Ok(())
     }
 
     fn add(&mut self, url: &str) {
@@ -473,20 +459,16 @@ impl Builder {
         if NODES_MAX <= index || self.error.is_some() {
             return;
         }
-        match url.parse::<NodeConfig>() {
-            Err(problem) => self.fail(ConfigError::Url { index, problem }),
-            Ok(node)
-                if self
-                    .nodes
-                    .iter()
-                    .any(|other| other.address() == node.address()) =>
-            {
-                self.fail(ConfigError::DuplicateNode {
-                    address: (**node.label()).to_owned(),
-                });
-            }
-            Ok(node) => self.nodes.push(node),
+        let node = match url.parse::<NodeConfig>() {
+            Ok(node) => node,
+            Err(problem) => return self.fail(ConfigError::Url { index, problem }),
+        };
+        let mut others = self.nodes.iter();
+        if others.any(|other| other.address() == node.address()) {
+            let address = (**node.label()).to_owned();
+            return self.fail(ConfigError::DuplicateNode { address });
         }
+        self.nodes.push(node);
     }
 
     fn check(&mut self, is_right: bool, fault: SettingFault) {

@@ -139,43 +139,9 @@ impl Config {
         self.nodes.len() / 2 + 1
     }
 
-    /// Returns the part of every validity that is subtracted because clocks run at different rates.
-    #[must_use]
-    pub(crate) fn drift(&self) -> Drift {
-        self.settings.drift
-    }
-
-    /// Returns how long to wait for a node's vote; `None` if this is derived from the ttl and from how fast the node
-    /// answers.
-    pub(crate) fn node_timeout(&self) -> Option<Duration> {
-        self.settings.node_timeout
-    }
-
-    /// Returns how long a connection and the handshake on it may take.
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        self.settings.connect_timeout
-    }
-
-    /// Returns the silence after which a connection with an answer due is given up.
-    pub(crate) fn dead_after(&self) -> Duration {
-        self.settings.dead_after
-    }
-
-    /// Returns how long dropping the last handle waits, at most, for the debts to the nodes.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn shutdown_timeout(&self) -> Duration {
-        self.settings.shutdown_timeout
-    }
-
     /// Returns how often a handle tries to take a lock, and the delays in between.
     pub(crate) fn retry(&self) -> &Retry {
         &self.settings.retry
-    }
-
-    /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,
-    /// the restart guard assumes 60 s and the lock delay.
-    pub(crate) fn max_ttl(&self) -> Option<Duration> {
-        self.settings.max_ttl
     }
 
     /// Returns the longest ttl that this handle accepts: [`Self::max_ttl`] if set, otherwise 30
@@ -185,30 +151,15 @@ impl Config {
         self.settings.ttl_limit()
     }
 
-    /// Returns how long a node keeps the counter of a resource after its last fencing token.
-    pub(crate) fn counter_ttl(&self) -> Duration {
-        self.settings.counter_ttl
-    }
-
     /// Returns the time that the lock delay adds to each ttl.
     pub(crate) fn delay(&self) -> Delay {
         self.settings.delay().unwrap_or_default() // The builder has checked it.
-    }
-
-    /// Returns how restarted nodes are kept from voting.
-    pub(crate) fn restart_guard(&self) -> RestartGuard {
-        self.settings.restart_guard
     }
 
     /// Returns the name of the cluster that the nodes form, for [`RestartGuard::Strict`].
     #[must_use]
     pub fn cluster(&self) -> &str {
         &self.settings.cluster
-    }
-
-    /// Returns `true` if the wall clocks of the nodes are watched.
-    pub(crate) fn watch_clocks(&self) -> bool {
-        self.settings.watch_clocks
     }
 
     /// Returns `true` if no node is asked to run a script.
@@ -233,21 +184,48 @@ impl Config {
         provider.filter(|_| node.is_without_password())
     }
 
-    /// Returns `true` if a caller that waits for a verdict polls the sockets again and again instead of going to sleep.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn spin(&self) -> bool {
-        self.settings.spin
-    }
-
-    /// Returns `true` if spans and events show the names of resources.
-    #[cfg(feature = "tracing")]
-    pub(crate) fn trace_resources(&self) -> bool {
-        self.settings.trace_resources
-    }
-
     /// Returns how nodes with a `rediss://` URL are checked, where their URLs do not say.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(&self) -> &TlsOptions {
         &self.settings.tls
     }
+}
+
+/// Getters of settings that are copied.
+macro_rules! getters {
+    ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {
+        impl Config {
+            $($(#[$meta])* pub(crate) fn $name(&self) -> $type { self.settings.$name })*
+        }
+    };
+}
+
+getters! {
+    /// Returns the part of every validity that is subtracted because clocks run at different rates.
+    drift: Drift,
+    /// Returns how long to wait for a node's vote; `None` if this is derived from the ttl and from how fast the node
+    /// answers.
+    node_timeout: Option<Duration>,
+    /// Returns how long a connection and the handshake on it may take.
+    connect_timeout: Duration,
+    /// Returns the silence after which a connection with an answer due is given up.
+    dead_after: Duration,
+    /// Returns how long dropping the last handle waits, at most, for the debts to the nodes.
+    #[cfg(any(feature = "std", test))]
+    shutdown_timeout: Duration,
+    /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,
+    /// the restart guard assumes 60 s and the lock delay.
+    max_ttl: Option<Duration>,
+    /// Returns how long a node keeps the counter of a resource after its last fencing token.
+    counter_ttl: Duration,
+    /// Returns how restarted nodes are kept from voting.
+    restart_guard: RestartGuard,
+    /// Returns `true` if the wall clocks of the nodes are watched.
+    watch_clocks: bool,
+    /// Returns `true` if a caller that waits for a verdict polls the sockets again and again instead of going to sleep.
+    #[cfg(any(feature = "std", test))]
+    spin: bool,
+    /// Returns `true` if spans and events show the names of resources.
+    #[cfg(feature = "tracing")]
+    trace_resources: bool,
 }

@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt::{self, Write as _};
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 #[cfg(feature = "tls")]
 use super::tls::NodeTls;
@@ -241,13 +241,9 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp {
-                host: Host::Ip(IpAddr::V6(ip)),
+                host: Host::Ip(ip),
                 port,
-            } => write!(f, "[{ip}]:{port}"),
-            Self::Tcp {
-                host: Host::Ip(IpAddr::V4(ip)),
-                port,
-            } => write!(f, "{ip}:{port}"),
+            } => SocketAddr::new(*ip, *port).fmt(f),
             Self::Tcp {
                 host: Host::Name(name),
                 port,

@@ -225,8 +225,8 @@ impl LockOptions {
     ///   bounded table for it. Without it, and with a number of [`extensions`](Self::extensions), the next extension
     ///   finds the change. Between the change and the loss another client can have the lock.
     /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`, `Driver` and
-    ///   [`Engine`](crate::engine::Engine) do it in their turns: the program has to call `poll` or `turn`, at least as
-    ///   often as `until_deadline` says.
+    ///   `Engine` do it in their turns: the program has to call `poll` or `turn`, at least as often as
+    ///   `until_deadline` says.
     /// * A lock that is already held, or came from another process, can be kept from then on: `LockGuard::keep`,
     ///   `LocalRedlock::keep`.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.

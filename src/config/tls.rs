@@ -14,14 +14,14 @@ pub(crate) enum Pem {
 }
 
 /// A client certificate and its key.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Identity {
     pub(crate) certificate: Pem,
     pub(crate) key: Pem,
 }
 
 /// The TLS settings in the URL of one node. `None` means that [`TlsOptions`] decide.
-#[derive(Clone, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct NodeTls {
     pub(crate) authorities: Option<Pem>,
     pub(crate) identity: Option<Identity>,
@@ -52,7 +52,7 @@ pub(crate) struct NodeTls {
 ///     .build()?;
 /// # Ok::<(), shearline::BuildError>(())
 /// ```
-#[derive(Clone, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use = "options do nothing until `Builder::tls` gets them"]
 pub struct TlsOptions(pub(crate) NodeTls);
 
@@ -110,30 +110,12 @@ impl TlsOptions {
     }
 }
 
-impl fmt::Debug for TlsOptions {
+/// Without the text, which may be a key.
+impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NodeTls {
-            authorities,
-            identity,
-            name,
-        } = &self.0;
-        f.debug_struct("TlsOptions")
-            .field("authorities", &authorities.as_ref().map(Pem::shown))
-            .field(
-                "certificate",
-                &identity.as_ref().map(|own| own.certificate.shown()),
-            )
-            .field("key", &identity.as_ref().map(|own| own.key.shown()))
-            .field("server_name", name)
-            .finish()
-    }
-}
-
-impl Pem {
-    fn shown(&self) -> &str {
         match self {
-            Self::File(path) => path,
-            Self::Content(_) => "given as text",
+            Self::File(path) => path.fmt(f),
+            Self::Content(_) => f.write_str("given as text"),
         }
     }
 }
@@ -163,8 +145,8 @@ mod tests {
             .server_name("db");
         assert_eq!(
             format!("{options:?}"),
-            "TlsOptions { authorities: Some(\"given as text\"), certificate: Some(\"given as \
-             text\"), key: Some(\"given as text\"), server_name: Some(\"db\") }"
+            "TlsOptions(NodeTls { authorities: Some(given as text), identity: Some(Identity { certificate: given as \
+             text, key: given as text }), name: Some(\"db\") })"
         );
     }
 

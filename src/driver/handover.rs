@@ -16,7 +16,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::clock::{self, ClockIdentity};
+use crate::clock::{self, ClockIdentity};
 use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
@@ -176,12 +176,9 @@ fn entry(bytes: &[u8]) -> Option<Entry> {
         names.push(name);
         rest = more;
     }
-    let fits = check_resources(&names).is_ok() && is_token(rest, token_len);
+    let is_token = (TOKEN_RANDOM_BYTES..=TOKEN_BYTES_MAX).contains(&token_len);
+    let fits = check_resources(&names).is_ok() && is_token && rest.len() == token_len;
     fits.then(|| Entry::of_several(Vec::new(), names.into_iter(), rest))
-}
-
-fn is_token(token: &[u8], len: usize) -> bool {
-    token.len() == len && (TOKEN_RANDOM_BYTES..=TOKEN_BYTES_MAX).contains(&len)
 }
 
 /// Returns the two-byte number at the front of `bytes`, and the rest.

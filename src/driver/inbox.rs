@@ -3,10 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::clock;
 use super::resolve::Given;
+use crate::clock;
 use crate::engine::{Engine, Input, NodeId};
-use crate::error::LinkError;
 use crate::quorum::NodeSet;
 
 /// An empty buffer larger than this is freed.
@@ -15,8 +14,8 @@ const KEPT_BYTES: usize = 256 << 10;
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Inbox {
-    inputs: Vec<Kept>,
-    /// The bytes that were received.
+    /// What has happened. Received bytes stand in `bytes`, at the range beside it.
+    inputs: Vec<(Input<'static>, Range<usize>)>,
     bytes: Vec<u8>,
     /// Nodes that are writable again. The bytes kept for them are written before the engine learns of it.
     pub(super) writable: NodeSet,
@@ -28,46 +27,20 @@ pub(super) struct Inbox {
     pub(super) given: Vec<(NodeId, Given)>,
 }
 
-enum Kept {
-    Connected(NodeId),
-    Received(NodeId, Range<usize>),
-    Writable(NodeId),
-    Disconnected(NodeId, LinkError),
-    Probed(NodeId),
-}
-
 impl Inbox {
     pub(super) fn is_empty(&self) -> bool {
         self.inputs.is_empty() && self.seed.is_none()
     }
 
-    pub(super) fn keep(&mut self, input: Input<'_>) {
-        let kept = match input {
-            Input::Connected { node } => Kept::Connected(node),
-            Input::Received { node, bytes } => {
-                let start = self.bytes.len();
-                self.bytes.extend_from_slice(bytes);
-                Kept::Received(node, start..self.bytes.len())
-            }
-            Input::Disconnected { node, reason } => {
-                self.ended.insert(node);
-                Kept::Disconnected(node, reason)
-            }
-            Input::Probed { node } => Kept::Probed(node),
-            Input::Writable { node } => {
-                self.writable.insert(node);
-                return;
-            }
-            Input::Transmitted { .. } | Input::Tick => {
-                unreachable!("no connection says {input:?}")
-            }
-        };
-        self.inputs.push(kept);
+    pub(super) fn keep(&mut self, input: Input<'static>) {
+        self.inputs.push((input, 0..0));
     }
 
-    /// All bytes kept for `node` are written, and the engine waits for that.
-    pub(super) fn is_writable(&mut self, node: NodeId) {
-        self.inputs.push(Kept::Writable(node));
+    pub(super) fn received(&mut self, node: NodeId, bytes: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        let input = Input::Received { node, bytes: b"" };
+        self.inputs.push((input, start..self.bytes.len()));
     }
 
     /// Passes everything to `engine`. The clock is read here, together with the engine, so that the engine's time never
@@ -86,17 +59,11 @@ impl Inbox {
     }
 
     pub(super) fn drain(&mut self, mut sink: impl FnMut(Input<'_>)) {
-        for kept in self.inputs.drain(..) {
-            sink(match kept {
-                Kept::Connected(node) => Input::Connected { node },
-                Kept::Received(node, range) => Input::Received {
-                    node,
-                    bytes: &self.bytes[range],
-                },
-                Kept::Writable(node) => Input::Writable { node },
-                Kept::Disconnected(node, reason) => Input::Disconnected { node, reason },
-                Kept::Probed(node) => Input::Probed { node },
-            });
+        for (mut input, range) in self.inputs.drain(..) {
+            if let Input::Received { bytes, .. } = &mut input {
+                *bytes = &self.bytes[range];
+            }
+            sink(input);
         }
         empty(&mut self.bytes);
     }

@@ -274,10 +274,9 @@ impl Link {
         if Unusable::of(reason).is_some() {
             self.forget_sessions();
         }
-        tools.inbox.keep(Input::Disconnected {
-            node: self.node,
-            reason: reason.into(),
-        });
+        let (node, reason) = (self.node, reason.into());
+        tools.inbox.ended.insert(node);
+        tools.inbox.keep(Input::Disconnected { node, reason });
     }
 
     /// Takes the answer of the look-up. Drops it if it is no longer needed.
@@ -371,10 +370,7 @@ impl Link {
         for _ in 0..most {
             match socket.read(tools.buffer) {
                 Received::Bytes(len) => {
-                    tools.inbox.keep(Input::Received {
-                        node: self.node,
-                        bytes: &tools.buffer[..len],
-                    });
+                    tools.inbox.received(self.node, &tools.buffer[..len]);
                     if socket.is_drained(len, tools.buffer.len()) && !self.ready.ending {
                         self.ready.readable = false;
                         return None;
@@ -409,10 +405,10 @@ impl Link {
         if !core::mem::take(blocked) {
             return;
         }
-        match socket.watch_writable(false, tools.registry, token) {
-            Ok(()) => tools.inbox.keep(Input::Writable { node: self.node }),
-            Err(reason) => self.fail(reason, tools),
+        if let Err(reason) = socket.watch_writable(false, tools.registry, token) {
+            return self.fail(reason, tools);
         }
+        tools.inbox.writable.insert(self.node);
     }
 }
 

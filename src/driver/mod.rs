@@ -31,7 +31,6 @@ compile_error!("the feature `std` of shearline needs a unix; without it the core
 #[path = "../../tests/it/servers/authority.rs"]
 #[allow(dead_code, reason = "few certificates are needed here")]
 mod authority;
-pub(crate) mod clock;
 mod error;
 mod handover;
 mod inbox;
@@ -64,6 +63,8 @@ use std::thread;
 
 use rustix::process::{Pid, getpid};
 
+use crate::calls;
+use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
 use crate::engine::breaking::{BreakError, Breaking};
 use crate::engine::inspection::{InspectError, Inspection};
@@ -259,7 +260,7 @@ impl Driver {
     ) -> Result<RoundId, LockError> {
         let request = Request::new(resource, options);
         self.begin()?
-            .ask(|engine, now| clock::acquire(engine, now, &request))
+            .ask(|engine, now| calls::acquire(engine, now, &request))
     }
 
     /// Begins to take one lock on all of `resources` or on none, 1 to 64 different names. The outcome is an
@@ -275,7 +276,7 @@ impl Driver {
     ) -> Result<RoundId, LockError> {
         let request = Request::all(resources, options);
         self.begin()?
-            .ask(|engine, now| clock::acquire(engine, now, &request))
+            .ask(|engine, now| calls::acquire(engine, now, &request))
     }
 
     /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]. Apply it to the lock, so that
@@ -444,7 +445,7 @@ impl Driver {
     ///
     /// [`TrustError`]: nothing was changed.
     pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
-        let (kept, _) = clock::trust(&mut self.begin()?.engine, address, run_id)?;
+        let (kept, _) = calls::trust(&mut self.begin()?.engine, address, run_id)?;
         Ok(kept)
     }
 
@@ -453,7 +454,9 @@ impl Driver {
     /// [`Redlock::trust_nodes`](crate::Redlock::trust_nodes).
     pub fn trust_nodes(&mut self) -> Vec<String> {
         match self.begin() {
-            Ok(mut inner) => clock::with_floors(clock::trust_all(&mut inner.engine).0, None),
+            Ok(mut inner) => {
+                calls::with_floors((calls::trust_all(&mut inner.engine).0, Vec::new()))
+            }
             Err(_) => Vec::new(),
         }
     }

@@ -24,17 +24,21 @@ pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, TlsE
     Ok(config.nodes().iter().map(|_| None).collect())
 }
 
+/// Methods of a type that has no value.
+macro_rules! never {
+    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+        $(pub(super) fn $name(&self, $(_: $argument),*) -> $result { match *self {} })*
+    };
+}
+
 impl Connector {
     pub(super) fn refresh(&mut self) -> Result<(), LinkFault> {
         match *self {}
     }
 
-    pub(super) fn forget_sessions(&mut self) {
-        match *self {}
-    }
-
-    pub(super) fn terms(&self) -> Terms {
-        match *self {}
+    never! {
+        forget_sessions() -> ();
+        terms() -> Terms;
     }
 }
 
@@ -43,39 +47,18 @@ impl Session {
         match terms {}
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
-        match *self {}
-    }
-
     pub(super) fn stream_mut(&mut self) -> &mut TcpStream {
         match *self {}
     }
 
-    pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
-        match *self {}
-    }
-
-    pub(super) fn read(&mut self, _: &mut [u8]) -> Received {
-        match *self {}
-    }
-
-    pub(super) fn is_drained(&self, _: usize, _: usize) -> bool {
-        match *self {}
-    }
-
-    pub(super) fn write(&mut self, _: &[u8]) -> Result<usize, LinkFault> {
-        match *self {}
-    }
-
-    pub(super) fn has_unsent(&self) -> bool {
-        match *self {}
-    }
-
-    pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
-        match *self {}
-    }
-
-    pub(super) fn shut_down(&mut self) {
-        match *self {}
+    never! {
+        stream() -> &TcpStream;
+        is_connected() -> Result<bool, LinkFault>;
+        read(&mut [u8]) -> Received;
+        is_drained(usize, usize) -> bool;
+        write(&[u8]) -> Result<usize, LinkFault>;
+        has_unsent() -> bool;
+        flush() -> Result<bool, LinkFault>;
+        shut_down() -> ();
     }
 }

@@ -45,10 +45,7 @@ impl Probe {
     pub(super) fn open(&mut self, target: Target, bytes: &'static [u8], registry: &Registry) {
         self.close(registry);
         let socket = match target {
-            Target::Tcp(address, None) => Socket::connect_tcp(address, registry, self.token),
-            Target::Tcp(address, Some(terms)) => {
-                Socket::connect_tls(address, terms, registry, self.token)
-            }
+            Target::Tcp(address, terms) => Socket::connect(address, terms, registry, self.token),
             Target::Unix(path) => Socket::connect_unix(&path, registry, self.token),
         };
         (self.socket, self.question) = (socket.ok(), bytes);

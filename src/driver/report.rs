@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use std::io;
 
-use super::clock;
+use crate::clock;
 use crate::config::Config;
 use crate::engine::NodeId;
 use crate::error::{LinkFault, LockError, NodeOutcome, NodeReport, Report};

@@ -4,7 +4,7 @@
 //! has a thread of its own, which stores its result, wakes the loop and ends. No thread waits for it: a look-up that is
 //! no longer needed is dropped, and so is its result. Of the driver, it holds only a weak pointer to the waker.
 
-use alloc::sync::{Arc, Weak};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -69,13 +69,16 @@ impl Lookup {
         thread::Builder::new()
             .name("shearline-lookup".into())
             .spawn(move || {
-                let given = login.map(ask);
-                post(&theirs, &waker, (given, found(work())));
+                let answer = (login.map(ask), found(work()));
+                *theirs.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+                // The driver may be gone. If it is still there, waking it cannot fail.
+                if let Some(waker) = waker.upgrade() {
+                    let _ = waker.wake();
+                }
             })
-            .map_err(|error| {
-                error
-                    .raw_os_error()
-                    .map_or(LinkFault::Unresolved, LinkFault::Os)
+            .map_err(|error| match error.raw_os_error() {
+                Some(errno) => LinkFault::Os(errno),
+                None => LinkFault::Unresolved,
             })?;
         Ok(Self { slot })
     }
@@ -83,10 +86,8 @@ impl Lookup {
     /// Takes the result, if there is one.
     pub(super) fn take(&self) -> Option<Answer> {
         // No code panics under this mutex, so it is never poisoned.
-        self.slot
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.take()
     }
 }
 
@@ -96,14 +97,6 @@ fn ask((provider, node): Login) -> Given {
     asked.unwrap_or_else(|_| Err("the provider has panicked".into()))
 }
 
-fn post(slot: &Mutex<Option<Answer>>, waker: &Weak<Waker>, found: Answer) {
-    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-    // The driver may be gone. If it is still there, waking it cannot fail.
-    if let Some(waker) = waker.upgrade() {
-        let _ = waker.wake();
-    }
-}
-
 fn found(result: io::Result<Addresses>) -> Found {
     let mut addresses = Addresses::new();
     for address in result.map_err(|_| LinkFault::Unresolved)? {
@@ -111,9 +104,8 @@ fn found(result: io::Result<Addresses>) -> Found {
             addresses.push(address);
         }
     }
-    if addresses.is_empty() {
-        Err(LinkFault::Unresolved)
-    } else {
-        Ok(addresses)
+    match addresses.is_empty() {
+        true => Err(LinkFault::Unresolved),
+        false => Ok(addresses),
     }
 }

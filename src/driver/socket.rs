@@ -10,6 +10,7 @@
 //!
 //! When to read and write, and why: `link`. The system's facts about TCP: `tcp`. Encryption: `tls`.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -44,36 +45,26 @@ pub(super) struct Socket(Stream);
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
-    Tls(Session),
+    Tls(Box<Session>),
 }
 
 impl Socket {
-    /// Begins a TCP connection. Call [`Self::is_connected`] when the socket becomes writable.
-    pub(super) fn connect_tcp(
+    /// Begins a TCP connection. Call [`Self::is_connected`] when the socket becomes writable, and with TLS at each event
+    /// of the socket.
+    pub(super) fn connect(
         address: SocketAddr,
+        terms: Option<Terms>,
         registry: &Registry,
         token: Token,
     ) -> Result<Self, LinkFault> {
-        let stream = TcpStream::connect(address).map_err(|error| opening_error(&error))?;
-        Self(Stream::Tcp(stream)).registered(registry, token)
-    }
-
-    /// Begins a connection with TLS. Call [`Self::is_connected`] at each event of the socket.
-    pub(super) fn connect_tls(
-        address: SocketAddr,
-        terms: Terms,
-        registry: &Registry,
-        token: Token,
-    ) -> Result<Self, LinkFault> {
-        Self(Stream::Tls(Session::connect(address, terms)?)).registered(registry, token)
-    }
-
-    fn registered(mut self, registry: &Registry, token: Token) -> Result<Self, LinkFault> {
+        let stream = match terms {
+            None => {
+                Stream::Tcp(TcpStream::connect(address).map_err(|error| opening_error(&error))?)
+            }
+            Some(terms) => Stream::Tls(Box::new(Session::connect(address, terms)?)),
+        };
         // Both interests at once: events of TCP are edges, so a writability that no writer waits for costs no wake-up.
-        registry
-            .register(self.source(), token, READ_AND_WRITE)
-            .map_err(|error| opening_error(&error))?;
-        Ok(self)
+        Self(stream).registered(READ_AND_WRITE, registry, token)
     }
 
     /// Connects to a unix socket. The connection is up at once.
@@ -83,11 +74,18 @@ impl Socket {
         token: Token,
     ) -> Result<Self, LinkFault> {
         let stream = UnixStream::connect(path).map_err(|error| opening_error(&error))?;
-        let mut socket = Self(Stream::Unix(stream));
-        registry
-            .register(socket.source(), token, READ)
-            .map_err(|error| opening_error(&error))?;
-        Ok(socket)
+        Self(Stream::Unix(stream)).registered(READ, registry, token)
+    }
+
+    fn registered(
+        mut self,
+        interest: Interest,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Self, LinkFault> {
+        let registered = registry.register(self.source(), token, interest);
+        registered.map_err(|error| opening_error(&error))?;
+        Ok(self)
     }
 
     /// Returns `true` if the connection is up, with its options set and its TLS handshake done; `false` if it is still
@@ -180,16 +178,11 @@ impl Socket {
     /// Closes by a reset: the kernel discards what it has not sent yet.
     pub(super) fn abort(mut self, registry: &Registry) {
         // If the system refuses one of these, the others are enough. The descriptor is closed in any case.
-        let stream = match &self.0 {
-            Stream::Tcp(stream) => Some(stream),
-            Stream::Tls(session) => Some(session.stream()),
-            Stream::Unix(_) => None,
-        };
-        if let Some(stream) = stream {
-            let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        if !matches!(self.0, Stream::Unix(_)) {
+            let _ = sockopt::set_socket_linger(&self, Some(Duration::ZERO));
             // Closing resets the connection only if no other process has the socket, but a forked child has a copy of
             // the descriptor. Dissolving the connection resets it in any case.
-            let _ = connect_unspec(stream);
+            let _ = connect_unspec(&self);
         }
         let _ = registry.deregister(self.source());
     }

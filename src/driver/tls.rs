@@ -27,7 +27,6 @@ mod settings;
 mod tests;
 mod verifier;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -42,8 +41,8 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
 use self::settings::{Settings, System};
-use super::clock;
 use super::tcp::{self, Received};
+use crate::clock;
 use crate::config::Config;
 use crate::error::{LinkFault, TlsError};
 use crate::time::Instant;
@@ -147,10 +146,7 @@ impl fmt::Debug for Terms {
 
 /// A connection. See the [module](self).
 #[derive(Debug)]
-pub(super) struct Session(Box<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub(super) struct Session {
     stream: TcpStream,
     tls: ClientConnection,
     /// The TCP connection is up.
@@ -167,39 +163,38 @@ impl Session {
         let stream = TcpStream::connect(address).map_err(|error| tcp::opening_error(&error))?;
         let tls = ClientConnection::new(terms.config, terms.name)
             .map_err(|error| reason::of(&error, None))?;
-        Ok(Self(Box::new(Inner {
+        Ok(Self {
             stream,
             tls,
             is_open: false,
             is_drained: false,
             end: None,
-        })))
+        })
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
-        &self.0.stream
+        &self.stream
     }
 
     pub(super) fn stream_mut(&mut self) -> &mut TcpStream {
-        &mut self.0.stream
+        &mut self.stream
     }
 
     /// Continues the handshake. Returns `true` if it is done.
     pub(super) fn is_connected(&mut self) -> Result<bool, LinkFault> {
-        let inner = &mut *self.0;
-        if !inner.is_open {
-            let open = tcp::is_connected(&inner.stream);
-            inner.is_open = open.map_err(|error| tcp::opening_error(&error))?;
-            if !inner.is_open {
+        if !self.is_open {
+            let open = tcp::is_connected(&self.stream);
+            self.is_open = open.map_err(|error| tcp::opening_error(&error))?;
+            if !self.is_open {
                 return Ok(false);
             }
         }
         loop {
-            inner.flush()?;
-            if !inner.tls.is_handshaking() {
+            self.flush()?;
+            if !self.tls.is_handshaking() {
                 return Ok(true);
             }
-            match inner.receive() {
+            match self.receive() {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(Received::Failed(reason)) => return Err(reason),
@@ -211,22 +206,22 @@ impl Session {
     /// Fills `buffer` as far as there is something to read. Reads the socket at least once, unless the buffer is full
     /// before.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Received {
-        let inner = &mut *self.0;
         let mut filled = 0;
-        inner.is_drained = false;
+        self.is_drained = false;
         loop {
-            filled += inner.take_plaintext(&mut buffer[filled..]);
+            let plaintext = self.tls.reader().read(&mut buffer[filled..]);
+            filled += plaintext.unwrap_or(0); // An error means that there is none.
             if filled == buffer.len() {
                 return Received::Bytes(filled);
             }
-            let end = match inner.end {
+            let end = match self.end {
                 Some(end) => end,
-                None if filled != 0 && inner.is_drained => return Received::Bytes(filled),
-                None => match inner.receive() {
+                None if filled != 0 && self.is_drained => return Received::Bytes(filled),
+                None => match self.receive() {
                     Ok(true) => continue,
                     Ok(false) => Received::Nothing,
                     Err(end) => {
-                        inner.end = Some(end);
+                        self.end = Some(end);
                         continue; // There may be plaintext in front of it.
                     }
                 },
@@ -241,16 +236,15 @@ impl Session {
     /// Returns `true` if the last read, which got `len` of at most `room` bytes, has left nothing: neither data nor the
     /// end.
     pub(super) fn is_drained(&self, len: usize, room: usize) -> bool {
-        len < room && self.0.end.is_none()
+        len < room && self.end.is_none()
     }
 
     /// Encrypts and writes as much of `bytes` as fits, and returns how much it took. Encrypted bytes may still have to
     /// be [flushed](Self::flush).
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
-        let inner = &mut *self.0;
         let mut taken = 0;
         loop {
-            match inner.flush() {
+            match self.flush() {
                 Ok(true) if taken < bytes.len() => {}
                 Ok(_) => return Ok(taken),
                 // The bytes may arrive. An event reports the end of the connection.
@@ -259,7 +253,7 @@ impl Session {
             }
             let rest = &bytes[taken..];
             let chunk = &rest[..rest.len().min(CHUNK_BYTES)];
-            let len = inner.tls.writer().write(chunk);
+            let len = self.tls.writer().write(chunk);
             match len.map_err(|error| tcp::link_error(&error))? {
                 0 => return Err(LinkFault::Closed),
                 len => taken += len,
@@ -269,29 +263,22 @@ impl Session {
 
     /// Returns `true` if the kernel has not taken all encrypted bytes.
     pub(super) fn has_unsent(&self) -> bool {
-        self.0.tls.wants_write()
-    }
-
-    /// Writes the encrypted bytes. Returns `true` if the kernel has all of them.
-    pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
-        self.0.flush()
+        self.tls.wants_write()
     }
 
     /// Writes the encrypted bytes, announces the end, and closes the direction to the node.
     pub(super) fn shut_down(&mut self) {
-        let inner = &mut *self.0;
         // Bytes that the kernel does not take now are lost, as without TLS. A connection that has failed needs no
         // announcement.
-        if inner.flush() == Ok(true) {
-            inner.tls.send_close_notify();
-            let _ = inner.flush();
+        if self.flush() == Ok(true) {
+            self.tls.send_close_notify();
+            let _ = self.flush();
         }
-        let _ = inner.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
-}
 
-impl Inner {
-    fn flush(&mut self) -> Result<bool, LinkFault> {
+    /// Writes the encrypted bytes. Returns `true` if the kernel has all of them.
+    pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
                 Ok(0) => return Err(LinkFault::Closed),
@@ -333,12 +320,6 @@ impl Inner {
             }
             Err(error) => Err(Received::Failed(reason::of(&error, Some(&self.tls)))),
         }
-    }
-
-    /// Moves plaintext to `buffer`, and returns how much.
-    fn take_plaintext(&mut self, buffer: &mut [u8]) -> usize {
-        // An error means that there is no plaintext.
-        self.tls.reader().read(buffer).unwrap_or(0)
     }
 }
 

@@ -12,10 +12,10 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 use std::io;
 
-use super::clock;
 use super::poller::{Poller, fresh_seed};
 use super::ready::Readying;
 use super::wire::Wire;
+use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input};
 use crate::time::Instant;

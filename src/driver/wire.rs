@@ -22,13 +22,13 @@ use std::io;
 
 use mio::{Registry, Token, Waker};
 
-use super::clock;
 use super::inbox::{Inbox, empty};
 use super::link::{Link, Ready};
 use super::poller::{PROBES, Poller, Readiness, WAKER, fresh_seed};
 use super::probe::Probe;
 use super::socket::Tools;
 use super::tls;
+use crate::clock;
 use crate::config::Config;
 use crate::engine::{Engine, Event, Input, NodeId, Output};
 
@@ -234,7 +234,7 @@ impl Wire {
         }
         for node in core::mem::take(&mut tools.inbox.writable).iter() {
             if nodes[node.index()].write_rest(&mut tools) {
-                tools.inbox.is_writable(node);
+                tools.inbox.keep(Input::Writable { node });
             }
         }
     }

@@ -16,7 +16,7 @@ use mio::Waker;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use crate::driver::clock;
+use crate::clock;
 
 use super::flavour::{Flavour, Refused};
 use super::serve::{Order, Server, lock};

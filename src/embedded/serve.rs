@@ -14,7 +14,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket, sockopt};
 
-use crate::driver::clock;
+use crate::clock;
 use crate::time::Instant;
 
 use super::connection::{Connection, Served};

@@ -122,7 +122,15 @@ impl Told {
             self.clock_steps = steps;
             queue.push(Notice::ClockStep(node, steps));
         }
-        self.look_at_quarantine(now, node, there.trust.kept_until(now), queue);
+        if let Some(until) = there.trust.kept_until(now) {
+            // The end of a quarantine is not known before the node has joined.
+            if now < until && self.quarantined_until < Some(until) {
+                self.quarantined_until = Some(until);
+                queue.push(Notice::Quarantine(node, until.saturating_since(now)));
+            }
+        } else if self.quarantined_until.take().is_some() {
+            queue.push(Notice::QuarantineEnd(node));
+        }
         let owed = there.debts.len();
         if self.owed.saturating_mul(2).max(1) <= owed {
             self.owed = owed;
@@ -130,27 +138,6 @@ impl Told {
         } else if owed == 0 && self.owed != 0 {
             self.owed = 0;
             queue.push(Notice::DebtPaid(node));
-        }
-    }
-
-    fn look_at_quarantine(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        until: Option<Instant>,
-        queue: &mut Queue,
-    ) {
-        match until {
-            Some(until) if until <= now => {} // Its end is not known before the node has joined.
-            Some(until) if self.quarantined_until < Some(until) => {
-                self.quarantined_until = Some(until);
-                queue.push(Notice::Quarantine(node, until.saturating_since(now)));
-            }
-            Some(_) => {}
-            None if self.quarantined_until.take().is_some() => {
-                queue.push(Notice::QuarantineEnd(node));
-            }
-            None => {}
         }
     }
 }

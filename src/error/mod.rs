@@ -23,7 +23,6 @@ pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
 pub(crate) use report::{Answers, EndsBy};
-use report::{Gone, OfAll};
 pub use report::{NodeOutcome, NodeReport, Report};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;

@@ -85,8 +85,7 @@ impl fmt::Debug for ServerError {
 
 /// Why there is no connection to a node. Its text names the reason, and what to do if that is known.
 ///
-/// The driver of an [`Engine`](crate::engine::Engine) makes one from the `io::Error` of a connection. The default says
-/// that the node closed it.
+/// The driver of an `Engine` makes one from the `io::Error` of a connection. The default says that the node closed it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct LinkError(#[from] pub(crate) LinkFault);
@@ -286,26 +285,10 @@ impl Unusable {
 
     /// Returns `true` if only an operator can repair the fault: no later attempt will succeed.
     pub(crate) const fn is_lasting(self) -> bool {
-        match self {
-            Self::NotRedis
-            | Self::Replica
-            | Self::Mode
-            | Self::NoCredentials
-            | Self::WrongCredentials
-            | Self::NoPermission
-            | Self::Permission { .. }
-            | Self::KeyPermission
-            | Self::NoDatabase
-            | Self::Protected
-            | Self::SameServer(_)
-            | Self::OtherCluster { .. }
-            | Self::NoRunId
-            | Self::NoFloor
-            | Self::NoMoreTokens
-            | Self::NeedsScripts
-            | Self::Tls(_) => true,
-            Self::TooManyClients | Self::InRepair | Self::Refused(_) => false,
-        }
+        !matches!(
+            self,
+            Self::TooManyClients | Self::InRepair | Self::Refused(_)
+        )
     }
 }
 

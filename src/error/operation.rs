@@ -1,10 +1,12 @@
 //! The ways in which an operation of a caller can fail: lock, extend, confirm, unlock.
 
-use core::fmt;
+use alloc::format;
+use alloc::string::String;
 use core::time::Duration;
 
+use super::report::gone;
 use super::span::Span;
-use super::{EndsBy, Gone, Report, Shown};
+use super::{EndsBy, Report, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
@@ -17,7 +19,7 @@ pub enum LockError {
     /// [`Report::held_for`] returns the time that is left and [`Report::holder`] the holder. [`Report::never_expires`]
     /// returns `true` if the lock has no expiry. If several resources were requested, [`Report::held_resource`] returns
     /// the one that is held.
-    #[error("{held}: {0}; {advice}", held = IsHeld(.0), advice = advice(.0))]
+    #[error("{held}: {0}; {advice}", held = is_held(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
     #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
@@ -58,34 +60,19 @@ pub enum LockError {
     Closed,
 }
 
-/// Describes who holds which resource.
-struct IsHeld<'a>(&'a Report);
-
-impl fmt::Display for IsHeld<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (report, what) = (self.0, What(self.0));
-        // The operation has neither asked the nodes, nor waited behind one that has.
-        let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
-        match report.holder() {
-            _ if report.is_held_here() => write!(f, "this handle itself holds {what}"),
-            None if !is_known => {
-                write!(f, "callers of this handle that came before wait for {what}")
-            }
-            None | Some([]) => write!(f, "another client holds {what}"),
-            Some(label) => write!(f, "another client ({}) holds {what}", Shown(label)),
-        }
-    }
-}
-
-/// Describes what is held.
-struct What<'a>(&'a Report);
-
-impl fmt::Display for What<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.held_resource() {
-            None => f.write_str("the lock"),
-            Some(resource) => write!(f, "the lock on {}", Shown(resource)),
-        }
+/// Who holds what, as the beginning of a sentence.
+fn is_held(report: &Report) -> String {
+    let what = match report.held_resource() {
+        None => String::from("the lock"),
+        Some(resource) => format!("the lock on {}", Shown(resource)),
+    };
+    // The operation has neither asked the nodes, nor waited behind one that has.
+    let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
+    match report.holder() {
+        _ if report.is_held_here() => format!("this handle itself holds {what}"),
+        None if !is_known => format!("callers of this handle that came before wait for {what}"),
+        None | Some([]) => format!("another client holds {what}"),
+        Some(label) => format!("another client ({}) holds {what}", Shown(label)),
     }
 }
 
@@ -119,7 +106,7 @@ pub enum ExtendError {
     #[error("the lock had expired and cannot be extended; stop the work, and take the lock again")]
     Expired,
     /// A majority says that the key is missing or another's. The lock is over.
-    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = Gone(.0))]
+    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(
@@ -192,7 +179,7 @@ pub struct Released {
 #[non_exhaustive]
 pub enum InvalidRequest {
     /// A resource name has no bytes.
-    #[error("the resource name{} is empty; give the lock a name", Place(*.index))]
+    #[error("the resource name{} is empty; give the lock a name", place(*.index))]
     EmptyResource {
         /// Its index among several, counted from 0.
         index: Option<usize>,
@@ -205,7 +192,7 @@ pub enum InvalidRequest {
     /// A resource name is too long.
     #[error(
         "the resource name{} has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it",
-        Place(*.index)
+        place(*.index)
     )]
     ResourceTooLong {
         /// Its index among several, counted from 0.
@@ -283,16 +270,10 @@ pub enum InvalidRequest {
     NoTries,
 }
 
-/// Describes which of several resources it is.
-struct Place(Option<usize>);
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => Ok(()),
-            Some(index) => write!(f, " at place {index}, counted from 0,"),
-        }
-    }
+/// Where a name stands in the list of resources, if there is a list.
+fn place(index: Option<usize>) -> String {
+    let place = index.map(|index| format!(" at place {index}, counted from 0,"));
+    place.unwrap_or_default()
 }
 
 impl From<InvalidRequest> for LockError {
@@ -317,7 +298,7 @@ pub enum ConfirmError {
     #[error("the lock had expired and cannot be confirmed; stop the work, and take the lock again")]
     Expired,
     /// A majority says that the key is missing or another's. The lock is over.
-    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = Gone(.0))]
+    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::{EndsBy, NodeOutcome, OfAll, Report};
+use super::{EndsBy, NodeOutcome, Report};
 
 /// Why no lock is granted now: the findings of `Redlock::check` and `LocalRedlock::check`.
 ///
@@ -78,12 +78,12 @@ pub enum ReinitError {
     #[error("only a strict restart guard has markers; there is nothing to do")]
     NotStrict,
     /// A node cannot be asked now. Nothing was changed anywhere.
-    #[error("not every node can be asked: {}; nothing was changed, check them and try again", OfAll(.0))]
+    #[error("not every node can be asked: {}; nothing was changed, check them and try again", .0.of_all("answered"))]
     Unready(Report),
     /// Not all nodes have answered in time; those that have are [`Granted`](NodeOutcome::Granted). Repeat the call
     /// before a client takes a lock with the new membership: a client that reaches no node of the other membership does
     /// not know that there are two.
-    #[error("not every node has answered: {}; check them, then call `reinit` again", OfAll(.0))]
+    #[error("not every node has answered: {}; check them, then call `reinit` again", .0.of_all("answered"))]
     Incomplete(Report),
     /// A bound of this handle is reached; nothing was changed.
     #[error(

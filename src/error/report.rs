@@ -113,7 +113,7 @@ impl Report {
     /// After half a second, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
     /// ten times a second at most, if the lock is extended or changes hands that often. Shorter waits cost nothing for
     /// this. A majority must have the same token, and the user needs permission to run scripts. Otherwise it is `None`;
-    /// [`inspect`](crate::engine::Engine::inspect) asks at once.
+    /// `inspect` asks at once.
     ///
     /// Any client can write any label: it is for people and logs.
     ///
@@ -293,9 +293,9 @@ impl Report {
             .count()
     }
 
-    /// Writes the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out, b:2 held`. A node that
+    /// Lists the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out, b:2 held`. A node that
     /// said yes is `granted`.
-    fn write_nodes(&self, f: &mut fmt::Formatter<'_>, granted: &str) -> fmt::Result {
+    pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {
             let words = match node.outcome == NodeOutcome::Granted {
@@ -307,17 +307,13 @@ impl Report {
                 None => said.push((words, vec![&node.address])),
             }
         }
-        for (index, (words, addresses)) in said.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            match addresses.split_last() {
-                Some((last, [])) => write!(f, "{comma}{last} {words}")?,
-                Some((last, rest)) => {
-                    write!(f, "{comma}{} and {last} each {words}", rest.join(", "))?
-                }
-                None => {}
+        let said = said.iter().map(|(words, addresses)| match &addresses[..] {
+            [rest @ .., last] if !rest.is_empty() => {
+                format!("{} and {last} each {words}", rest.join(", "))
             }
-        }
-        Ok(())
+            one => format!("{} {words}", one.concat()),
+        });
+        said.collect::<Vec<_>>().join(", ")
     }
 
     fn words_of(&self, node: &NodeReport) -> String {
@@ -338,15 +334,11 @@ impl Report {
 
     fn write(&self, f: &mut fmt::Formatter<'_>, votes: &str, granted: &str) -> fmt::Result {
         let (yes, quorum) = (self.granted(), self.quorum());
-        write!(f, "{yes} of the {quorum} {votes} needed (")?;
-        self.write_nodes(f, granted)?;
-        f.write_str(")")?;
-        match self.tries() {
-            0 | 1 => {}
-            tries => {
-                let elapsed = Span(self.elapsed()).rounded_to_millis();
-                write!(f, " after {tries} tries in {elapsed}")?;
-            }
+        let nodes = self.of_all(granted);
+        write!(f, "{yes} of the {quorum} {votes} needed ({nodes})")?;
+        if 1 < self.tries() {
+            let elapsed = Span(self.elapsed()).rounded_to_millis();
+            write!(f, " after {} tries in {elapsed}", self.tries())?;
         }
         if let Some(left) = self.held_for() {
             write!(f, ", held for {} more", Span(left).rounded_up())?;
@@ -373,15 +365,6 @@ impl fmt::Display for Answers<'_> {
     }
 }
 
-/// The report of a question that every node has to answer: there is no majority.
-pub(super) struct OfAll<'a>(pub(super) &'a Report);
-
-impl fmt::Display for OfAll<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write_nodes(f, "answered")
-    }
-}
-
 /// The end of the quarantine, if a node is in one.
 pub(crate) struct EndsBy<'a>(pub(crate) &'a Report);
 
@@ -396,16 +379,10 @@ impl fmt::Display for EndsBy<'_> {
     }
 }
 
-/// What has become of the keys of a lost lock.
-pub(super) struct Gone<'a>(pub(super) &'a Report);
-
-impl fmt::Display for Gone<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.loss() {
-            Some(loss) => write!(f, "; {loss}"),
-            None => Ok(()),
-        }
-    }
+/// What has become of the keys of a lost lock, as the end of a sentence.
+pub(super) fn gone(report: &Report) -> String {
+    let loss = report.loss().map(|loss| format!("; {loss}"));
+    loss.unwrap_or_default()
 }
 
 impl fmt::Debug for Report {

@@ -10,8 +10,8 @@ pub(crate) struct Span(pub(crate) Duration);
 impl Span {
     /// Rounds up to whole seconds.
     pub(super) fn rounded_up(self) -> Self {
-        let more = u64::from(self.0.subsec_nanos() != 0);
-        Self(Duration::from_secs(self.0.as_secs().saturating_add(more)))
+        let most = self.0.saturating_add(Duration::from_nanos(999_999_999));
+        Self(Duration::from_secs(most.as_secs()))
     }
 
     /// Cuts off a fraction of a millisecond, so that the text does not promise too much time.
@@ -22,9 +22,7 @@ impl Span {
 
     /// Rounds up to whole milliseconds.
     pub(super) fn rounded_to_millis(self) -> Self {
-        let finer = self.0.subsec_nanos() % 1_000_000;
-        let more = if finer == 0 { 0 } else { 1_000_000 - finer };
-        Self(self.0.saturating_add(Duration::from_nanos(more.into())))
+        Self(self.0.saturating_add(Duration::from_nanos(999_999))).in_millis()
     }
 }
 

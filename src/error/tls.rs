@@ -10,25 +10,18 @@ use alloc::string::String;
 use core::fmt;
 
 /// One of the TLS settings of a node.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsPart {
+    #[error("the trusted authorities")]
     Authorities,
     /// The certificate of this client, and the intermediate certificates up to its authority.
+    #[error("the client certificate")]
     Certificate,
+    #[error("the key of the client certificate")]
     Key,
     /// The name that the certificate of the node must have.
+    #[error("the server name")]
     ServerName,
-}
-
-impl fmt::Display for TlsPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Authorities => "the trusted authorities",
-            Self::Certificate => "the client certificate",
-            Self::Key => "the key of the client certificate",
-            Self::ServerName => "the server name",
-        })
-    }
 }
 
 /// What is wrong with a TLS setting.

@@ -1,12 +1,12 @@
 //! One call to [`LocalRedlock`](super::LocalRedlock), which takes turns until its outcome is certain.
 
-use alloc::collections::VecDeque;
 use core::time::Duration;
 use std::io;
 
-use crate::driver::{Reporter, Working, clock};
-use crate::engine::{Event, RoundId};
-use crate::error::{LinkFault, NodeOutcome};
+use crate::calls::Awaited;
+use crate::clock;
+use crate::driver::{Reporter, Working};
+use crate::engine::{Engine, Event, RoundId};
 use crate::time::Instant;
 
 /// After a pause of this length, a call reads the sockets first. Unread answers make a node suspect after 100 ms at the
@@ -21,7 +21,6 @@ pub(super) const REPORTS_MAX: usize = 1024;
 pub(super) struct Call<'a> {
     pub(super) driver: Working<'a>,
     pub(super) reporter: &'a Reporter,
-    pub(super) reports: &'a mut VecDeque<Event>,
     pub(super) read_at: &'a mut Instant,
 }
 
@@ -38,23 +37,22 @@ impl Call<'_> {
         now
     }
 
-    /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
-    /// operation, so that the next one does not meet its outcome. Its debts remain.
-    pub(super) fn outcome(&mut self, round: RoundId) -> io::Result<Event> {
-        self.driver.flush();
-        self.outcome_by(round, |call| call.turn(None))
+    /// Begins an operation and waits for its outcome. The call began at `since`.
+    pub(super) fn ask<E>(
+        &mut self,
+        since: Instant,
+        ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
+    ) -> Result<Awaited, E> {
+        let round = self.driver.ask(ask)?;
+        Ok(self.outcome(round, since))
     }
 
-    /// Waits for the outcome about counter floors, if nodes were due to get some. Fails if the system cannot wait.
-    pub(super) fn floors(&mut self, round: Option<RoundId>) -> Result<Option<Event>, NodeOutcome> {
-        let failed = |error: io::Error| {
-            let errno = error.raw_os_error().unwrap_or_default();
-            NodeOutcome::Unreachable(LinkFault::Os(errno).into())
-        };
-        match round {
-            None => Ok(None),
-            Some(round) => self.outcome(round).map(Some).map_err(failed),
-        }
+    /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
+    /// operation, so that the next one does not meet its outcome. Its debts remain.
+    pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
+        self.driver.flush();
+        let outcome = self.outcome_by(round, |call| call.turn(None));
+        outcome.map_err(|error| self.reporter.wait_failed(&error, since))
     }
 
     /// Waits for the outcome with `turn`. A turn that fails may still have brought the outcome.
@@ -65,12 +63,12 @@ impl Call<'_> {
     ) -> io::Result<Event> {
         let mut turned = Ok(());
         loop {
-            while let Some(event) = self.driver.events.pop_front() {
-                if event.round() == Some(round) {
-                    return Ok(event);
-                }
-                self.keep(event);
+            let events = &mut self.driver.events;
+            let found = events.iter().position(|event| event.round() == Some(round));
+            if let Some(event) = found.and_then(|at| events.remove(at)) {
+                return Ok(event);
             }
+            self.keep_reports(); // A call may wait for long.
             if let Err(error) = turned {
                 self.driver.ask(|engine, now| engine.cancel(now, round));
                 return Err(error);
@@ -85,30 +83,27 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps a loss, or a lock at risk, for [`LocalRedlock::poll`](super::LocalRedlock::poll). Nothing else needs to be
-    /// kept: the engine reports no outcome of a cancelled round, and a kept lock shows its end.
-    pub(super) fn keep(&mut self, event: Event) {
-        if matches!(event, Event::Expired { .. } | Event::AtRisk { .. }) {
-            if self.reports.len() == REPORTS_MAX {
-                self.reports.pop_front();
-            }
-            self.reports.push_back(event);
-        }
-    }
-
-    /// Keeps all reports among the events. No outcome is lost, because no call waits for one.
-    pub(super) fn keep_all(&mut self) {
-        while let Some(event) = self.driver.events.pop_front() {
-            self.keep(event);
-        }
+    /// Keeps the latest lost locks and locks at risk for [`LocalRedlock::poll`](super::LocalRedlock::poll). No other
+    /// event needs to be kept: no call waits for an outcome, and a kept lock shows its end.
+    pub(super) fn keep_reports(&mut self) {
+        let events = &mut self.driver.events;
+        events.retain(is_report);
+        events.drain(..events.len().saturating_sub(REPORTS_MAX));
     }
 
     /// Returns the oldest report that still holds. A lock that was released or lost in the meantime is not at risk.
     pub(super) fn next_report(&mut self) -> Option<Event> {
-        let engine = &self.driver.engine;
-        let is_over =
-            |report: &Event| matches!(report, Event::AtRisk { lock } if !engine.holds(*lock));
-        let reports = core::iter::from_fn(|| self.reports.pop_front());
-        reports.into_iter().find(|report| !is_over(report))
+        while let Some(event) = self.driver.events.pop_front() {
+            let is_over =
+                matches!(event, Event::AtRisk { lock } if !self.driver.engine.holds(lock));
+            if is_report(&event) && !is_over {
+                return Some(event);
+            }
+        }
+        None
     }
+}
+
+fn is_report(event: &Event) -> bool {
+    matches!(event, Event::Expired { .. } | Event::AtRisk { .. })
 }

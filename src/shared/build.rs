@@ -119,10 +119,7 @@ impl Future for Building {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut waiting = match mem::replace(&mut self.0, Stage::Done) {
-            Stage::New(builder) => match Self::begin(&builder) {
-                Ok(waiting) => waiting,
-                Err(error) => return Poll::Ready(Err(error)),
-            },
+            Stage::New(builder) => Self::begin(&builder)?,
             Stage::Waiting(waiting) => waiting,
             Stage::Done => panic!("polled after it has completed"),
         };
@@ -130,13 +127,12 @@ impl Future for Building {
             // A thread that this process does not have may hold the mutex of the site.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
-        match waiting.site.poll(context.waker()) {
+        match waiting.site.poll(context.waker())? {
             Poll::Pending => {
                 self.0 = Stage::Waiting(waiting);
                 Poll::Pending
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(shared)) => {
+            Poll::Ready(shared) => {
                 let io_thread = waiting.io_thread.take().expect("it was spawned");
                 Poll::Ready(Ok(Redlock::new(shared, io_thread)))
             }

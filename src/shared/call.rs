@@ -1,14 +1,14 @@
 //! The way to wake the I/O thread while it watches the descriptor of the nodes.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 /// A wake-up that only the I/O thread can take.
 #[derive(Debug)]
 pub(super) struct Call {
     sender: UnixStream,
-    receiver: UnixStream,
+    /// Readable while there is a call.
+    pub(super) receiver: UnixStream,
 }
 
 impl Call {
@@ -29,11 +29,5 @@ impl Call {
     pub(super) fn take(&self) {
         // There may be no call.
         let _ = (&self.receiver).read(&mut [0; 64]);
-    }
-}
-
-impl AsFd for Call {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.receiver.as_fd()
     }
 }

@@ -8,7 +8,8 @@ use core::time::Duration;
 use super::slot::{Outcome, Slot};
 use super::table::Table;
 use super::tenure::NOTICE;
-use crate::driver::{Refusal, clock};
+use crate::clock;
+use crate::driver::Refusal;
 use crate::engine::{Engine, Event, RoundId};
 use crate::error::ExtendError;
 use crate::quorum::{Lock, LockId};
@@ -24,7 +25,7 @@ pub(super) struct Callers {
     /// The operations that a thread waits for.
     threads: Vec<RoundId>,
     /// The held locks. A kept lock is here only if a caller has asked about it, or there is something to report.
-    locks: Table<LockId, Arc<Slot>>,
+    pub(super) locks: Table<LockId, Arc<Slot>>,
     /// The slots of the threads to wake after this section.
     pub(super) woken: Vec<Arc<Slot>>,
     /// The tasks that the I/O thread has to wake.
@@ -89,10 +90,9 @@ impl Callers {
     /// Reports the loss of `lock` to `slot` from now on. A kept lock gets a slot only when a caller [asks about
     /// it](Self::slot_of_kept).
     pub(super) fn watch(&mut self, slot: &Arc<Slot>, lock: &Lock) {
-        if lock.is_kept() {
-            return;
+        if !lock.is_kept() {
+            self.locks.put(lock.id(), Arc::clone(slot));
         }
-        self.locks.put(lock.id(), Arc::clone(slot));
     }
 
     /// Returns the slot to which the loss of the kept `lock` is reported. It is a slot of a lost lock if the loss was
@@ -111,20 +111,10 @@ impl Callers {
     fn add_slot(&mut self, lock: LockId, is_over: bool) -> Arc<Slot> {
         let slot = match is_over {
             true => Slot::of_lost(),
-            false => Arc::new(Slot::new()),
+            false => Arc::<Slot>::default(),
         };
         self.locks.put(lock, Arc::clone(&slot));
         slot
-    }
-
-    /// Returns the slot to which the loss of `lock` is reported, if it has one.
-    pub(super) fn slot(&self, lock: LockId) -> Option<Arc<Slot>> {
-        self.locks.get(lock).cloned()
-    }
-
-    #[cfg(all(test, feature = "embedded"))]
-    pub(super) fn slots_of_locks(&self) -> usize {
-        self.locks.len()
     }
 
     /// Stops reporting the loss of `lock`, which is about to be released or detached.
@@ -151,22 +141,21 @@ impl Callers {
 
     /// Delivers `event` to its caller.
     pub(super) fn handle(&mut self, engine: &mut Engine, event: Event) {
-        if let Event::Expired { lock } = event {
+        if let Event::Expired { lock } = event
+            && let Some(slot) = self.locks.get(lock)
+        {
             // The slot stays until the guard is gone: an extension may still report why it failed.
-            let slot = self.locks.get(lock).into_iter();
-            return slot.for_each(|slot| slot.tenure.lose(&mut self.tasks));
+            slot.tenure.lose(&mut self.tasks);
         }
-        if let Event::AtRisk { lock } = event {
-            let (slot, end) = (self.locks.get(lock), engine.end_of(lock));
-            let alerted =
-                |slot: &Arc<Slot>| slot.tenure.alerted(clock::now(), end, &mut self.tasks);
-            let next = slot.and_then(alerted);
-            return next
-                .into_iter()
-                .for_each(|early| alert(engine, lock, early));
+        if let Event::AtRisk { lock } = event
+            && let (now, end) = (clock::now(), engine.end_of(lock))
+            && let Some(slot) = self.locks.get(lock)
+            && let Some(early) = slot.tenure.alerted(now, end, &mut self.tasks)
+        {
+            alert(engine, lock, early);
         }
         if let Event::Kept { lock, result } = event {
-            return self.note_kept(lock, result, || engine.is_over_though_kept(lock));
+            return self.note_kept(lock, result, engine.is_over_though_kept(lock));
         }
         if let Event::Extended {
             result: Ok(extension),
@@ -178,10 +167,10 @@ impl Callers {
         }
         let Some(round) = event.round() else { return };
         let Some(slot) = self.take(round) else {
-            let lock = event.into_lock(); // The caller has given up.
-            return lock
-                .into_iter()
-                .for_each(|lock| engine.give_back(clock::now(), lock));
+            if let Some(lock) = event.into_lock() {
+                engine.give_back(clock::now(), lock); // The caller has given up.
+            }
+            return;
         };
         if let Event::Acquired {
             result: Ok(lock), ..
@@ -197,43 +186,33 @@ impl Callers {
         self.woken.extend(wakes.then_some(slot));
     }
 
-    /// Records that the engine has extended `lock` by itself, or has failed to. `is_over` returns whether the end was
-    /// reported, or `None` if no caller has the lock.
+    /// Records that the engine has extended `lock` by itself, or has failed to. `is_over` says whether the end was
+    /// reported; it is `None` if no caller has the lock.
     fn note_kept(
         &mut self,
         lock: LockId,
         result: Result<Instant, ExtendError>,
-        is_over: impl FnOnce() -> Option<bool>,
+        is_over: Option<bool>,
     ) {
-        match result {
-            Ok(_) => {
-                let Some(slot) = self.locks.get(lock) else {
-                    return;
-                };
+        let slot = self.locks.get(lock).cloned();
+        let Err(error) = result else {
+            if let Some(slot) = slot {
                 slot.tenure.extended();
-                if Arc::strong_count(slot) == 1 {
+                if Arc::strong_count(&slot) == 2 {
                     self.locks.take(lock); // No caller has asked, and the failures are over.
                 }
             }
-            Err(error) => {
-                // A lock that was released or detached meanwhile is not reported.
-                let is_had = !matches!(error, ExtendError::Closed);
-                let is_over = || is_over().filter(|_| is_had);
-                let slot = self.slot(lock);
-                let Some(slot) = slot.or_else(|| Some(self.add_slot(lock, is_over()?))) else {
-                    return;
-                };
-                let said = match error {
-                    ExtendError::Lost(report) | ExtendError::Unconfirmed(report) => Some(report),
-                    ExtendError::Invalid(_)
-                    | ExtendError::Expired
-                    | ExtendError::Limit
-                    | ExtendError::Saturated
-                    | ExtendError::Forked
-                    | ExtendError::Closed => None,
-                };
-                slot.tenure.failed(said);
-            }
+            return;
+        };
+        // A lock that was released or detached meanwhile is not reported.
+        let is_over = is_over.filter(|_| !matches!(error, ExtendError::Closed));
+        let slot = slot.or_else(|| Some(self.add_slot(lock, is_over?)));
+        let mut said = None;
+        if let ExtendError::Lost(report) | ExtendError::Unconfirmed(report) = error {
+            said = Some(report);
+        }
+        if let Some(slot) = slot {
+            slot.tenure.failed(said);
         }
     }
 
@@ -242,7 +221,7 @@ impl Callers {
         self.threads.clear();
         let calls: Vec<_> = self.operations.iter_mut().flat_map(Table::drain).collect();
         for slot in calls {
-            self.deliver(slot, Err(Refusal::Closed), Attempts::new());
+            self.deliver(slot, Err(Refusal::Closed), Attempts::default());
         }
         let locks = self.locks.drain();
         locks.for_each(|slot| slot.tenure.lose(&mut self.tasks));
@@ -265,16 +244,16 @@ mod tests {
 
     #[test]
     fn failures_count_up_to_the_next_success() {
-        let (mut callers, slot) = (Callers::new(), Arc::new(Slot::new()));
+        let (mut callers, slot) = (Callers::new(), Arc::<Slot>::default());
         callers.locks.put(LOCK, Arc::clone(&slot));
         let failed = || Err(ExtendError::Closed);
         for extended in [false, true] {
-            callers.note_kept(LOCK, failed(), || None);
-            callers.note_kept(LOCK, failed(), || None);
+            callers.note_kept(LOCK, failed(), None);
+            callers.note_kept(LOCK, failed(), None);
             assert_eq!(slot.tenure.failures().0, 2);
             match extended {
                 true => slot.tenure.extended(), // Its caller extended it.
-                false => callers.note_kept(LOCK, Ok(Instant::MAX), || None),
+                false => callers.note_kept(LOCK, Ok(Instant::MAX), None),
             }
             assert_eq!(slot.tenure.failures().0, 0);
         }

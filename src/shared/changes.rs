@@ -12,9 +12,9 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use super::Redlock;
-use super::operator::finish_inspect;
 use super::reply::Reply;
 use super::signal::wait;
+use crate::calls;
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::limits::WATCHES_MAX;
 
@@ -103,24 +103,22 @@ impl Watch {
         if self.redlock.shared().is_foreign() {
             return Poll::Ready(None); // The pending operation belongs to the parent.
         }
-        let mut reply = match self.reply.take() {
-            Some(reply) => reply,
-            None => match self.ask() {
-                Ok(reply) => reply,
-                Err(_) => return Poll::Ready(None),
-            },
-        };
-        match Pin::new(&mut reply).poll(context) {
-            Poll::Pending => {
-                self.reply = Some(reply);
-                Poll::Pending
-            }
-            Poll::Ready(outcome) => {
-                let told = outcome.ok().and_then(|told| finish_inspect(told).ok());
-                self.known = told.clone().or_else(|| self.known.take());
-                Poll::Ready(told)
-            }
+        if self.reply.is_none() {
+            self.reply = self.ask().ok();
         }
+        let Some(reply) = &mut self.reply else {
+            return Poll::Ready(None);
+        };
+        let Poll::Ready(outcome) = Pin::new(reply).poll(context) else {
+            return Poll::Pending;
+        };
+        self.reply = None;
+        let told = outcome
+            .ok()
+            .map(Ok)
+            .and_then(|told| calls::inspected(told).ok());
+        self.known = told.clone().or_else(|| self.known.take());
+        Poll::Ready(told)
     }
 
     fn ask(&self) -> Result<Reply, InspectError> {

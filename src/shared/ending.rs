@@ -6,7 +6,8 @@ use std::thread::{self, JoinHandle};
 use super::Shared;
 use super::monitor::Monitor;
 use super::serve::Moves;
-use crate::driver::{Refusal, clock, is_owing};
+use crate::clock;
+use crate::driver::{Refusal, is_owing};
 use crate::time::Instant;
 
 /// The least time that the I/O thread continues in the background after the last handle. A node that hung for a moment
@@ -33,11 +34,6 @@ impl Monitor<EndStage> {
         *self.lock() = stage;
         self.wake_all();
     }
-
-    /// Waits until the I/O thread has ended or continues in the background, or `limit` has passed.
-    fn wait_for_end(&self, limit: Duration) -> EndStage {
-        *self.wait_while(self.lock(), limit, |stage| *stage == EndStage::Open)
-    }
 }
 
 impl Shared {
@@ -57,7 +53,9 @@ impl Shared {
             return;
         }
         let limit = self.shutdown_timeout.saturating_add(PATIENCE);
-        if self.ending.wait_for_end(limit) == EndStage::Ended {
+        let (ending, is_open) = (&self.ending, |stage: &mut _| *stage == EndStage::Open);
+        let stage = *ending.wait_while(ending.lock(), limit, is_open);
+        if stage == EndStage::Ended {
             // If it has panicked, its callers learn that from their outcomes.
             drop(io_thread.join());
         }

@@ -11,8 +11,9 @@ use core::task::{Context, Poll};
 
 use super::reply::Reply;
 use super::{LockGuard, Redlock};
+use crate::calls;
+use crate::clock;
 use crate::config::LockOptions;
-use crate::driver::clock;
 use crate::engine::Request;
 use crate::error::LockError;
 use crate::time::Instant;
@@ -38,16 +39,10 @@ pub struct Acquiring {
 
 enum Stage {
     /// Not polled yet.
-    New {
-        wanted: Wanted,
-        options: LockOptions,
-    },
-    Waiting {
-        reply: Reply,
-        since: Instant,
-        /// Declared after the reply, so that a cancelled operation has ended when this is dropped.
-        operation: Operation,
-    },
+    New(Wanted, LockOptions),
+    /// The operation that began at this time. Its span stands behind the reply, so that a cancelled operation has ended
+    /// when that is dropped.
+    Waiting(Reply, Instant, Operation),
     Done,
 }
 
@@ -59,7 +54,7 @@ pub(super) enum Wanted {
 
 impl Acquiring {
     pub(super) fn new(redlock: Redlock, wanted: Wanted, options: LockOptions) -> Self {
-        let stage = Stage::New { wanted, options };
+        let stage = Stage::New(wanted, options);
         Self { redlock, stage }
     }
 
@@ -78,14 +73,10 @@ impl Acquiring {
         let since = clock::now();
         let begin = || {
             self.redlock
-                .begin(|engine, now| clock::acquire(engine, now, request))
+                .begin(|engine, now| calls::acquire(engine, now, request))
         };
         match operation.enter(begin) {
-            Ok(reply) => Ok(Stage::Waiting {
-                reply,
-                since,
-                operation,
-            }),
+            Ok(reply) => Ok(Stage::Waiting(reply, since, operation)),
             Err(error) => Err(operation.fail(error)),
         }
     }
@@ -100,34 +91,22 @@ impl Future for Acquiring {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
-        if let Stage::New { wanted, options } = stage {
-            stage = match this.begin(&wanted, &options) {
-                Ok(stage) => stage,
-                Err(error) => return Poll::Ready(Err(error)),
-            };
+        if let Stage::New(wanted, options) = stage {
+            stage = this.begin(&wanted, &options)?;
         }
-        let Stage::Waiting {
-            mut reply,
-            since,
-            operation,
-        } = stage
-        else {
+        let Stage::Waiting(mut reply, since, operation) = stage else {
             panic!("polled after it has completed");
         };
         match operation.enter(|| Pin::new(&mut reply).poll(context)) {
             Poll::Ready(outcome) => {
-                let slot = Arc::clone(reply.slot());
+                let slot = Arc::clone(&reply.slot);
                 Poll::Ready(operation.run(|operation| {
                     this.redlock
-                        .finish_lock(operation, slot, Some(outcome?), since)
+                        .finish_lock(operation, slot, Ok(outcome?), since)
                 }))
             }
             Poll::Pending => {
-                this.stage = Stage::Waiting {
-                    reply,
-                    since,
-                    operation,
-                };
+                this.stage = Stage::Waiting(reply, since, operation);
                 Poll::Pending
             }
         }
@@ -137,8 +116,8 @@ impl Future for Acquiring {
 impl fmt::Debug for Acquiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
-            Stage::New { .. } => "not polled yet",
-            Stage::Waiting { .. } => "on its way",
+            Stage::New(..) => "not polled yet",
+            Stage::Waiting(..) => "on its way",
             Stage::Done => "done",
         };
         write!(f, "Acquiring({stage})")

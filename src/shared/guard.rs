@@ -13,13 +13,15 @@ use super::lost::Lost;
 use super::signal::Signal;
 use super::slot::Slot;
 use super::state::Core;
-use crate::driver::{Refusal, clock};
-use crate::engine::{Engine, Event, NotProlonged, RoundId, prolong};
+use crate::calls::{self, Awaited};
+use crate::clock;
+use crate::driver::Refusal;
+use crate::engine::{Engine, NotProlonged, RoundId};
 use crate::error::{ConfirmError, ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
-use crate::trace::{Dropped, Failure, Operation, Tracer};
+use crate::trace::{Failure, Operation, Tracer};
 
 /// A held lock. Dropping the guard releases it.
 ///
@@ -140,7 +142,7 @@ impl LockGuard {
             if !health.validity.is_zero() {
                 health.confirmed_by = section.engine.confirmed_by(clock::now(), self.lock());
             }
-            slot = slot.or_else(|| section.callers.slot(self.lock().id()));
+            slot = slot.or_else(|| section.callers.locks.get(self.lock().id()).cloned());
         }
         if let Some(slot) = slot {
             (health.failures, health.last_report) = slot.tenure.failures();
@@ -276,20 +278,18 @@ impl LockGuard {
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<(), E> {
         operation.run(|operation| {
-            let since = clock::now();
             let (lock, shared) = (self.lock(), self.redlock.shared());
             let known = lock.valid_until();
-            let patience = shared.patience(ttl.max(lock.ttl()));
-            let mut until = since.saturating_add(patience);
+            let mut wait = shared.patience(ttl.max(lock.ttl()));
             if lock.has_known_end() {
-                until = until.min(lock.valid_until().saturating_add(GRACE));
+                wait = wait.min(lock.validity().saturating_add(GRACE));
             }
             let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
-            let outcome = shared.run(&Arc::new(Slot::new()), Some(until), ask)?;
-            if outcome.is_none() && self.lock().valid_until() != known && self.is_valid() {
+            let outcome = shared.run(&Arc::default(), (clock::now(), Some(wait)), ask)?;
+            if outcome.is_err() && self.lock().valid_until() != known && self.is_valid() {
                 return Ok(()); // A majority has answered, and this thread does not wait for the news.
             }
-            self.finish_prolong(operation, outcome, since)
+            self.finish_prolong(operation, outcome)
         })
     }
 
@@ -298,10 +298,9 @@ impl LockGuard {
         operation: Operation,
         ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
     ) -> Result<(), E> {
-        let since = clock::now();
         let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
         let outcome = Redlock::drive(&operation, || self.redlock.begin(ask)).await;
-        operation.run(|operation| self.finish_prolong(operation, Some(outcome?), since))
+        operation.run(|operation| self.finish_prolong(operation, outcome?))
     }
 
     /// Begins an operation on the lock, unless its loss was reported.
@@ -332,24 +331,19 @@ impl LockGuard {
     /// was valid at the call, no other client has had it, and there is nothing to do
     /// ([`manual::outcomes`](crate::manual::outcomes)). [`UnlockError::Forked`] and [`UnlockError::Closed`]: nothing
     /// was sent, and the keys end with their ttl.
-    pub fn unlock(self) -> Result<Released, UnlockError> {
+    pub fn unlock(mut self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
-        operation.run(|_| self.release())
-    }
-
-    fn release(mut self) -> Result<Released, UnlockError> {
-        let since = clock::now();
-        let (lock, slot) = self.take_to_release()?;
-        let shared = self.redlock.shared();
-        let until = since.saturating_add(shared.patience(lock.ttl()));
-        // Without a deadline: the release has to be asked for, even if that takes longer.
-        let mut section = shared.enter()?;
-        let round = section.release(&slot, WaitsAs::Thread, lock)?;
-        match shared.wait_for(section, &slot, round, Some(until))? {
-            // The release is sent nevertheless; only its outcome is not known.
-            None => Err(UnlockError::Unconfirmed(shared.reporter.pending(since))),
-            Some(outcome) => finish_unlock(outcome),
-        }
+        operation.run(|_| {
+            let since = clock::now();
+            let (lock, slot) = self.take_to_release()?;
+            let shared = self.redlock.shared();
+            let wait = shared.patience(lock.ttl());
+            // Without a deadline: the release has to be asked for, even if that takes longer.
+            let mut section = shared.enter()?;
+            let round = section.release(&slot, WaitsAs::Thread, lock)?;
+            // If no outcome comes in time, the release is sent nevertheless.
+            calls::released(shared.wait_for(section, &slot, round, (since, Some(wait)))?)
+        })
     }
 
     /// [`unlock`](Self::unlock) as a future, for any executor. The lock is released even if the future is dropped
@@ -366,7 +360,7 @@ impl LockGuard {
             self.redlock.begin_with(slot, begin)
         };
         let outcome = Redlock::drive(&operation, begin).await;
-        operation.run(|_| finish_unlock(outcome?))
+        operation.run(|_| calls::released(outcome?))
     }
 
     /// Detaches the lock from its handle, for another handle ([`Redlock::adopt`]) or another process
@@ -389,30 +383,18 @@ impl LockGuard {
         lock
     }
 
-    /// Applies the outcome of an extension or a confirmation that began at `since`.
+    /// Applies the outcome of an extension or a confirmation.
     fn finish_prolong<E: NotProlonged>(
         &mut self,
         operation: &Operation,
-        outcome: Option<Event>,
-        since: Instant,
+        outcome: Awaited,
     ) -> Result<(), E> {
         let lock = self.lock.as_mut().expect("it is held");
-        let unknown = match outcome {
-            Some(event) => {
-                prolong::<E>(lock, event, clock::now)?;
-                operation.has(lock);
-                match self.is_valid() {
-                    true => return Ok(()),
-                    false => ConfirmError::Expired,
-                }
-            }
-            // No outcome came in time by the clock of this thread. The lock does not change.
-            None if lock.is_valid() || !lock.has_known_end() => {
-                ConfirmError::Unconfirmed(self.redlock.shared().reporter.pending(since))
-            }
-            None => ConfirmError::Expired,
-        };
-        Err(unknown.into())
+        calls::prolonged::<E>(operation, lock, outcome)?;
+        match self.is_valid() {
+            true => Ok(()),
+            false => Err(ConfirmError::Expired.into()),
+        }
     }
 
     /// Takes the lock out of the guard, with a slot for its release.
@@ -420,7 +402,7 @@ impl LockGuard {
         let lock = self.lock.take().expect("it is held");
         self.redlock.shared().check_process()?;
         let slot = self.slot.take();
-        Ok((lock, slot.unwrap_or_else(|| Arc::new(Slot::new()))))
+        Ok((lock, slot.unwrap_or_default()))
     }
 
     fn tracer(&self) -> &Tracer {
@@ -432,7 +414,10 @@ impl LockGuard {
         let shared = &self.redlock.handle.shared;
         let slot = match &self.slot {
             Some(slot) => Arc::clone(slot),
-            None => shared.slot_of_kept(self.lock()),
+            None => match shared.enter_call() {
+                Ok(mut section) => section.callers.slot_of_kept(self.lock()),
+                Err(_) => Slot::of_lost(), // In a forked child the lock belongs to the parent.
+            },
         };
         Signal::new(slot, shared, self.lock(), early)
     }
@@ -450,15 +435,20 @@ impl LockGuard {
     }
 }
 
+#[cfg(feature = "tracing")]
+impl crate::trace::Success for LockGuard {
+    fn record(&self, span: &tracing::Span) {
+        self.lock().record(span);
+    }
+}
+
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(lock) = self.lock.take()
             && !self.redlock.shared().is_foreign()
         {
-            self.tracer().release(&lock).run(|_| {
-                self.redlock.shared().give_back(lock);
-                Dropped
-            });
+            let operation = self.tracer().release(&lock);
+            operation.drop_with(|| self.redlock.shared().give_back(lock));
         }
     }
 }
@@ -467,11 +457,4 @@ impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LockGuard").field(&self.lock).finish()
     }
-}
-
-fn finish_unlock(outcome: Event) -> Result<Released, UnlockError> {
-    let Event::Released { result, .. } = outcome else {
-        unreachable!("the outcome of a release is that of another operation")
-    };
-    result
 }

@@ -28,7 +28,8 @@ use super::ending::EndStage;
 use super::roles::{MANY, Orders, Poll};
 use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
-use crate::driver::{Refusal, clock};
+use crate::clock;
+use crate::driver::Refusal;
 use crate::time::{Instant, nanos};
 
 /// The name of the I/O thread.
@@ -162,7 +163,7 @@ impl<'a> IoThread<'a> {
     fn rest(&self, limit: Option<Duration>, watches: bool) {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut descriptors = [
-            PollFd::new(&self.shared.call, PollFlags::IN),
+            PollFd::new(&self.shared.call.receiver, PollFlags::IN),
             PollFd::new(&self.shared.registry, PollFlags::IN),
         ];
         let count = if watches { 2 } else { 1 };

@@ -6,13 +6,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::callers::WaitsAs;
-use super::slot::Slot;
 use super::{Redlock, Watch};
-use crate::driver::{Refusal, clock};
-use crate::engine::breaking::{self, BreakError, Breaking, Broken};
+use crate::calls::{self, Trusted};
+use crate::clock;
+use crate::driver::Refusal;
+use crate::engine::breaking::{BreakError, Breaking, Broken};
 use crate::engine::inspection::{InspectError, Inspection};
 use crate::engine::stats::Stats;
-use crate::engine::{self, Engine, Event, NodeStatus, RoundId};
+use crate::engine::{self, Engine, NodeStatus, RoundId};
 use crate::error::{CheckError, NodeOutcome, ReinitError, TrustError};
 
 impl Redlock {
@@ -57,14 +58,9 @@ impl Redlock {
     pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.inspect(resource).run(|_| {
-            let since = clock::now();
-            let until = since.saturating_add(shared.patience(Duration::MAX));
-            let slot = Arc::new(Slot::new());
+            let times = (clock::now(), Some(shared.patience(Duration::MAX)));
             let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
-            match shared.run(&slot, Some(until), ask)? {
-                Some(outcome) => finish_inspect(outcome),
-                None => Err(InspectError::NoQuorum(shared.reporter.pending(since))),
-            }
+            calls::inspected(shared.run(&Arc::default(), times, ask)?)
         })
     }
 
@@ -80,7 +76,7 @@ impl Redlock {
         let operation = self.shared().tracer.inspect(resource.as_ref());
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
         let outcome = Self::drive(&operation, || self.begin(ask)).await;
-        operation.run(|_| finish_inspect(outcome?))
+        operation.run(|_| calls::inspected(outcome?))
     }
 
     /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
@@ -132,14 +128,9 @@ impl Redlock {
     ) -> Result<Broken, BreakError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.break_lock(resource).run(|_| {
-            let since = clock::now();
-            let until = since.saturating_add(shared.patience(Duration::MAX));
-            let slot = Arc::new(Slot::new());
             let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
-            match shared.run(&slot, Some(until), ask)? {
-                Some(outcome) => breaking::finish(outcome, seen),
-                None => Err(BreakError::Unconfirmed(shared.reporter.pending(since))),
-            }
+            let times = (clock::now(), Some(shared.patience(Duration::MAX)));
+            calls::broken(shared.run(&Arc::default(), times, ask)?, seen)
         })
     }
 
@@ -169,7 +160,7 @@ impl Redlock {
         let operation = self.shared().tracer.break_lock(resource);
         let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
         let outcome = Self::drive(&operation, || self.begin(ask)).await;
-        operation.run(|_| breaking::finish(outcome?, seen))
+        operation.run(|_| calls::broken(outcome?, seen))
     }
 
     /// Returns a [`Watch`] of `resource`, for operators and logs. It gives the holder, and then each change; its page
@@ -232,10 +223,10 @@ impl Redlock {
     #[must_use]
     pub fn count_counters(&self) -> Vec<(u64, Option<NodeOutcome>)> {
         let ask = |engine: &mut Engine, now| Ok::<_, Refusal>(engine.count_counters(now));
-        match self.shared().run(&Arc::new(Slot::new()), None, ask) {
-            Ok(Some(Event::CountersCounted { counters, .. })) => counters,
-            _ => Vec::new(),
-        }
+        calls::counted(
+            self.shared()
+                .run(&Arc::default(), (clock::now(), None), ask),
+        )
     }
 
     /// Returns the counts and times of this handle and its clones, and what is waiting now: see [`Stats`]. Empty in a
@@ -334,9 +325,8 @@ impl Redlock {
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
     ) -> Result<bool, TrustError> {
-        let trust = |engine: &mut Engine| clock::trust(engine, address.as_ref(), run_id.as_ref());
-        let (kept, floors) = self.trust(trust)?;
-        clock::check_floor(floors).map(|()| kept)
+        let (address, run_id) = (address.as_ref(), run_id.as_ref());
+        calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
 
     /// [`trust_node`](Self::trust_node) for all servers that are connected now. Returns their run_ids. It says nothing
@@ -361,11 +351,8 @@ impl Redlock {
     /// # Ok::<(), shearline::BuildError>(())
     /// ```
     pub fn trust_nodes(&self) -> Vec<String> {
-        let trust = |engine: &mut Engine| Ok::<_, Refusal>(clock::trust_all(engine));
-        match self.trust(trust) {
-            Ok((trusted, floors)) => clock::with_floors(trusted, floors),
-            Err(_) => Vec::new(),
-        }
+        let trusted = self.trust(|engine| Ok::<_, Refusal>(calls::trust_all(engine)));
+        trusted.map_or_else(|_| Vec::new(), calls::with_floors)
     }
 
     /// Lets the engine `trust` nodes and has its requests written. If the nodes should get counter floors, waits for
@@ -373,20 +360,19 @@ impl Redlock {
     fn trust<T, E: From<Refusal>>(
         &self,
         trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,
-    ) -> Result<(T, Option<Event>), E> {
+    ) -> Result<Trusted<T>, E> {
         let shared = self.shared();
         let mut section = shared.enter_call()?;
-        let trusted = trust(&mut section.engine);
-        let Ok((trusted, Some(round))) = trusted else {
-            section.ask();
+        let (trusted, round) = trust(&mut section.engine)?;
+        section.ask();
+        let Some(round) = round else {
             shared.flush(section);
-            return trusted.map(|(trusted, _)| (trusted, None));
+            return Ok((trusted, Vec::new()));
         };
-        let slot = Arc::new(Slot::new());
-        let begun: Result<_, Refusal> = section.begin(&slot, WaitsAs::Thread, |_, _| Ok(round));
-        let outcome = shared.wait_for(section, &slot, begun?, None)?;
-        let outcome = outcome.expect("it is waited for without end");
-        Ok((trusted, Some(outcome)))
+        let slot = Arc::default();
+        section.callers.open(round, &slot, WaitsAs::Thread);
+        let outcome = shared.wait_for(section, &slot, round, (clock::now(), None))?;
+        Ok((trusted, calls::without_floors(outcome)))
     }
 
     /// Writes the marker of this group to every node, whatever marker it has. Use it after a change of the number of
@@ -422,20 +408,13 @@ impl Redlock {
     /// ```
     pub fn reinit(&self) -> Result<(), ReinitError> {
         let shared = self.shared();
-        shared.tracer.reinit().run(|_| {
-            let outcome = shared.run(&Arc::new(Slot::new()), None, Engine::reinit)?;
-            let outcome = outcome.expect("it is waited for without end");
-            let Event::Reinitialised { result, .. } = outcome else {
-                unreachable!("the outcome of a change of the cluster is that of another operation")
-            };
-            result
+        let reinit = shared.tracer.reinit();
+        reinit.run(|_| {
+            calls::reinitialised(shared.run(
+                &Arc::default(),
+                (clock::now(), None),
+                Engine::reinit,
+            )?)
         })
     }
-}
-
-pub(super) fn finish_inspect(outcome: Event) -> Result<Inspection, InspectError> {
-    let Event::Inspected { result, .. } = outcome else {
-        unreachable!("the outcome of an inspection is that of another operation")
-    };
-    result
 }

@@ -16,9 +16,11 @@ use super::reply::Reply;
 use super::slot::Slot;
 use super::state::Core;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
+use crate::calls::{self, Awaited};
+use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
-use crate::driver::{BuildError, Refusal, clock};
-use crate::engine::{Engine, Event, Request, RoundId};
+use crate::driver::{BuildError, Refusal};
+use crate::engine::{Engine, Request, RoundId};
 use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -206,28 +208,19 @@ impl Redlock {
     }
 
     fn acquire(&self, request: &Request<'_>) -> Result<LockGuard, LockError> {
-        let operation = self.shared().tracer.acquire(request);
-        operation.run(|operation| self.acquire_within(operation, request))
-    }
-
-    fn acquire_within(
-        &self,
-        operation: &Operation,
-        request: &Request<'_>,
-    ) -> Result<LockGuard, LockError> {
-        let since = clock::now();
-        let (shared, options) = (self.shared(), request.options);
-        let wait = options.wait_allowed(&shared.retry);
-        let until = match wait.filter(|wait| !wait.is_zero()) {
-            Some(wait) => Some(wait.saturating_add(GRACE)),
-            None => shared.patience_for_lock(options),
-        };
-        let until = until.map(|wait| since.saturating_add(wait));
-        let slot = Arc::new(Slot::new());
-        let outcome = shared.run(&slot, until, |engine, now| {
-            clock::acquire(engine, now, request)
-        })?;
-        self.finish_lock(operation, slot, outcome, since)
+        self.shared().tracer.acquire(request).run(|operation| {
+            let since = clock::now();
+            let (shared, options) = (self.shared(), request.options);
+            let wait = options.wait_allowed(&shared.retry);
+            let wait = match wait.filter(|wait| !wait.is_zero()) {
+                Some(wait) => Some(wait.saturating_add(GRACE)),
+                None => shared.patience_for_lock(options),
+            };
+            let slot = Arc::<Slot>::default();
+            let ask = |engine: &mut Engine, now| calls::acquire(engine, now, request);
+            let outcome = shared.run(&slot, (since, wait), ask)?;
+            self.finish_lock(operation, slot, outcome, since)
+        })
     }
 
     /// [`lock`](Self::lock) as a future, for any executor.
@@ -287,7 +280,7 @@ impl Redlock {
     /// It is not [kept](LockOptions::keep), even if it was before. Call [`LockGuard::keep`] to keep it.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         let shared = self.shared();
-        let mut slot = Arc::new(Slot::new());
+        let mut slot = Arc::<Slot>::default();
         if shared.is_foreign() {
             return LockGuard::new(self.clone(), slot, lock);
         }
@@ -312,7 +305,7 @@ impl Redlock {
         &self,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
-        let slot = Arc::new(Slot::new());
+        let slot = Arc::<Slot>::default();
         self.begin_with(slot, |core, slot| core.begin(slot, WaitsAs::Task, ask))
     }
 
@@ -332,33 +325,26 @@ impl Redlock {
     pub(super) async fn drive<E: From<Refusal>>(
         operation: &Operation,
         begin: impl FnOnce() -> Result<Reply, E>,
-    ) -> Result<Event, E> {
+    ) -> Result<Awaited, E> {
         let reply = operation.enter(begin)?;
-        Ok(operation.drive(reply).await?)
+        Ok(Ok(operation.drive(reply).await?))
     }
 
     pub(super) fn finish_lock(
         &self,
         operation: &Operation,
         slot: Arc<Slot>,
-        outcome: Option<Event>,
+        outcome: Awaited,
         since: Instant,
     ) -> Result<LockGuard, LockError> {
-        let reporter = &self.shared().reporter;
-        let Some(outcome) = outcome else {
-            return Err(LockError::NoQuorum(reporter.pending(since)));
-        };
-        let Event::Acquired { result, .. } = outcome else {
-            unreachable!("the outcome of an acquisition is that of another operation")
-        };
-        let lock = result?;
+        let lock = calls::acquired(outcome)?;
         let granted = lock.voters();
         operation.made(slot.attempts());
         let guard = LockGuard::new(self.clone(), slot, lock);
         // The clock is read last. If the guard is dropped here, its lock is released.
         match guard.is_valid() {
             true => Ok(guard),
-            false => Err(reporter.too_slow(granted, since)),
+            false => Err(self.shared().reporter.too_slow(granted, since)),
         }
     }
 }

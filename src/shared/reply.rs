@@ -14,7 +14,7 @@ use crate::engine::RoundId;
 #[derive(Debug)]
 pub(super) struct Reply {
     redlock: Redlock,
-    slot: Arc<Slot>,
+    pub(super) slot: Arc<Slot>,
     round: RoundId,
     is_done: bool,
     /// It was not polled yet. The first poll follows at once, so the check for a forked child was just made.
@@ -31,10 +31,6 @@ impl Reply {
             is_done: false,
             is_new: true,
         }
-    }
-
-    pub(super) fn slot(&self) -> &Arc<Slot> {
-        &self.slot
     }
 }
 

@@ -105,8 +105,9 @@ pub(super) struct Roles<W, O> {
     pub(super) wire: Option<W>,
     pub(super) poll: Poll<O>,
     pub(super) io_thread: IoThread,
-    /// The I/O thread has the poll, or is calling wakers and will come back.
-    serving: bool,
+    /// The I/O thread has the poll, or is calling wakers and will come back. A caller that has begun an operation
+    /// leaves the writing to it.
+    pub(super) serving: bool,
     pub(super) closing: bool,
     /// A caller has looked into the poll since the I/O thread last came for orders.
     looked: bool,
@@ -126,12 +127,6 @@ impl<W, O: Copy + Eq> Roles<W, O> {
     }
 
     // ----- any thread -------------------------------------------------------------------------
-
-    /// Returns `true` if a caller that has begun an operation leaves the writing to the I/O thread, because that serves
-    /// others.
-    pub(super) fn leaves_writing(&self) -> bool {
-        self.serving
-    }
 
     /// Returns `true` if there is work for the wire, and it is free.
     pub(super) fn has_work(&self) -> bool {

@@ -12,8 +12,10 @@ use super::callers::WaitsAs;
 use super::roles::Wake;
 use super::slot::Slot;
 use super::state::Core;
-use crate::driver::{Panics, Refusal, clock};
-use crate::engine::{Engine, Event, RoundId};
+use crate::calls::Awaited;
+use crate::clock;
+use crate::driver::{Panics, Refusal};
+use crate::engine::{Engine, RoundId};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
@@ -83,14 +85,6 @@ impl Shared {
         }
     }
 
-    /// Returns the slot to which the loss of the kept `lock` is reported from now on.
-    pub(super) fn slot_of_kept(&self, lock: &Lock) -> Arc<Slot> {
-        match self.enter_call() {
-            Ok(mut section) => section.callers.slot_of_kept(lock),
-            Err(_) => Slot::of_lost(), // In a forked child the lock belongs to the parent.
-        }
-    }
-
     // ----- bytes ------------------------------------------------------------------------------
 
     /// Moves bytes if the wire is free. If another thread has the wire, that thread moves them: it looks again before
@@ -154,33 +148,33 @@ impl Shared {
 
     // ----- callers ----------------------------------------------------------------------------
 
-    /// Begins an operation with `ask` and waits on this thread for its outcome, at most until `until`. Returns `None`
-    /// if it was not decided by then.
+    /// Begins an operation with `ask` and [waits](Self::wait_for) for its outcome.
     pub(super) fn run<E: From<Refusal>>(
         &self,
         slot: &Arc<Slot>,
-        until: Option<Instant>,
+        times: (Instant, Option<Duration>),
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
-    ) -> Result<Option<Event>, E> {
+    ) -> Result<Awaited, E> {
         let mut section = self.enter_call()?;
         let round = section.begin(slot, WaitsAs::Thread, ask)?;
-        Ok(self.wait_for(section, slot, round, until)?)
+        Ok(self.wait_for(section, slot, round, times)?)
     }
 
-    /// Waits on this thread for the outcome of `round`, which was begun in `section`, at most until `until` by the
-    /// clock of this thread. Moves the bytes itself unless another thread serves, and sleeps in the poll if it is
-    /// alone. If there is no outcome in time, cancels the operation and returns `None`.
+    /// Waits on this thread for the outcome of `round`, which was begun in `section`, at most for `wait` from `since`
+    /// by the clock of this thread. Moves the bytes itself unless another thread serves, and sleeps in the poll if it
+    /// is alone. If there is no outcome in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
         mut section: Section<'a>,
         slot: &Slot,
         round: RoundId,
-        until: Option<Instant>,
-    ) -> Result<Option<Event>, Refusal> {
+        (since, wait): (Instant, Option<Duration>),
+    ) -> Result<Awaited, Refusal> {
+        let until = wait.map(|wait| since.saturating_add(wait));
         loop {
             // The poll is taken first: if bytes were moved before, the I/O thread would be called for the poll.
             let has_poll = section.take_poll(round);
-            if has_poll || !section.roles.leaves_writing() {
+            if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
             }
             let is_open = section.callers.is_open(round);
@@ -193,14 +187,15 @@ impl Shared {
                     section = self.move_bytes(section, Moves::All)?;
                 }
                 drop(section);
-                return slot.take().transpose();
+                let pending = || Ok(Err(self.reporter.pending(since)));
+                return slot.take().map_or_else(pending, |outcome| outcome.map(Ok));
             }
             if has_poll {
                 section = self.sleep_in_poll(section, until)?;
             } else {
                 drop(section);
                 if let Some(outcome) = slot.wait(until) {
-                    return outcome.map(Some);
+                    return outcome.map(Ok);
                 }
                 section = self.enter()?;
             }
@@ -209,7 +204,7 @@ impl Shared {
 
     /// Ends a section in which the engine got something to write. Writes it unless the I/O thread serves.
     pub(super) fn flush(&self, section: Section<'_>) {
-        if !section.roles.leaves_writing() {
+        if !section.roles.serving {
             // If the engine panics here, every caller learns that from its outcome.
             drop(self.move_bytes(section, Moves::All));
         }

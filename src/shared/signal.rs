@@ -19,7 +19,7 @@ use super::Shared;
 use super::callers::alert;
 use super::slot::Slot;
 use super::tenure::over_by;
-use crate::driver::clock;
+use crate::clock;
 use crate::entry::Entry;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;

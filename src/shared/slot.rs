@@ -19,7 +19,8 @@ use core::time::Duration;
 
 use super::monitor::Monitor;
 use super::tenure::Tenure;
-use crate::driver::{Refusal, clock};
+use crate::clock;
+use crate::driver::Refusal;
 use crate::engine::Event;
 use crate::time::Instant;
 use crate::trace::Attempts;
@@ -28,13 +29,13 @@ use crate::trace::Attempts;
 pub(super) type Outcome = Result<Event, Refusal>;
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slot {
     state: Monitor<State>,
     pub(super) tenure: Tenure,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// Set if the outcome is decided and the caller has not taken it.
     outcome: Option<Outcome>,
@@ -51,25 +52,11 @@ struct State {
 const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {
-    /// Makes a slot for an operation that is about to begin.
-    pub(super) fn new() -> Self {
-        Self {
-            state: Monitor::new(State {
-                outcome: None,
-                task: None,
-                sleeps: false,
-                offered: false,
-                attempts: Attempts::new(),
-            }),
-            tenure: Tenure::new(),
-        }
-    }
-
     /// Makes a slot for a lock whose loss was reported.
     pub(super) fn of_lost() -> Arc<Self> {
-        let slot = Self::new();
+        let slot = Arc::<Self>::default();
         slot.tenure.lose(&mut Vec::new()); // No caller can wait for it yet.
-        Arc::new(slot)
+        slot
     }
 
     // ----- for spans --------------------------------------------------------------------------
@@ -79,7 +66,7 @@ impl Slot {
     pub(super) fn attempts(&self) -> Attempts {
         match cfg!(feature = "tracing") {
             true => self.state.lock().attempts,
-            false => Attempts::new(),
+            false => Attempts::default(),
         }
     }
 
@@ -136,16 +123,7 @@ impl Slot {
 
     /// Returns the outcome, or keeps `waker` and calls it when there is one. The latest waker counts.
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
-        let mut state = self.state.lock();
-        if let Some(outcome) = state.outcome.take() {
-            return Poll::Ready(outcome);
-        }
-        let known = state.task.as_ref();
-        if known.is_some_and(|known| known.will_wake(waker)) {
-            return Poll::Pending;
-        }
-        drop(state);
-        let waker = waker.clone();
+        let waker = waker.clone(); // User code, which also drops it after the mutex is unlocked.
         let mut state = self.state.lock();
         if let Some(outcome) = state.outcome.take() {
             return Poll::Ready(outcome);

@@ -47,8 +47,8 @@ impl<K: Copy + Eq, V> Table<K, V> {
     pub(super) fn take(&mut self, key: K) -> Option<V> {
         self.get(key)?;
         self.len -= 1;
-        let (_, value) = self.entries[(self.place)(key)].take()?;
-        Some(value)
+        let taken = self.entries[(self.place)(key)].take();
+        taken.map(|(_, value)| value)
     }
 
     pub(super) fn drain(&mut self) -> impl Iterator<Item = V> {

@@ -5,13 +5,13 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::driver::clock;
+use crate::clock;
 use crate::entry::Entry;
 use crate::error::Report;
 use crate::time::{Instant, NANOS_PER_TICK};
@@ -24,12 +24,10 @@ const LOST: u8 = 1;
 const RELEASED: u8 = 2;
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tenure {
     /// Written under the mutex.
     fate: AtomicU8,
-    /// The number of times in a row that the engine has failed to extend it.
-    failures: AtomicU16,
     /// `None` before the first one: few locks have listeners, and there may be many locks.
     listeners: Mutex<Option<Box<Listeners>>>,
 }
@@ -38,8 +36,17 @@ pub(super) struct Tenure {
 struct Listeners {
     tasks: Vec<Task>,
     next: u64,
+    /// The number of times in a row that the engine has failed to extend the lock.
+    failures: u16,
     /// What each node said to the last failed extension.
     report: Option<Report>,
+}
+
+impl Listeners {
+    fn take(&mut self, number: u64) -> Option<Task> {
+        let place = self.tasks.iter().position(|task| task.number == number)?;
+        Some(self.tasks.swap_remove(place))
+    }
 }
 
 /// A waiting task.
@@ -54,14 +61,6 @@ struct Task {
 }
 
 impl Tenure {
-    pub(super) fn new() -> Self {
-        Self {
-            fate: AtomicU8::new(HELD),
-            failures: AtomicU16::new(0),
-            listeners: Mutex::new(None),
-        }
-    }
-
     /// Locks the listeners. A panic under the mutex is ignored, because no code here panics between two changes that
     /// belong together.
     fn listeners(&self) -> MutexGuard<'_, Option<Box<Listeners>>> {
@@ -147,14 +146,8 @@ impl Tenure {
             blocks,
             waker,
         };
-        let known = there.tasks.iter_mut();
-        let before = match known.into_iter().find(|known| known.number == number) {
-            Some(known) => Some(core::mem::replace(known, task)),
-            None => {
-                there.tasks.push(task);
-                None
-            }
-        };
+        let before = there.take(number);
+        there.tasks.push(task);
         drop(listeners);
         if before.is_none() && !early.is_zero() {
             alert(early);
@@ -186,34 +179,28 @@ impl Tenure {
 
     /// The engine or its caller has extended the lock.
     pub(super) fn extended(&self) {
-        self.failures.store(0, Ordering::Relaxed);
+        if let Some(there) = &mut *self.listeners() {
+            (there.failures, there.report) = (0, None);
+        }
     }
 
     /// The engine has failed to extend the lock. `report` has what each node said.
     pub(super) fn failed(&self, report: Option<Report>) {
         let mut listeners = self.listeners();
-        listeners.get_or_insert_default().report = report;
-        let more = self.failures.load(Ordering::Relaxed).saturating_add(1);
-        self.failures.store(more, Ordering::Relaxed); // Only the thread with the engine's mutex writes it.
+        let there = listeners.get_or_insert_default();
+        (there.failures, there.report) = (there.failures.saturating_add(1), report);
     }
 
     /// Returns how often in a row the engine has failed to extend the lock, and the last report.
     pub(super) fn failures(&self) -> (u32, Option<Report>) {
         let listeners = self.listeners();
-        let failures = self.failures.load(Ordering::Relaxed);
-        let there = listeners.as_ref().filter(|_| failures != 0);
-        (
-            failures.into(),
-            there.and_then(|there| there.report.clone()),
-        )
+        let failures = |there: &Listeners| (there.failures.into(), there.report.clone());
+        listeners.as_deref().map(failures).unwrap_or_default()
     }
 
     pub(super) fn forget(&self, place: u64) {
         let mut listeners = self.listeners();
-        let before = listeners.as_mut().and_then(|there| {
-            let at = there.tasks.iter().position(|task| task.number == place)?;
-            Some(there.tasks.swap_remove(at))
-        });
+        let before = listeners.as_mut().and_then(|there| there.take(place));
         drop(listeners);
         drop(before);
     }
@@ -258,7 +245,7 @@ mod tests {
     /// A lock that is released after its end is lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
-        let (tenure, entry) = (Tenure::new(), lock(Duration::MAX));
+        let (tenure, entry) = (Tenure::default(), lock(Duration::MAX));
         let waker = Waker::from(Arc::new(Panics));
         let pending = tenure.poll(&mut None, &entry, (Duration::ZERO, false), &waker, |_| {});
         assert!(pending.is_pending());
@@ -273,7 +260,7 @@ mod tests {
     #[test]
     fn a_lock_that_is_over_when_it_is_released_stays_lost() {
         for (left, is_lost) in [(Duration::ZERO, true), (Duration::from_secs(60), false)] {
-            let (tenure, entry) = (Tenure::new(), lock(left));
+            let (tenure, entry) = (Tenure::default(), lock(left));
             let waits = (Duration::ZERO, false);
             let before = tenure.poll(&mut None, &entry, waits, Waker::noop(), |_| {});
             assert_eq!(before.is_ready(), is_lost);

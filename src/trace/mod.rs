@@ -31,22 +31,36 @@ use std::hash::RandomState;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tracing::dispatcher::{self, Dispatch};
+use tracing::field::DisplayValue;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::NoSubscriber;
 use tracing::{Level, Span, debug_span, event, field};
 
+use crate::clock;
 use crate::config::Config;
-use crate::driver::clock;
 use crate::engine::notices::{Notice, Queue};
 use crate::engine::{Engine, NodeId, Request};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-use outcome::Outcome;
-pub(crate) use outcome::{Dropped, Failure};
+pub(crate) use outcome::{Failure, Success};
 
 /// The target of all spans and events.
 const TARGET: &str = "shearline";
+
+/// The operation with a span of this name. The fields behind `;` get their values with the outcome.
+macro_rules! operation {
+    ($name:literal, $($field:ident = $value:expr),*; $($later:ident),*) => {
+        Operation::new(debug_span!(
+            target: TARGET,
+            $name,
+            $($field = $value,)*
+            outcome = field::Empty,
+            $($later = field::Empty,)*
+            elapsed_us = field::Empty,
+        ))
+    };
+}
 
 /// Makes the spans and events of one handle.
 #[derive(Debug)]
@@ -72,7 +86,7 @@ pub(crate) struct Operation {
 }
 
 /// The number of attempts of an acquisition, for the thread or task that waits for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts(u32);
 
 /// A resource in the form that spans and events show.
@@ -117,80 +131,36 @@ impl Tracer {
 
     pub(crate) fn acquire(&self, request: &Request<'_>) -> Operation {
         let names = request.resources();
-        Operation::new(debug_span!(
-            target: TARGET,
-            "acquire",
-            resource = names.first().map(|name| field::display(self.0.shown(name))),
+        operation!("acquire",
+            resource = names.first().map(|name| self.0.shown(name)),
             resources = names.len() as u64,
-            ttl_ms = millis(request.options.ttl()),
-            outcome = field::Empty,
-            granted = field::Empty,
-            attempts = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+            ttl_ms = millis(request.options.ttl());
+            granted, attempts)
     }
 
     pub(crate) fn extend(&self, lock: &Lock, ttl: Duration) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "extend",
-            resource = %self.0.shown(lock.resource()),
-            ttl_ms = millis(ttl),
-            outcome = field::Empty,
-            granted = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        let ttl = millis(ttl);
+        operation!("extend", resource = self.0.shown(lock.resource()), ttl_ms = ttl; granted)
     }
 
     pub(crate) fn confirm(&self, lock: &Lock) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "confirm",
-            resource = %self.0.shown(lock.resource()),
-            outcome = field::Empty,
-            granted = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("confirm", resource = self.0.shown(lock.resource()); granted)
     }
 
     pub(crate) fn release(&self, lock: &Lock) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "release",
-            resource = %self.0.shown(lock.resource()),
-            outcome = field::Empty,
-            deleted = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("release", resource = self.0.shown(lock.resource()); deleted)
     }
 
     pub(crate) fn inspect(&self, resource: &[u8]) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "inspect",
-            resource = %self.0.shown(resource),
-            outcome = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("inspect", resource = self.0.shown(resource);)
     }
 
     pub(crate) fn break_lock(&self, resource: &[u8]) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "break",
-            resource = %self.0.shown(resource),
-            outcome = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("break", resource = self.0.shown(resource);)
     }
 
     pub(crate) fn reinit(&self) -> Operation {
-        Operation::new(debug_span!(
-            target: TARGET,
-            "reinit",
-            outcome = field::Empty,
-            elapsed_us = field::Empty,
-        ))
+        operation!("reinit",;)
     }
 
     // ----- events ---------------------------------------------------------------------------
@@ -228,11 +198,11 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown<'a>(&self, name: &'a [u8]) -> Shown<'a> {
-        match self.shows_names {
+    fn shown<'a>(&self, name: &'a [u8]) -> DisplayValue<Shown<'a>> {
+        field::display(match self.shows_names {
             true => Shown::Name(name),
             false => Shown::Hash(name),
-        }
+        })
     }
 
     fn label(&self, node: NodeId) -> &str {
@@ -279,8 +249,7 @@ impl Outbox {
                     "the node is owed no release any more");
             }
             Notice::Loss(name) => {
-                let resource = field::display(self.shown(name));
-                event!(name: "loss", target: TARGET, Level::WARN, resource,
+                event!(name: "loss", target: TARGET, Level::WARN, resource = self.shown(name),
                     "a lock that was held is lost");
             }
         }
@@ -313,19 +282,35 @@ impl Operation {
     }
 
     /// Runs the rest of the operation, which returns its outcome, inside the span.
-    pub(crate) fn run<T: Outcome>(mut self, rest: impl FnOnce(&Self) -> T) -> T {
+    pub(crate) fn run<T: Success, E: Failure>(
+        mut self,
+        rest: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         let outcome = self.span.in_scope(|| rest(&self));
         if self.is_open {
-            self.end(outcome.word(), |span| outcome.record(span));
+            match &outcome {
+                Ok(success) => success.record(&self.span),
+                Err(failure) => {
+                    if let Some(report) = failure.report() {
+                        self.span.record("granted", report.granted() as u64);
+                        self.span.record("attempts", report.tries());
+                    }
+                }
+            }
+            self.end(outcome.as_ref().err().map_or("ok", E::word));
         }
         outcome
     }
 
+    /// Drops the lock of the operation with `give_back`: no caller waits for answers.
+    pub(crate) fn drop_with(mut self, give_back: impl FnOnce()) {
+        self.span.in_scope(give_back);
+        self.end("dropped");
+    }
+
     /// Ends the operation, which could not begin, with `error`.
     pub(crate) fn fail<E: Failure>(mut self, error: E) -> E {
-        if self.is_open {
-            self.end(error.word(), |_| {});
-        }
+        self.end(error.word());
         error
     }
 
@@ -343,28 +328,22 @@ impl Operation {
         }
     }
 
-    fn end(&mut self, outcome: &'static str, more: impl FnOnce(&Span)) {
-        self.is_open = false;
-        let elapsed = clock::now().saturating_since(self.since);
-        more(&self.span);
-        self.span.record("outcome", outcome);
-        self.span.record("elapsed_us", micros(elapsed));
+    fn end(&mut self, outcome: &'static str) {
+        if core::mem::take(&mut self.is_open) {
+            let elapsed = clock::now().saturating_since(self.since);
+            self.span.record("outcome", outcome);
+            self.span.record("elapsed_us", micros(elapsed));
+        }
     }
 }
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        if self.is_open {
-            self.end("cancelled", |_| {});
-        }
+        self.end("cancelled");
     }
 }
 
 impl Attempts {
-    pub(crate) const fn new() -> Self {
-        Self(0)
-    }
-
     /// Returns the attempts of the acquisition whose outcome `engine` has returned last.
     pub(crate) fn of(engine: &Engine) -> Self {
         Self(engine.attempts())

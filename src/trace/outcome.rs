@@ -8,26 +8,6 @@ use crate::error::{
     ConfirmError, ExtendError, LockError, ReinitError, Released, Report, UnlockError,
 };
 use crate::quorum::Lock;
-use crate::shared::LockGuard;
-
-/// The outcome of an operation.
-pub(crate) trait Outcome {
-    fn word(&self) -> &'static str;
-
-    fn record(&self, span: &Span);
-}
-
-/// The outcome of a guard that was dropped, so that no caller waits for answers.
-#[derive(Debug)]
-pub(crate) struct Dropped;
-
-impl Outcome for Dropped {
-    fn word(&self) -> &'static str {
-        "dropped"
-    }
-
-    fn record(&self, _: &Span) {}
-}
 
 /// The value that a successful operation returns.
 pub(crate) trait Success {
@@ -42,33 +22,9 @@ pub(crate) trait Failure {
     fn report(&self) -> Option<&Report>;
 }
 
-impl<T: Success, E: Failure> Outcome for Result<T, E> {
-    fn word(&self) -> &'static str {
-        self.as_ref().err().map_or("ok", E::word)
-    }
-
-    fn record(&self, span: &Span) {
-        match self {
-            Ok(success) => success.record(span),
-            Err(failure) => {
-                if let Some(report) = failure.report() {
-                    span.record("granted", report.granted() as u64);
-                    span.record("attempts", report.tries());
-                }
-            }
-        }
-    }
-}
-
 impl Success for Lock {
     fn record(&self, span: &Span) {
         span.record("granted", self.voters().len() as u64);
-    }
-}
-
-impl Success for LockGuard {
-    fn record(&self, span: &Span) {
-        self.lock().record(span);
     }
 }
 
@@ -84,21 +40,21 @@ impl Success for Broken {}
 
 impl Success for () {}
 
-/// The words. The variants with a report stand behind `;`.
+/// The word for each variant of an error. Those before `;` have a report.
 macro_rules! words {
-    ($($error:ident { $($plain:pat => $word:literal,)* ; $($reported:ident => $said:literal,)* })*) => {$(
+    ($($error:ident { $($reported:ident: $said:literal),* ; $($plain:ident: $word:literal),* $(,)? })*) => {$(
         impl Failure for $error {
             fn word(&self) -> &'static str {
                 match self {
-                    $($plain => $word,)*
                     $(Self::$reported(_) => $said,)*
+                    $(Self::$plain { .. } => $word,)*
                 }
             }
 
             fn report(&self) -> Option<&Report> {
                 match self {
-                    $($plain => None,)*
                     $(Self::$reported(report) => Some(report),)*
+                    $(Self::$plain { .. } => None,)*
                 }
             }
         }
@@ -107,71 +63,33 @@ macro_rules! words {
 
 words! {
     LockError {
-        Self::Invalid(_) => "invalid",
-        Self::Saturated => "saturated",
-        Self::Forked => "forked",
-        Self::Closed => "closed",
-        ;
-        Held => "held",
-        NoQuorum => "no_quorum",
-        TooSlow => "too_slow",
-        OtherCluster => "other_cluster",
+        Held: "held", NoQuorum: "no_quorum", TooSlow: "too_slow", OtherCluster: "other_cluster";
+        Invalid: "invalid", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     ExtendError {
-        Self::Expired => "expired",
-        Self::Limit => "limit",
-        Self::Invalid(_) => "invalid",
-        Self::Saturated => "saturated",
-        Self::Forked => "forked",
-        Self::Closed => "closed",
-        ;
-        Lost => "lost",
-        Unconfirmed => "unconfirmed",
+        Lost: "lost", Unconfirmed: "unconfirmed";
+        Expired: "expired", Limit: "limit", Invalid: "invalid", Saturated: "saturated", Forked: "forked",
+        Closed: "closed",
     }
     ConfirmError {
-        Self::Expired => "expired",
-        Self::Saturated => "saturated",
-        Self::Forked => "forked",
-        Self::Closed => "closed",
-        ;
-        Lost => "lost",
-        Unconfirmed => "unconfirmed",
+        Lost: "lost", Unconfirmed: "unconfirmed";
+        Expired: "expired", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     UnlockError {
-        Self::Forked => "forked",
-        Self::Closed => "closed",
-        ;
-        NotHeld => "not_held",
-        Unconfirmed => "unconfirmed",
+        NotHeld: "not_held", Unconfirmed: "unconfirmed";
+        Forked: "forked", Closed: "closed",
     }
     InspectError {
-        Self::Invalid(_) => "invalid",
-        Self::Saturated => "saturated",
-        Self::Forked => "forked",
-        Self::Closed => "closed",
-        ;
-        NoQuorum => "no_quorum",
+        NoQuorum: "no_quorum";
+        Invalid: "invalid", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     BreakError {
-        Self::NotHeld(_) => "not_held",
-        Self::NoExpiry => "no_expiry",
-        Self::TooLong => "too_long",
-        Self::Invalid(_) => "invalid",
-        Self::Saturated => "saturated",
-        Self::Forked => "forked",
-        Self::Closed => "closed",
-        ;
-        Changed => "changed",
-        NoQuorum => "no_quorum",
-        Unconfirmed => "unconfirmed",
+        Changed: "changed", NoQuorum: "no_quorum", Unconfirmed: "unconfirmed";
+        NotHeld: "not_held", NoExpiry: "no_expiry", TooLong: "too_long", Invalid: "invalid",
+        Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     ReinitError {
-        Self::NotStrict => "not_strict",
-        Self::Saturated => "saturated",
-        Self::Forked => "forked",
-        Self::Closed => "closed",
-        ;
-        Unready => "unready",
-        Incomplete => "incomplete",
+        Unready: "unready", Incomplete: "incomplete";
+        NotStrict: "not_strict", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
 }

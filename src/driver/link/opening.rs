@@ -74,7 +74,8 @@ impl Opening {
     /// Begins one more attempt. Returns the error of the last address, or `reason` if there is none.
     fn attempt(&mut self, mut reason: LinkFault, opener: &Opener<'_>) -> Result<(), LinkFault> {
         for (place, address) in self.rest.by_ref() {
-            match opener.open(address) {
+            let terms = opener.terms.clone();
+            match Socket::connect(address, terms, opener.registry, opener.token) {
                 Ok(socket) => {
                     self.latest = Some(address);
                     self.attempts.push(Attempt {
@@ -122,15 +123,6 @@ impl Opening {
     #[cfg(test)]
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         self.attempts.iter().map(|one| one.address).collect()
-    }
-}
-
-impl Opener<'_> {
-    fn open(&self, address: SocketAddr) -> Result<Socket, LinkFault> {
-        match self.terms.clone() {
-            None => Socket::connect_tcp(address, self.registry, self.token),
-            Some(terms) => Socket::connect_tls(address, terms, self.registry, self.token),
-        }
     }
 }
 

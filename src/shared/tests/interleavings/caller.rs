@@ -9,7 +9,7 @@ impl Model {
             None => self.roles.take_poll(op, self.waiting()),
             Some(_) => self.roles.poll == PollRole::Awake(Owner::Caller(op)),
         };
-        if (moves.is_some() || has_poll || !self.roles.leaves_writing())
+        if (moves.is_some() || has_poll || !self.roles.serving)
             && let Some(at) = self.move_bytes(moves, false)
         {
             return self.leave(op, at);
@@ -55,7 +55,7 @@ impl Model {
                 match kind {
                     Kind::Drop => self.see_written(op, self.asked, None),
                     _ if !self.is_task(op) => self.await_outcome(op, None),
-                    _ if self.roles.leaves_writing() => self.leave(op, At::AwaitsWaker),
+                    _ if self.roles.serving => self.leave(op, At::AwaitsWaker),
                     _ => self.begin_for_task(op, None),
                 }
             }

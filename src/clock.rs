@@ -9,16 +9,12 @@
 //!
 //! A pause that no clock of the guest sees (a stopped virtual machine with a paravirtual clock).
 
+use core::time::Duration;
 use std::fs;
 use std::io;
-use std::string::String;
-use std::time::Duration;
-use std::vec::Vec;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::engine::{Engine, Event, NodeId, Request, RoundId};
-use crate::error::{LockError, NodeOutcome, TrustError};
 use crate::time::Instant;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -34,71 +30,13 @@ pub(crate) fn now() -> Instant {
     Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Begins to take a lock. A fenced lock proposes the present time.
-#[inline]
-pub(crate) fn acquire(
-    engine: &mut Engine,
-    now: Instant,
-    request: &Request<'_>,
-) -> Result<RoundId, LockError> {
-    if request.options.is_fenced() {
-        set_wall_clock(engine, now);
-    }
-    engine.acquire(now, request)
-}
-
-/// Trusts the server behind `node`. Its counter floor for fencing tokens follows the present time. Also returns the
-/// round that says whether the node has got a floor, if it needs one.
-pub(crate) fn trust(
-    engine: &mut Engine,
-    address: &str,
-    run_id: &str,
-) -> Result<(bool, Option<RoundId>), TrustError> {
-    let node = engine.node_at(address).ok_or(TrustError::UnknownNode)?;
-    let now = now();
-    set_wall_clock(engine, now);
-    engine.trust_for(now, node, run_id)
-}
-
-/// Trusts all servers that are connected now, in the same way.
-pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
-    let now = now();
-    set_wall_clock(engine, now);
-    engine.trust_all_for(now)
-}
-
-/// Returns an error if the node that `trust_node` has trusted needed a counter floor and has not got one. `floors` is
-/// the outcome of the round for the floors.
-pub(crate) fn check_floor(floors: Option<Event>) -> Result<(), TrustError> {
-    match without_floors(floors).first() {
-        Some((_, outcome)) => Err(TrustError::NoFloor { outcome: *outcome }),
-        None => Ok(()),
-    }
-}
-
-/// Returns the run_ids of the nodes that have got every counter floor that they needed.
-pub(crate) fn with_floors(trusted: Vec<(NodeId, String)>, floors: Option<Event>) -> Vec<String> {
-    let without = without_floors(floors);
-    let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
-    let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));
-    trusted.map(|(_, run_id)| run_id).collect()
-}
-
-fn without_floors(floors: Option<Event>) -> Vec<(NodeId, NodeOutcome)> {
-    match floors {
-        None => Vec::new(),
-        Some(Event::FloorsGiven { without, .. }) => without,
-        Some(_) => unreachable!("the outcome of giving floors is that of another operation"),
-    }
-}
-
-/// Sets the engine's time by a clock that other machines have too.
+/// Returns the time since 1970, by a clock that other machines have too.
 #[cold]
-pub(crate) fn set_wall_clock(engine: &mut Engine, now: Instant) {
+pub(crate) fn wall() -> Duration {
     let time = clock_gettime(ClockId::Realtime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
-    engine.set_wall_clock(now, Duration::new(seconds, nanos));
+    Duration::new(seconds, nanos)
 }
 
 /// Identifies the clock that an [`Instant`] was read from. Instants may be compared if the identities are equal.
@@ -106,18 +44,18 @@ pub(crate) fn set_wall_clock(engine: &mut Engine, now: Instant) {
 /// The identity changes with each boot, and between time namespaces, whose clocks are shifted against one another. If
 /// the system does not identify the clock, there is no identity, and nothing may be compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct ClockIdentity {
+pub(crate) struct ClockIdentity {
     boot: u128,
     namespace: u64,
 }
 
 impl ClockIdentity {
-    pub(super) const BYTES: usize = 24;
+    pub(crate) const BYTES: usize = 24;
 
     /// Returns the identity of [`now`]'s clock in this process; `None` if the system does not report it.
     ///
     /// It is read each time, because a process can move to another time namespace.
-    pub(super) fn current() -> Option<Self> {
+    pub(crate) fn current() -> Option<Self> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         Some(Self {
             boot: parse_uuid(boot.trim_end())?,
@@ -125,7 +63,7 @@ impl ClockIdentity {
         })
     }
 
-    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..16].copy_from_slice(&self.boot.to_be_bytes());
         bytes[16..].copy_from_slice(&self.namespace.to_be_bytes());

@@ -1,0 +1,139 @@
+//! What every handle does in the same way for an operation of a user: how it begins, and how its outcome becomes the
+//! result of the call.
+//!
+//! A call begins an operation with the engine, waits, and finishes with the outcome. Each handle waits in its own way:
+//! see [`LocalRedlock`](crate::LocalRedlock) and [`Redlock`](crate::Redlock).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::clock;
+use crate::engine::breaking::{self, BreakError, Broken};
+use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::{Engine, Event, NodeId, NotProlonged, Request, RoundId, prolong};
+use crate::error::{
+    ConfirmError, LockError, NodeOutcome, ReinitError, Released, Report, TrustError, UnlockError,
+};
+use crate::quorum::Lock;
+use crate::time::Instant;
+use crate::trace::Operation;
+
+/// The outcome of an operation. If none came in time, a report that says so.
+pub(crate) type Awaited = Result<Event, Report>;
+
+/// What was trusted, and the nodes that needed a counter floor for it and have got none, with the reasons.
+pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
+
+// ----- beginning ------------------------------------------------------------------------------
+
+/// Begins to take a lock. A fenced lock proposes the present time.
+#[inline]
+pub(crate) fn acquire(
+    engine: &mut Engine,
+    now: Instant,
+    request: &Request<'_>,
+) -> Result<RoundId, LockError> {
+    if request.options.is_fenced() {
+        engine.set_wall_clock(now, clock::wall());
+    }
+    engine.acquire(now, request)
+}
+
+/// Trusts the server behind `address`. Its counter floor for fencing tokens follows the present time. Also returns the
+/// round that says whether the node has got a floor, if it needs one.
+pub(crate) fn trust(
+    engine: &mut Engine,
+    address: &str,
+    run_id: &str,
+) -> Result<(bool, Option<RoundId>), TrustError> {
+    let node = engine.node_at(address).ok_or(TrustError::UnknownNode)?;
+    let now = clock::now();
+    engine.set_wall_clock(now, clock::wall());
+    engine.trust_for(now, node, run_id)
+}
+
+/// Trusts all servers that are connected now, in the same way.
+pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
+    let now = clock::now();
+    engine.set_wall_clock(now, clock::wall());
+    engine.trust_all_for(now)
+}
+
+// ----- finishing ------------------------------------------------------------------------------
+
+/// Functions from the outcome of an operation to the result of its call, and the error for a call without an outcome.
+macro_rules! results {
+    ($($name:ident: $event:ident => $success:ty, $error:ident, $unanswered:expr;)*) => {$(
+        pub(crate) fn $name(outcome: Awaited) -> Result<$success, $error> {
+            match outcome {
+                Ok(Event::$event { result, .. }) => result,
+                Ok(other) => unreachable!("the outcome of another operation: {other:?}"),
+                Err(report) => Err($unanswered(report)),
+            }
+        }
+    )*};
+}
+
+results! {
+    acquired: Acquired => Lock, LockError, LockError::NoQuorum;
+    released: Released => Released, UnlockError, UnlockError::Unconfirmed;
+    inspected: Inspected => Inspection, InspectError, InspectError::NoQuorum;
+    reinitialised: Reinitialised => (), ReinitError, |_| ReinitError::Closed;
+}
+
+/// The result of breaking the lock that was `seen`.
+pub(crate) fn broken(outcome: Awaited, seen: &Inspection) -> Result<Broken, BreakError> {
+    breaking::finish(outcome.map_err(BreakError::Unconfirmed)?, seen)
+}
+
+/// The result of an extension or a confirmation, which changes `lock`. Without an outcome the lock stays as it was.
+pub(crate) fn prolonged<E: NotProlonged>(
+    operation: &Operation,
+    lock: &mut Lock,
+    outcome: Awaited,
+) -> Result<(), E> {
+    match outcome {
+        Ok(outcome) => prolong::<E>(lock, outcome, clock::now)?,
+        Err(_) if lock.has_known_end() && !lock.is_valid() => {
+            return Err(ConfirmError::Expired.into());
+        }
+        Err(report) => return Err(ConfirmError::Unconfirmed(report).into()),
+    }
+    operation.has(lock);
+    Ok(())
+}
+
+/// The result of counting counters.
+pub(crate) fn counted<E>(outcome: Result<Awaited, E>) -> Vec<(u64, Option<NodeOutcome>)> {
+    match outcome {
+        Ok(Ok(Event::CountersCounted { counters, .. })) => counters,
+        _ => Vec::new(),
+    }
+}
+
+/// The nodes that have got no counter floor, according to the outcome of giving them.
+pub(crate) fn without_floors(outcome: Awaited) -> Vec<(NodeId, NodeOutcome)> {
+    match outcome {
+        Ok(Event::FloorsGiven { without, .. }) => without,
+        Ok(other) => unreachable!("the outcome of another operation: {other:?}"),
+        Err(report) => {
+            let outcomes = report.nodes().iter().map(|node| node.outcome);
+            (0..).map(NodeId::new).zip(outcomes).collect()
+        }
+    }
+}
+
+/// The result of trusting one node.
+pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, TrustError> {
+    match without.first() {
+        Some((_, outcome)) => Err(TrustError::NoFloor { outcome: *outcome }),
+        None => Ok(kept),
+    }
+}
+
+/// The result of trusting all nodes: the run_ids of those that have got every counter floor that they needed.
+pub(crate) fn with_floors((trusted, without): Trusted<Vec<(NodeId, String)>>) -> Vec<String> {
+    let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
+    let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));
+    trusted.map(|(_, run_id)| run_id).collect()
+}
