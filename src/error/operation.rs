@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use super::config::NEED_SCRIPTS;
 use super::span::Span;
 use super::{EndsBy, Gone, Report, Shown};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
@@ -237,10 +238,7 @@ pub enum InvalidRequest {
     },
     /// A lock with a fencing token ([`LockOptions::fenced`](crate::LockOptions::fenced)) was requested from a handle
     /// that uses no scripts.
-    #[error(
-        "a fencing token needs scripts; permit `EVAL` and leave out `without_scripts`, or take the lock \
-         without one"
-    )]
+    #[error("{NEED_SCRIPTS}")]
     FencedWithoutScripts,
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.
