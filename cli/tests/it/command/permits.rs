@@ -143,6 +143,25 @@ fn the_words_of_a_refusal_are_shown() {
     assert_eq!(object.text("nodes.0.missing"), refused);
 }
 
+/// The same of a refusal to serve at all: there is no such database.
+#[test]
+fn the_words_of_a_node_that_cannot_be_used_are_shown() {
+    not_with!(Tls, "the words of the servers are replaced");
+    let cluster = servers::three();
+    let proxies = cluster.proxies();
+    for proxy in &proxies {
+        proxy.set(Mischief::Reword(b"-ERR", b"-LUCKLESS on Mondays\r\n"));
+    }
+    let urls: Vec<String> = proxies.iter().map(|it| it.url() + "/9999").collect();
+    let words = "would not vote: it refused the handshake with LUCKLESS (on Mondays);";
+    for command in ["nodes", "check"] {
+        let said = over(&urls, &format!("{command} --guard off"));
+        assert_eq!(said.status, 69, "{said:?}");
+        let text = said.out.replace("\n    ", " ");
+        assert_eq!(text.matches(words).count(), 3, "{text}");
+    }
+}
+
 #[test]
 fn nodes_leave_a_lock_that_is_held_alone() {
     let cluster = servers::three();
