@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 23] = [
+const WORDS: [(&str, &str); 22] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -100,10 +100,9 @@ const WORDS: [(&str, &str); 23] = [
         "in the URL, or `--user` and the file of `--password-file`",
     ),
     ("ask for a longer ttl", "give a longer `--ttl`"),
-    ("take another restart guard", "give another `--guard`"),
     (
-        "without a token and with another guard",
-        "without `--fenced` and with another `--guard`",
+        "fencing tokens and a strict restart guard need scripts",
+        "fencing tokens and `--guard strict` need scripts",
     ),
     (" (`LockOptions::extensions`)", ""),
     ("build a new handle", "try again"),
@@ -258,8 +257,8 @@ mod tests {
             ),
             (
                 no(Unusable::NeedsScripts),
-                "it runs no scripts, and what was asked for needs them; permit `EVAL` and `EVALSHA` (`ACL SETUSER \
-                 .. +eval +evalsha`), or ask for a lock without `--fenced` and with another `--guard`",
+                "it runs no scripts, and fencing tokens and `--guard strict` need scripts; permit `EVAL` and `EVALSHA` \
+                 (`ACL SETUSER .. +eval +evalsha`), or do without them",
             ),
             (
                 ExtendError::Limit.to_string(),

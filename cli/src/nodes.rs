@@ -130,11 +130,12 @@ impl Seen {
         let redlock = nodes.connect()?;
         let (name, seen) = (Name::of(name), nodes.settled(&redlock));
         let verdict = redlock.check();
-        let trials = trial::each((nodes, &seen), &name, is_fenced)?;
+        // Before the trials, which leave a counter for a second.
         let counters = match counts {
             true => redlock.count_counters(),
             false => Vec::new(),
         };
+        let trials = trial::each((nodes, &seen), &name, is_fenced)?;
         Ok(Self {
             nodes: seen,
             verdict,

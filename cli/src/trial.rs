@@ -356,8 +356,7 @@ impl Verdict {
             };
             return Self::No(missing, why);
         }
-        let words = node.words.as_ref().map(|words| format!(" ({words})"));
-        let why = in_words_of_the_command(&node.outcome.to_string()) + &words.unwrap_or_default();
+        let why = in_words_of_the_command(&node.to_string());
         // It was connected a moment ago: one that answers nothing now does not write.
         match matches!(
             node.outcome,

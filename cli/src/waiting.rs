@@ -1,7 +1,8 @@
 //! What a command says while it waits for a lock: for whom, or why no lock can be had.
 //!
 //! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing,
-//! and writes a line to stderr: to a terminal again whenever that changes, elsewhere once.
+//! and writes a line to stderr: to a terminal again whenever that changes, elsewhere once. Too few answers may have
+//! another reason later, so a refusal is then told elsewhere too.
 
 use std::fmt;
 use std::future::Future;
@@ -10,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use shearline::{InspectError, Inspection, Instant, Redlock};
+use shearline::{InspectError, Inspection, Instant, NodeOutcome, NodeReport, Redlock, Report};
 
 use crate::clock::now;
 use crate::failure::in_words_of_the_command;
@@ -27,8 +28,8 @@ type Looking<'a> = Pin<Box<dyn Future<Output = Result<Inspection, InspectError>>
 pub(crate) struct Waiting<'a> {
     redlock: &'a Redlock,
     name: &'a [u8],
-    /// Only one line is written.
-    once: bool,
+    /// Stderr is a terminal.
+    is_terminal: bool,
     /// When it looks next. `None`: never.
     next: Option<Instant>,
     looking: Option<Looking<'a>>,
@@ -41,6 +42,8 @@ enum Reason {
     HeldBy(Vec<u8>),
     Split,
     NoQuorum,
+    /// As before, and nodes have refused to answer.
+    Refused,
 }
 
 /// When it may say something.
@@ -66,7 +69,7 @@ impl<'a> Waiting<'a> {
         Self {
             redlock,
             name,
-            once: !is_terminal,
+            is_terminal,
             next: talks.then(|| now().saturating_add(FIRST)),
             looking: None,
             said: None,
@@ -96,21 +99,33 @@ impl<'a> Waiting<'a> {
                 None if told.is_free() => return,
                 None => (Reason::Split, inspect::state(told)),
             },
-            Err(error @ InspectError::NoQuorum(_)) => (Reason::NoQuorum, error.to_string()),
+            Err(error @ InspectError::NoQuorum(report)) => (no_quorum(report), error.to_string()),
             // The wait for the lock itself ends with that.
             Err(_) => return,
         };
-        if self.said.as_ref() != Some(&reason) {
+        if self.said.as_ref() == Some(&reason) {
+            return;
+        }
+        if self.is_terminal || self.said.is_none() || reason == Reason::Refused {
             say(format_args!(
                 "waiting for {}: {}",
                 printable(self.name),
                 in_words_of_the_command(&text)
             ));
-            self.said = Some(reason);
         }
-        if self.once {
+        if !self.is_terminal && reason != Reason::NoQuorum {
             self.next = None;
         }
+        self.said = Some(reason);
+    }
+}
+
+/// Returns why too few nodes have answered.
+fn no_quorum(report: &Report) -> Reason {
+    let refused = |node: &NodeReport| matches!(node.outcome, NodeOutcome::Refused(_));
+    match report.nodes().iter().any(refused) {
+        true => Reason::Refused,
+        false => Reason::NoQuorum,
     }
 }
 

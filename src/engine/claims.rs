@@ -361,8 +361,8 @@ impl Claims {
         kept.is_some_and(Kept::waits_from_now_on)
     }
 
-    /// Ends the wait of the extension of `claim`. Returns the ttl of that extension, or `None` if the lock is over, or
-    /// was extended or released meanwhile.
+    /// Ends the wait of the extension of `claim`. Returns the ttl of that extension, or `None` if the lock is over or was
+    /// released meanwhile.
     pub(super) fn extend_now(
         &mut self,
         claim: ClaimKey,
@@ -375,12 +375,7 @@ impl Claims {
         there.begin_again(); // Forgets when the next try was due.
         let ttl = there.extension_due(below.now, locks, self.drift, &mut self.boxes);
         there.watch(claim, self.drift, below.timers);
-        let lacking = ttl.is_none() && !there.lacking().is_empty();
-        if lacking {
-            self.extension(below.now, claim)
-        } else {
-            ttl
-        }
+        ttl.or_else(|| self.extension(below.now, claim)) // A node may lack a copy.
     }
 
     /// Returns the next claim of a kept lock that has to be made `whole`.

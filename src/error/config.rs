@@ -44,6 +44,10 @@ impl From<SettingFault> for ConfigError {
     }
 }
 
+/// What a handle without scripts says where they are needed.
+pub(super) const NEED_SCRIPTS: &str = "fencing tokens and a strict restart guard need scripts; permit `EVAL` and \
+    `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
+
 /// The problem of a setting of a [`Builder`](crate::Builder). Its text names the setting, and says what to set.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
@@ -52,10 +56,7 @@ pub struct SettingProblem(pub(crate) SettingFault);
 /// See [`SettingProblem`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum SettingFault {
-    #[error(
-        "a strict restart guard needs scripts; permit `EVAL` and leave out `without_scripts`, or take \
-         another restart guard"
-    )]
+    #[error("{NEED_SCRIPTS}")]
     StrictWithoutScripts,
     #[error("the drift factor must be at least 0 and less than 1")]
     DriftFactor,

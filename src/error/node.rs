@@ -168,8 +168,8 @@ pub enum Unusable {
     /// The user may not run `command`, without which a lock cannot be taken, released or extended.
     /// A user who may take a lock but not release it gets none.
     #[error(
-        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the manual \
-         (`shearline::manual::permissions`) has an ACL line that suffices"
+        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`){}",
+        suffices(command)
     )]
     Permission {
         /// The command, in lower case and as ACL rules name it, such as `"evalsha"`.
@@ -248,8 +248,8 @@ pub enum Unusable {
     /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced). Other locks are
     /// granted there without scripts.
     #[error(
-        "it runs no scripts, and what was asked for needs them; permit `EVAL` and `EVALSHA` (`ACL SETUSER \
-         .. +eval +evalsha`), or ask for a lock without a token and with another guard"
+        "it runs no scripts, and fencing tokens and a strict restart guard need scripts; permit `EVAL` and `EVALSHA` \
+         (`ACL SETUSER .. +eval +evalsha`), or do without them"
     )]
     NeedsScripts,
     /// The TLS handshake fails: the node's certificate, or ours, has to be corrected. A node whose port does not speak
@@ -259,6 +259,14 @@ pub enum Unusable {
     /// It refused the handshake with another error.
     #[error("it refused the handshake with {0}")]
     Refused(ServerError),
+}
+
+/// Says where to find a line that permits `command`. Locks do not need `scan`, which counts counters.
+fn suffices(command: &str) -> &'static str {
+    match command {
+        "scan" => "",
+        _ => ", the manual (`shearline::manual::permissions`) has an ACL line that suffices",
+    }
 }
 
 impl Unusable {

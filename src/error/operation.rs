@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
+use super::config::NEED_SCRIPTS;
 use super::report::gone;
 use super::span::Span;
 use super::{EndsBy, Report, Shown};
@@ -224,10 +225,7 @@ pub enum InvalidRequest {
     },
     /// A lock with a fencing token ([`LockOptions::fenced`](crate::LockOptions::fenced)) was requested from a handle
     /// that uses no scripts.
-    #[error(
-        "a fencing token needs scripts; permit `EVAL` and leave out `without_scripts`, or take the lock \
-         without one"
-    )]
+    #[error("{NEED_SCRIPTS}")]
     FencedWithoutScripts,
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.

@@ -317,18 +317,13 @@ impl Report {
     }
 
     fn words_of(&self, node: &NodeReport) -> String {
-        let said = if let NodeOutcome::Quarantined { until } = node.outcome
+        if let NodeOutcome::Quarantined { until } = node.outcome
             && self.0.now < until
         {
             let left = Span(until.saturating_since(self.0.now)).rounded_up();
             format!("quarantined for {left} more: it may have forgotten locks")
         } else {
-            node.outcome.to_string()
-        };
-        match (&node.resource, &node.words) {
-            (Some(resource), _) => format!("{said} ({})", Shown(resource)),
-            (None, Some(words)) => format!("{said} ({words}){}", instead_of_scripts(words)),
-            (None, None) => said,
+            node.to_string()
         }
     }
 
@@ -471,15 +466,34 @@ impl NodeOutcome {
     }
 }
 
-/// Returns advice for a script that a server has refused in such `words`.
-fn instead_of_scripts(words: &str) -> &'static str {
+/// The outcome in words, with those of the server, and without the address.
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.outcome)?;
+        match (&self.resource, &self.words) {
+            (Some(resource), _) => write!(f, " ({})", Shown(resource)),
+            (None, Some(words)) => {
+                write!(f, " ({words}){}", instead_of_scripts(self.outcome, words))
+            }
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Returns advice if a server may have refused a script in such `words`.
+fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     let words = words.to_ascii_lowercase();
     let mut of_scripts = ["eval", "lua", "script"].iter();
     // Servers name the script in the error of every command within one.
     let is_within = words.contains("user_script");
-    match !is_within && of_scripts.any(|word| words.contains(word)) {
-        true => "; `without_scripts` does without them",
-        false => "",
+    if is_within {
+        ""
+    } else if of_scripts.any(|word| words.contains(word)) {
+        "; use `without_scripts`: locks without a fencing token need no scripts"
+    } else if matches!(outcome, NodeOutcome::Refused(error) if error.is_plain()) {
+        "; if that refuses scripts, use `without_scripts`: locks without a fencing token need none"
+    } else {
+        ""
     }
 }
 

@@ -19,7 +19,7 @@
 //! | .. `it wants a password` | The URL of the node. | Put the credentials into it. |
 //! | .. `it refuses the credentials` | The user and password in the URL, `ACL LIST` on the node. | Correct them. |
 //! | .. `there are no credentials for it` | What `Builder::credentials` has said, in brackets behind it; the password file of the command. | Repair that. It is asked again by itself. |
-//! | .. `refused: ERR` | The words of the server behind it. Some proxies, and servers that are like Redis, run no scripts. | If they name `EVAL`, `Lua` or scripts: [`Builder::without_scripts`](crate::Builder::without_scripts), if the lock needs none. |
+//! | .. `refused: ERR` | The words of the server behind it. Some proxies, and servers that are like Redis, run no scripts. | If they refuse scripts: [`Builder::without_scripts`](crate::Builder::without_scripts). A fencing token and a strict guard need scripts. |
 //! | .. `refused: OOM` | `INFO memory` on the node: something else fills it, or [counters of fencing tokens](super::operating#nodes-that-give-fencing-tokens). `shearline check` warns from 80 % on. | Raise its `maxmemory`, or remove other keys. Never let it evict: `maxmemory-policy noeviction`. |
 //! | .. `refused: NOREPLICAS` | `CONFIG GET min-replicas-to-write` on the node: it refuses writes while it has fewer replicas. | `CONFIG SET min-replicas-to-write 0`, and in its file: a lock node needs no replicas, and is not made safer by any. |
 //! | .. `its user may not run` | The command that is named there. | Permit it: [`permissions`](super::permissions) has an ACL line that suffices. |

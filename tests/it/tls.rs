@@ -246,6 +246,25 @@ fn a_certificate_that_is_named_itself_is_trusted() {
     }
 }
 
+/// What a server sends besides is not looked at: an authority between it and another that has expired, for example.
+#[test]
+fn a_certificate_that_is_named_itself_is_trusted_whatever_comes_with_it() {
+    let scene = Scene::new();
+    let between = scene.authority.expired("between");
+    let own = between.server(&["127.0.0.1"], Span::Now);
+    let sent = Issued {
+        certificate: own.certificate.clone() + &between.pem(),
+        ..own.clone()
+    };
+    let server = scene.server(&sent);
+    refused(&server.url(), "certificate expired on 2001-12-31;");
+    for others in [String::new(), scene.authority.pem()] {
+        let ca = scene.file("named.pem", &(others + &own.certificate));
+        let url = format!("rediss://{}?ca={ca}", server.address_for_clients());
+        works(&mut Which::Shared.build(at([&url])), "between");
+    }
+}
+
 /// The certificate is none of an authority that the system trusts.
 #[test]
 fn by_default_the_authorities_of_the_system_are_trusted() {

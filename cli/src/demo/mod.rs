@@ -165,7 +165,11 @@ fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     }
     nodes.disturb()?;
     view.is_disturbed = true;
-    let now = |left| format!("node 2 is killed and node 4 frozen, for {left} more; three decide");
+    let now = |left| {
+        format!(
+            "node 2 is killed and node 4 frozen, for {left} more; the other three are a majority, which is enough"
+        )
+    };
     let goes_on = view.show(MENDED, now)?;
     nodes.bring_back()?;
     view.is_disturbed = false;

@@ -197,13 +197,14 @@ fn drawn(course: &[(u64, bool)]) -> String {
     bars.collect::<String>() + &"·".repeat(COLUMNS - course.len())
 }
 
-/// Returns how many nodes vote, and of each of the others why not.
+/// Returns how many nodes vote as far as the client knows, and of each of the others why not.
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
-    let mut text = format!("{} of {} vote", voting.count(), count(nodes.len(), "node"));
+    let (voting, all) = (voting.count(), count(nodes.len(), "node"));
+    let mut text = format!("the client counts the votes of {voting} of {all}");
     for (node, place) in nodes.iter().zip(1..) {
         if let Some(why) = why(node.state) {
-            text += &format!("; node {place} does not: {why}");
+            text += &format!("; not of node {place}: {why}");
         }
         if node.evicts_locks {
             text += &format!("; node {place} may evict locks: set maxmemory-policy noeviction");

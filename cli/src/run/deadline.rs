@@ -30,10 +30,20 @@ pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 const MARGIN_MAX: Duration = Duration::from_secs(2);
 
+/// How long the guardian may take to kill all processes of a lock that is lost already.
+const PROMPTLY: Duration = Duration::from_millis(100);
+
 /// Returns how long before the end of the validity the guardian kills all processes. The tool waits half as long
 /// for it.
 pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
+}
+
+/// Returns when the tool kills all processes itself, of a lock that the guardian was given until `until`, and that was
+/// found lost at `lost`. The guardian may not have heard of the loss.
+pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
+    let late = until.saturating_add(margin(ttl) / 2);
+    lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
 }
 
 /// Returns how long before they are killed they are asked to end, at the latest.
@@ -87,6 +97,25 @@ mod tests {
             assert_eq!(margin(ttl), Duration::from_millis(millis), "{seconds}");
             // An extension that comes at half of the validity is in time.
             assert!(margin(ttl) + warning(ttl) < ttl / 8 * 3);
+        }
+    }
+
+    #[test]
+    fn the_tool_kills_half_a_margin_after_the_guardian_and_promptly_after_a_loss() {
+        let at = Instant::from_millis;
+        let ttl = Duration::from_secs(16);
+        for (lost, kills) in [
+            (None, 11_000),
+            (Some(3_000), 3_100),
+            // No later because of the loss.
+            (Some(10_950), 11_000),
+            (Some(12_000), 11_000),
+        ] {
+            assert_eq!(
+                kill_at(at(10_000), ttl, lost.map(at)),
+                at(kills),
+                "{lost:?}"
+            );
         }
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::process::getpid;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
@@ -38,6 +38,14 @@ fn is_stopped_by_terminal() -> bool {
     let stat = processes::stat(own).unwrap_or_default();
     // Behind the state, the parent, the group and the session.
     stat.split(' ').nth(4).is_some_and(|it| it != "0") && !own.is_init()
+}
+
+/// Puts CONT behind the others that came at once, as the kernel does: a signal that stops a process does not stop it for
+/// longer than until the CONT that came with it.
+pub(super) fn continued_last(arrived: impl Iterator<Item = Arrived>) -> Vec<Arrived> {
+    let mut arrived: Vec<Arrived> = arrived.collect();
+    arrived.sort_by_key(|arrived| arrived.number == SIGCONT);
+    arrived
 }
 
 /// The signals that arrived, and a descriptor that is readable when there are new ones.
@@ -88,5 +96,23 @@ impl Signals {
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.arrived.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use signal_hook::consts::{SIGTTIN, SIGUSR1};
+
+    use super::*;
+
+    #[test]
+    fn cont_is_passed_on_behind_what_stops() {
+        let came = [SIGUSR1, SIGCONT, SIGTSTP, SIGTTIN].map(|number| Arrived {
+            number,
+            is_of_terminal: false,
+        });
+        let ordered = continued_last(came.into_iter());
+        let numbers: Vec<i32> = ordered.iter().map(|arrived| arrived.number).collect();
+        assert_eq!(numbers, [SIGUSR1, SIGTSTP, SIGTTIN, SIGCONT]);
     }
 }

@@ -30,22 +30,18 @@ use std::time::Duration;
 use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
 use rustix::termios::tcgetpgrp;
 use shearline::{Instant, LockGuard};
-use signal_hook::consts::SIGCONT;
 
 use super::args::End;
 use super::channel::{Channel, Message, Received};
-use super::deadline::{Timer, margin, warning};
+use super::deadline::{Timer, kill_at, margin, warning};
 use super::notice::Notice;
-use super::signals::Signals;
+use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
 use super::{Args, args, itself, wait_for};
 use crate::clock::now;
 use crate::json::hex;
 use crate::output::{BAD, complain, printable};
 use crate::signals::ends;
-
-/// How long the guardian may take to kill all processes of a lock that is lost already.
-const PROMPTLY: Duration = Duration::from_millis(100);
 
 /// The longest time between two looks at the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
@@ -291,20 +287,13 @@ impl<'a> Supervisor<'a> {
 
     /// When the guardian has been waited for long enough.
     fn kill_at(&self) -> Instant {
-        let late = self.until.saturating_add(margin(self.ttl) / 2);
-        match self.lost_at {
-            Some(lost) => late.min(lost.saturating_add(PROMPTLY)),
-            None => late,
-        }
+        kill_at(self.until, self.ttl, self.lost_at)
     }
 
     /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
     /// the command may not have been there.
     fn pass_on(&mut self, is_early: bool) {
-        let mut all: Vec<_> = self.signals.take().collect();
-        // CONT is the last of those that came at once, as for the kernel: none that stops it comes behind that.
-        all.sort_by_key(|arrived| arrived.number == SIGCONT);
-        for arrived in all {
+        for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;
             self.ended.is_done |= self.end.asks_for_end(signal);
             let came_to_both = self.shares_group && arrived.is_of_terminal;

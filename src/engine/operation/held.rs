@@ -253,13 +253,13 @@ impl LockQuestion {
     }
 
     /// A majority has lost the lock. Reports to its holder that it is over, and has the remaining copies released. A
-    /// lock without a claim has no holder to report to; its copies are released too if there is room. The copies of a
-    /// lock with a delay stay, because its holder may not stop at once.
+    /// lock without a claim has no holder to report to; its copies are released too if there is room for a claim. The
+    /// copies of a lock with a delay stay, because its holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
             Some(claim) => Some((claim, cx.parts.tell_lost(cx.now, claim))),
-            None if stays || !cx.parts.claims.has_room() => None,
+            None if !cx.parts.claims.has_room() => None,
             None => {
                 let terms = (cx.round.ttl, self.entry.delay());
                 let claim = cx.parts.adopt(cx.now, self.entry.clone(), terms);

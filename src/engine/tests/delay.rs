@@ -369,9 +369,14 @@ fn a_detached_lock_that_is_lost_shows_that() {
     let (mut world, lock) = World::delaying(3);
     let lock = world.detach(lock);
     world.extend(&lock);
+    world.take_all();
     world.all_say(0..2, ":0|");
     assert_matches!(world.not_extended(), ExtendError::Lost(_));
     assert_eq!(lock.valid_until(), world.now);
+    world.say(2, ":1|");
+    assert_eq!(world.take_all().concat(), NOTHING, "its copy stays");
+    assert_eq!(world.engine.poll_timeout(), None);
+    world.is_clean();
 }
 
 /// A majority has lost it, and its holder may hang: the remaining copies keep others out.

@@ -372,3 +372,55 @@ fn a_node_that_forbids_to_look_is_not_asked_from_time_to_time() {
     world.sleep(SECOND);
     assert_eq!(world.take_all().concat(), NOTHING);
 }
+
+/// A lost connection answers nothing of what it was asked, so the next one begins with the answer to the latest look.
+#[test]
+fn what_a_lost_connection_did_not_answer_is_not_expected_of_the_next() {
+    let (mut world, _, _) = World::watched_free();
+    world.say(0, PUSH);
+    world.settles();
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.sleep(60 * MS); // It is too long for node 2.
+    let told = world.state_told();
+    assert_matches!(told.nodes()[2].found, Found::Unknown(_), "{told}");
+    world.watch(Some(&told));
+    world.looks();
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.sleep(60 * MS);
+    assert!(world.events.is_empty(), "it is as before");
+    world.say(0, PUSH);
+    world.settles(); // Node 2 has answered neither question of this watch.
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.lose(2);
+    world.greet_as(2, "run2", 100);
+    world.sleep(SETTLE + MS);
+    assert_eq!(world.take(2), FIRST);
+    world.say(2, "+OK|+OK|*3|:0|:0|$0||");
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    assert_eq!(world.state_told().nodes()[2].found, Found::Free);
+    world.nothing_left();
+}
+
+/// No node reports that its answers count again.
+#[test]
+fn a_watch_looks_when_a_quarantine_ends() {
+    let (mut world, _, _) = World::watched_free();
+    world.lose(2);
+    world.greet_as(2, "another", 1);
+    let until = world.quarantined_until(2).expect("its server has changed");
+    world.take_all();
+    world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+    world.watch_on(|world| {
+        world.all_say(0..2, "+OK|*3|:0|:0|$0||");
+        world.say(2, "+OK|+OK|*3|:0|:0|$0||");
+    });
+    let (told, _) = world.watch_on(|world| world.all_free("+OK|"));
+    assert!(!told.nodes()[2].counts, "{told}");
+    world.sleep(until.saturating_since(world.now).saturating_sub(MS));
+    assert_eq!(world.take_all().concat(), NOTHING);
+    world.sleep(2 * MS);
+    world.looks();
+    world.all_free("+OK|");
+    assert!(world.state_told().nodes()[2].counts);
+    world.nothing_left();
+}

@@ -1,6 +1,8 @@
 //! Stories of nodes that were away: they get the kept locks that they lack back at once. A node that a majority needs
 //! is tried early.
 
+use std::collections::BTreeSet;
+
 use super::keep::{EXTEND, answers, renewals};
 use super::*;
 use crate::limits::EXTENSIONS_AT_ONCE;
@@ -364,4 +366,64 @@ fn a_connection_that_is_being_opened_keeps_its_time() {
     }
     world.pass(500 * MS);
     (0..3).for_each(|node| world.greet(node));
+}
+
+/// Only some can be extended at once. The others have their turn soon, and not when they are next due.
+#[test]
+fn all_locks_that_a_node_lacks_get_their_copy_at_once() {
+    let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 64);
+    world.lose(2);
+    world.greet_as(2, "another", 0);
+    let (mut extended, mut copied) = (0, BTreeSet::new());
+    loop {
+        let sent = world.take_all();
+        if sent.concat().is_empty() {
+            break;
+        }
+        extended += renewals(&sent[0]);
+        (0..2).for_each(|node| world.say(node, &answers(&sent[node], ":1|")));
+        for command in &sent[2] {
+            let name = |part: &str| part.split(' ').next().map(String::from);
+            let reply = match command.strip_prefix(EXTEND) {
+                None => {
+                    copied.extend(command.strip_prefix("SET ").and_then(name));
+                    "+OK|".to_string()
+                }
+                Some(each) => {
+                    let names: Vec<_> = each.trim_start().split(", ").filter_map(name).collect();
+                    let has = |name| if copied.contains(name) { ":1|" } else { ":0|" };
+                    let each: String = names.iter().map(has).collect();
+                    format!("*{}|{each}", names.len())
+                }
+            };
+            world.say(2, &reply);
+        }
+    }
+    assert_eq!(copied.len(), locks.len());
+    assert_eq!(extended, 2 * locks.len());
+}
+
+/// It had forgotten them once, which is over.
+#[test]
+fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
+    let mut world = World::with(named(3).max_ttl(TTL)).greeted();
+    let lock = world.kept_lock(b"k0", kept());
+    world.lose(2);
+    world.greet_as(2, "another", 0);
+    let until = world.quarantined_until(2).expect("it has restarted");
+    assert!(extends_everywhere(&mut world));
+    world.all_say(0..3, ":1|");
+    world.was_kept(&lock);
+    while world.now < until {
+        world.sleep_until_timer();
+        if extends_everywhere(&mut world) {
+            world.all_say(0..3, ":1|");
+        }
+        world.events.clear();
+    }
+    world.lose(2);
+    world.greet_as(2, "another", 3600);
+    assert_eq!(world.quarantined_until(2), None);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    drop(lock);
 }

@@ -203,6 +203,29 @@ fn a_lock_that_was_found_to_end_earlier_is_at_risk_before_that_end() {
     world.assert_empty();
 }
 
+/// The thread gives up before it learns of the outcome, which stands nevertheless.
+#[test]
+fn an_extension_that_a_majority_has_confirmed_is_one_if_no_news_of_it_comes() {
+    let world = World::new();
+    let builder = world.builder().watch_clocks(false);
+    let redlock = builder.node_timeout(1_000 * MS).build().unwrap();
+    let mut guard = redlock.lock("a", LONG).unwrap();
+    let load = || redlock.shared().enter().unwrap().engine.load();
+    eventually("each node has answered", || load().in_flight == 0);
+    let before = guard.valid_until();
+    let stalled = stall(&redlock);
+    thread::scope(|scope| {
+        let extending = scope.spawn(|| guard.extend(2 * LONG));
+        eventually("it has begun", || load().rounds != 0);
+        say_in_place_of_the_nodes(&redlock, b":1\r\n");
+        extending.join().unwrap().unwrap();
+    });
+    assert!(before.saturating_add(LONG / 2) < guard.valid_until());
+    drop(stalled);
+    drop(guard);
+    world.assert_empty();
+}
+
 /// The nodes are asked everything, and give this answer. No caller learns of the outcome yet.
 fn say_in_place_of_the_nodes(redlock: &Redlock, reply: &[u8]) {
     let mut section = redlock.shared().enter().unwrap();

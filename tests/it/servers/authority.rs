@@ -35,14 +35,42 @@ pub(crate) enum Span {
     Future,
 }
 
+impl Span {
+    fn set(self, params: &mut CertificateParams) {
+        (params.not_before, params.not_after) = match self {
+            Self::Now => (date_time_ymd(2001, 1, 1), date_time_ymd(2190, 1, 1)),
+            #[cfg(feature = "tls")]
+            Self::Past => (date_time_ymd(2001, 1, 1), date_time_ymd(2001, 12, 31)),
+            #[cfg(feature = "tls")]
+            Self::Future => (date_time_ymd(2190, 1, 1), date_time_ymd(2191, 1, 1)),
+        };
+    }
+}
+
+/// What the certificate of an authority of this name says.
+fn named(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params
+}
+
 impl Authority {
     pub(crate) fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().expect("a key");
-        Self(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
+        let issuer = CertifiedIssuer::self_signed(named(name), key);
+        Self(issuer.expect("a certificate"))
+    }
+
+    /// An authority whose certificate this one has issued, and which has expired.
+    #[cfg(feature = "tls")]
+    pub(crate) fn expired(&self, name: &str) -> Self {
+        let mut params = named(name);
+        Span::Past.set(&mut params);
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::signed_by(params, key, &self.0);
+        Self(issuer.expect("a certificate"))
     }
 
     pub(crate) fn pem(&self) -> String {
@@ -85,13 +113,7 @@ impl Authority {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
         params.extended_key_usages = vec![purpose];
-        (params.not_before, params.not_after) = match span {
-            Span::Now => (date_time_ymd(2001, 1, 1), date_time_ymd(2190, 1, 1)),
-            #[cfg(feature = "tls")]
-            Span::Past => (date_time_ymd(2001, 1, 1), date_time_ymd(2001, 12, 31)),
-            #[cfg(feature = "tls")]
-            Span::Future => (date_time_ymd(2190, 1, 1), date_time_ymd(2191, 1, 1)),
-        };
+        span.set(&mut params);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");
         Issued {

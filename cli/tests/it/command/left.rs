@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use shearline::LockOptions;
 
-use super::tool::{Tool, await_file, code, is_free, started, take_away};
+use super::tool::{Tool, await_file, code, has_ended, is_free, started, take_away};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
@@ -32,6 +32,21 @@ fn what_the_command_leaves_behind_is_asked_to_end() {
         assert!(folder.path().join("asked").exists());
         cluster.assert_empty();
     }
+}
+
+/// What is stopped is continued, to receive it.
+#[test]
+fn what_the_command_leaves_stopped_is_asked_to_end_too() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let left = "trap ': >$1/asked; exit' TERM; kill -STOP $$; while :; do sleep 0.02; done";
+    fs::write(folder.path().join("left"), left).expect("a file");
+    let script = "sh $1/left $1 >&- 2>&- & : >$1/ready
+        until grep -q ') T ' /proc/$!/stat; do sleep 0.02; done; exit 5";
+    let tool = started(&cluster, &["--grace", "1m"], script, folder.path());
+    assert_eq!(code(tool.wait()), 5);
+    assert!(folder.path().join("asked").exists());
+    cluster.assert_empty();
 }
 
 /// Whoever takes the lock next finds nothing of the command, also if that ignores what it is asked.
@@ -84,6 +99,29 @@ fn with_leave_children_what_the_command_leaves_behind_lives_on() {
     assert_eq!(code(tool.wait()), 74);
     assert!(is_free(folder.path()), "nothing is left");
     cluster.assert_empty();
+}
+
+/// The lock is lost when the command has ended, and nobody has noticed yet.
+#[test]
+fn with_leave_children_nothing_lives_on_after_a_loss() {
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "exec 9>>$1/flock; flock 9; sleep 60 >&- 2>&- & : >$1/ready
+        while ! [ -e $1/end ]; do sleep 0.02; done; exit 5";
+    let options = ["--leave-children", "--ttl", "5s"];
+    let tool = started(&cluster, &options, script, folder.path());
+    let guardian = tool.guardian();
+    tool.signal(Signal::STOP);
+    fs::write(folder.path().join("end"), "").expect("a file");
+    eventually("the guardian has ended", || {
+        has_ended(guardian).then_some(())
+    });
+    eventually("the lock has ended", || {
+        (cluster.copies("n") == 0).then_some(())
+    });
+    tool.signal(Signal::CONT);
+    assert_eq!(code(tool.wait()), 74);
+    assert!(is_free(folder.path()), "nothing is left");
 }
 
 /// The children that the process had before it became the tool are none of its business.

@@ -278,23 +278,39 @@ fn from_the_first_that_is_killed_none_does_anything() {
 /// At risk, every process gets the chance to end by itself. On a busy machine it has to be a longer one.
 #[test]
 fn processes_are_asked_to_end_before_they_are_killed() {
-    let is_asked = [5, 10, 20].into_iter().any(is_asked_to_end);
-    assert!(is_asked, "it is killed each time before it has ended");
+    let goes_on = "trap '' TERM; exec >&- 2>&-; (trap - TERM; exec setsid sh $1/asked.sh $1) & \
+                   sleep 60; sleep 60";
+    let is_asked = |ttl| is_asked_to_end(ttl, &[], goes_on);
+    assert!(
+        [5, 10, 20].into_iter().any(is_asked),
+        "it is killed each time before it has ended"
+    );
 }
 
-/// Returns `false` if the process was killed first, of a lock with this ttl in seconds.
-fn is_asked_to_end(ttl: u32) -> bool {
+/// The command ends at once. What it leaves needs longer, and is given the time.
+#[test]
+fn with_leave_children_what_is_left_at_risk_is_asked_to_end_too() {
+    let ends = "exec >&- 2>&-; sh $1/asked.sh $1 & exec sleep 60";
+    let is_asked = |ttl| is_asked_to_end(ttl, &["--leave-children"], ends);
+    assert!(
+        [5, 10, 20].into_iter().any(is_asked),
+        "it is killed each time before it has ended"
+    );
+}
+
+/// Returns `false` if the process that runs `asked.sh` was killed first, of a lock with this ttl in seconds.
+fn is_asked_to_end(ttl: u32, options: &[&str], script: &str) -> bool {
     let cluster = three();
     let proxies: Vec<Proxy> = cluster.iter().map(Server::address).map(Proxy::to).collect();
     let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path();
-    let asked = "trap ': >$1/asked; exit' TERM; : >$1/ready; while :; do sleep 0.02; done";
+    let asked =
+        "trap 'sleep 0.2; : >$1/asked; exit' TERM; : >$1/ready; while :; do sleep 0.02; done";
     fs::write(path.join("asked.sh"), asked).expect("a file");
-    let script = "trap '' TERM; exec >&- 2>&-; (trap - TERM; exec setsid sh $1/asked.sh $1) & \
-                  sleep 60; sleep 60";
     let ttl = format!("{ttl}s");
     let mut command = run(&urls, &["--ttl", &ttl, "--node-timeout", "1s"]);
+    command.args(options);
     command.args(["n", "--", "sh", "-c", script, "sh"]);
     let mut tool = Tool::start(command.arg(path));
     await_file(&path.join("ready"));

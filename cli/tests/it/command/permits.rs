@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{command, over, patient, shearline, told};
 use crate::acl::acl_line;
-use crate::servers::{self, Cluster};
+use crate::servers::{self, Cluster, Mischief, Proxy};
 
 /// The URLs for a user who may do what these rules say, on each node others.
 pub(super) fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
@@ -117,6 +117,49 @@ fn nodes_say_which_of_them_refuse_a_lock() {
     // As `lock` finds.
     shearline(&cluster, "lock report --guard off -n").failed(69);
     cluster.assert_empty();
+}
+
+/// Words that are not known say something to those who know the server, or what stands before it.
+#[test]
+fn the_words_of_a_refusal_are_shown() {
+    not_with!(Tls, "the words of the servers are replaced");
+    let cluster = servers::three();
+    cluster.at_once(0..3, &[b"CONFIG", b"SET", b"maxmemory", b"1"]);
+    let proxies = cluster.proxies();
+    for proxy in &proxies {
+        proxy.set(Mischief::Reword(b"-OOM", b"-ERR out of luck\r\n"));
+    }
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let refused = "refused: ERR (out of luck); if that refuses scripts, use `--without-scripts`: locks without a \
+                   fencing token need none";
+    for command in ["nodes", "check"] {
+        let said = over(&urls, &format!("{command} --guard off"));
+        assert_eq!(said.status, 69, "{said:?}");
+        let text = said.out.replace("\n    ", " ");
+        let words = format!("cannot be taken: {refused}");
+        assert_eq!(text.matches(&words).count(), 3, "{text}");
+    }
+    let object = over(&urls, "nodes --guard off --json").object();
+    assert_eq!(object.text("nodes.0.missing"), refused);
+}
+
+/// The same of a refusal to serve at all: there is no such database.
+#[test]
+fn the_words_of_a_node_that_cannot_be_used_are_shown() {
+    not_with!(Tls, "the words of the servers are replaced");
+    let cluster = servers::three();
+    let proxies = cluster.proxies();
+    for proxy in &proxies {
+        proxy.set(Mischief::Reword(b"-ERR", b"-LUCKLESS on Mondays\r\n"));
+    }
+    let urls: Vec<String> = proxies.iter().map(|it| it.url() + "/9999").collect();
+    let words = "would not vote: it refused the handshake with LUCKLESS (on Mondays);";
+    for command in ["nodes", "check"] {
+        let said = over(&urls, &format!("{command} --guard off"));
+        assert_eq!(said.status, 69, "{said:?}");
+        let text = said.out.replace("\n    ", " ");
+        assert_eq!(text.matches(words).count(), 3, "{text}");
+    }
 }
 
 #[test]

@@ -182,10 +182,19 @@ pub(crate) fn handles(process: Pid, signal: Signal) -> bool {
 }
 
 pub(crate) fn is_stopped(process: Pid) -> bool {
+    state(process).starts_with('T')
+}
+
+/// Returns `true` if our own child, or a child of a process that does not wait for it now, has ended.
+pub(crate) fn has_ended(process: Pid) -> bool {
+    state(process).starts_with('Z')
+}
+
+fn state(process: Pid) -> String {
     let path = format!("/proc/{}/stat", process.as_raw_pid());
-    let stat = fs::read_to_string(path).expect("it has not ended");
+    let stat = fs::read_to_string(path).expect("its parent has not waited for it");
     let (_, state) = stat.rsplit_once(") ").expect("a state");
-    state.starts_with('T')
+    state.to_owned()
 }
 
 /// Takes the lock `n` away, on `nodes`, a majority. Who keeps it copies back what a minority misses, but not over the token

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::process::{ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-use super::{Going, command, over, shearline, variables};
+use super::{Going, command, over, shearline, told, variables};
 use crate::servers::{self, ClosedPort, Cluster, Mischief, Proxy, Raw, Way, eventually};
 
 /// What a token of another client may be.
@@ -64,6 +64,41 @@ fn who_waits_for_nodes_is_told_why() {
     assert!(said.starts_with(begin), "{said}");
     let both = " each unreachable: connection refused";
     assert!(said.contains(both), "{said}");
+}
+
+/// They load scripts and refuse to run them, in words that are not known. That is told also if another reason was told
+/// before, because nothing else will be.
+#[test]
+fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
+    not_with!(Tls | NoScripts, "the words of the servers are replaced");
+    let cluster = servers::three();
+    cluster.run("ACL SETUSER some on >secret ~* +@all -eval");
+    let nowhere = ClosedPort::new();
+    let proxies = [(); 3].map(|()| Proxy::to(nowhere.address()));
+    for proxy in &proxies {
+        proxy.set(Mischief::Reword(b"-NOPERM", b"-ERR out of luck\r\n"));
+    }
+    let urls = proxies
+        .each_ref()
+        .map(|proxy| proxy.url_with("some:secret"));
+    let run = |options: &str| {
+        let line = format!("run report --guard off {options} -- true");
+        command(&urls, line.split_whitespace())
+    };
+    let (_going, mut errors) = going(run("--connect-timeout 1s"));
+    let said = line(&mut errors);
+    assert!(said.contains(" each unreachable: "), "{said}");
+    for (proxy, server) in proxies.iter().zip(&*cluster) {
+        proxy.redirect(server.address_for_clients());
+    }
+    let refused = " each refused: ERR (out of luck); if that refuses scripts, use `--without-scripts`: locks without a \
+                   fencing token need none)";
+    let said = line(&mut errors);
+    assert!(said.contains(refused), "{said}");
+    let failed = told(run("-w 1s")).failed(69);
+    assert!(failed.contains(refused), "{failed}");
+    told(run("--without-scripts")).done();
+    cluster.assert_empty();
 }
 
 /// What takes longer than either option says is no answer; nodes that are only far away are waited for.

@@ -160,6 +160,32 @@ fn what_was_encrypted_counts_as_written() {
     );
 }
 
+/// Little is lost, and little is owed, when a connection ends that takes nothing more.
+#[test]
+fn no_more_than_a_record_waits_for_the_kernel() {
+    const KEPT: usize = 4 << 10;
+    let mut pair = Pair::new();
+    sockopt::set_socket_recv_buffer_size(&pair.listener, KEPT).unwrap();
+    let (begin, begun) = mpsc::channel::<()>();
+    let serving = pair.connected(move |stream| {
+        begun.recv().unwrap();
+        let mut bytes = vec![];
+        // The end is not announced.
+        stream.read_to_end(&mut bytes).unwrap_err();
+        bytes.len()
+    });
+    let world = &mut pair.world;
+    sockopt::set_socket_send_buffer_size(world.socket(), KEPT).unwrap();
+    let (all, mut written) = (vec![7; 1 << 20], 0);
+    while let len @ 1.. = world.write(&all[written..]).unwrap() {
+        written += len;
+    }
+    assert!(world.socket().has_unsent() && written < all.len());
+    rustix::net::shutdown(world.socket(), rustix::net::Shutdown::Write).unwrap();
+    begin.send(()).unwrap();
+    assert_eq!(written - serving.join().unwrap(), 16 << 10);
+}
+
 #[test]
 fn what_was_encrypted_is_written_before_the_end() {
     let mut pair = Pair::new();

@@ -453,6 +453,22 @@ fn a_node_that_loads_the_scripts_is_not_doubted_for_an_old_refusal() {
     assert_eq!(world.unconfirmed(), [refused()]);
 }
 
+/// A refusal in words of its own is then about that request.
+#[test]
+fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
+    let mut world = doubted(1);
+    world.try_once();
+    world.say(0, ":0|:1|");
+    let lock = world.lock();
+    world.take(0);
+    world.say(0, &digests());
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVALSHA extend"]);
+    world.say(0, OWN);
+    assert_eq!(world.take(0), NOTHING, "no other way is tried");
+    assert_eq!(world.unconfirmed(), [refused()]);
+}
+
 /// It has refused them in known words, and everything else.
 #[test]
 fn a_script_is_tried_before_the_first_set_again_where_no_way_is_left() {

@@ -2,7 +2,6 @@
 
 use super::*;
 use rustls::HandshakeKind;
-use std::string::String;
 
 /// The engine limits the time of a handshake.
 #[test]
@@ -89,17 +88,18 @@ fn sessions_are_resumed_until_something_was_wrong() {
     assert_eq!(kind_of_a_connection(&mut pair), Resumed);
 }
 
-/// What rustls reports as an alert after the handshake is about the client's certificate.
+/// What rustls reports as an alert after the handshake is about the client's certificate. What is no TLS is, by then, not
+/// for want of it.
 #[test]
 fn a_connection_that_was_tampered_with_is_a_broken_protocol() {
-    let mut pair = Pair::new();
-    let serving = pair.connected(|stream| {
-        // A record of application data that was not encrypted by anyone.
-        let mut forged = String::from("\u{17}\u{3}\u{3}\0\u{20}").into_bytes();
-        forged.extend([7; 32]);
-        stream.sock.write_all(&forged).unwrap();
-    });
-    let broken = Disconnected(LinkFault::Protocol);
-    assert_eq!(pair.world.turn_until(&broken).len(), 1);
-    serving.join().unwrap();
+    // A record of application data that was not encrypted by anyone.
+    let mut forged = b"\x17\x03\x03\0\x20".to_vec();
+    forged.extend([7; 32]);
+    for bytes in [forged, b"-ERR max number of clients reached\r\n".to_vec()] {
+        let mut pair = Pair::new();
+        let serving = pair.connected(move |stream| stream.sock.write_all(&bytes).unwrap());
+        let broken = Disconnected(LinkFault::Protocol);
+        assert_eq!(pair.world.turn_until(&broken), [broken]);
+        serving.join().unwrap();
+    }
 }
