@@ -89,7 +89,15 @@ fn serve(
                 // The first `SET` is a script, with more arguments than a release.
                 let first = word == "EVAL" && 6 < words.len();
                 let word = if first { "SET" } else { word };
-                answer(word, &words).map(String::from)
+                let said = answer(word, &words);
+                // A script answers a number.
+                said.map(|said| {
+                    if first {
+                        said.replace("+OK", ":1")
+                    } else {
+                        said.into()
+                    }
+                })
             }
         };
         if let Some(reply) = reply {
