@@ -11,8 +11,9 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::alarm::Alarm;
-use super::claims::LockDue;
+use super::claims::Below;
 use super::contract::Input;
+use super::keeper::LockDue;
 use super::news::News;
 use super::nodes::Silence;
 use super::operation::held::Verdict;
@@ -62,13 +63,13 @@ impl Engine {
         let mut piece = bytes;
         while !piece.is_empty() {
             let (operations, queues) = (&mut self.operations, &mut self.parts.queues);
-            let whole = &mut self.parts.whole;
+            let looks = &mut self.parts.keeper.looks;
             let show = |key, value: Value<'_>| operations.show(node, key, value);
             let changed = |name: Option<&[u8]>| {
-                let whole = whole.changed(name.map(|name| queues.hash_cut(name)));
+                let looks = looks.changed(name.map(|name| queues.hash_cut(name)));
                 // A name that was cut may be any name with this prefix.
                 let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
-                queues.changed(now, node, name) | whole
+                queues.changed(now, node, name) | looks
             };
             let heard = match self.parts.nodes[node].receive(now, &mut piece, show, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
@@ -96,7 +97,11 @@ impl Engine {
         while let Some(operation) = self.parts.queues.next_stirred() {
             self.stir(now, Some(operation));
         }
-        self.look_at_changed(now);
+        let parts = &mut self.parts;
+        parts
+            .keeper
+            .look_at_changed(now, &mut parts.claims, &mut parts.timers);
+        self.operations.extend_kept(now, parts);
     }
 
     /// Wakes `operation`: something that it may wait for has changed.
@@ -236,7 +241,8 @@ impl Engine {
             self.stir_all(now);
         }
         if withheld && self.parts.nodes[node].may_release() {
-            self.is_back(now, node, false); // The copies that it lacks can be sent now.
+            self.parts.keeper.is_back(node, false); // The copies that it lacks can be sent now.
+            self.operations.extend_kept(now, &mut self.parts);
         }
         self.alarm(now, node, reply)
     }
@@ -274,8 +280,12 @@ impl Engine {
         self.stir_all(now);
         self.regained(now);
         let forgetful = self.parts.nodes[node].kept_until(now).is_some();
-        self.is_back(now, node, forgetful);
-        self.register_again(now);
+        let parts = &mut self.parts;
+        parts.keeper.is_back(node, forgetful);
+        parts
+            .keeper
+            .register_again(now, &mut parts.claims, &mut parts.timers);
+        self.operations.extend_kept(now, parts);
         Ok(())
     }
 
@@ -446,12 +456,12 @@ impl Engine {
                 Alarm::Lines => self.lines_due(now),
                 Alarm::Debts(node) => self.debts_due(now, node),
                 Alarm::Floors => self.parts.fencing.due(&mut self.parts.news),
-                Alarm::Looks => self.looks_due(now),
                 Alarm::Operation(key) => self.operations.with(now, key, &mut self.parts, due),
                 Alarm::Claim(key) => self.claim_due(now, key),
                 Alarm::Waiter(key) => self.operations.waited(now, key, &mut self.parts),
             }
         }
+        self.operations.extend_kept(now, &mut self.parts);
     }
 
     fn connection_due(&mut self, now: Instant, node: NodeId) {
@@ -498,11 +508,15 @@ impl Engine {
     // Out of line, because no timer fires for a lock that is released in time.
     #[inline(never)]
     fn claim_due(&mut self, now: Instant, claim: ClaimKey) {
-        let (claims, mut below) = self.parts.claims(now);
-        match claims.due(claim, &mut below) {
+        let parts = &mut self.parts;
+        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
+        let mut below = Below { now, nodes, timers };
+        let Some(held) = parts.claims.due(claim, &mut below) else {
+            return;
+        };
+        match parts.keeper.due(now, claim, held, below.timers) {
             None => {}
             Some(LockDue::Over) => self.lock_is_over(now, claim),
-            Some(LockDue::Extend(ttl)) => self.extend_kept(now, claim, ttl),
             Some(LockDue::AtRisk) => {
                 let lock = self.parts.claims.lock_id(claim);
                 self.parts.news.push_back(News::AtRisk(lock));

@@ -26,7 +26,7 @@
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
 //! | `fencing` | the proposals for fencing tokens, and the nodes that have lost their counter floor |
 //! | `queues` | callers that wait for a lock, their order, and when the first one asks again |
-//! | `extensions` | the extensions of kept locks: how many are open, and which wait |
+//! | `keeper`, `keeper::looks` | when a held lock is at risk or over, and which kept locks have to be extended |
 //! | `nodes`, `nodes::probes` | connections; checks whether the server behind a silent one is alive |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | how long a node that may have forgotten locks does not vote |
@@ -55,7 +55,6 @@ pub(crate) mod breaking;
 mod check;
 mod claims;
 pub(crate) mod contract;
-mod extensions;
 mod fencing;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -63,6 +62,7 @@ mod input;
 #[cfg(feature = "internals")]
 mod inside;
 pub(crate) mod inspection;
+mod keeper;
 mod learning;
 mod news;
 mod nodes;
@@ -80,7 +80,6 @@ mod settings;
 pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
-mod whole;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -102,6 +101,8 @@ use crate::quorum::{Keeping, Lock, LockId};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
 
+#[cfg(feature = "std")]
+use claims::claim::Claim;
 use inspection::{InspectError, Inspection};
 use operation::Kind;
 use operation::acquire::Acquire;
@@ -299,26 +300,32 @@ impl Engine {
     /// Returns `true` if `lock` was not released or handed over, and its end was not reported.
     #[cfg(feature = "std")]
     pub(crate) fn holds(&self, lock: LockId) -> bool {
-        self.parts.claims.holds(lock)
+        self.parts.claims.by_id(lock).is_some_and(Claim::is_held)
     }
 
     /// Returns the end of the validity of `lock`. [`Instant::ZERO`] if it is not known, or the lock has no claim any
     /// more.
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
-        self.parts.claims.end_of(lock)
+        let claim = self.parts.claims.by_id(lock);
+        claim.map_or(Instant::ZERO, Claim::valid_until)
     }
 
     /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
     #[cfg(feature = "std")]
     pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
-        self.parts.claims.is_over_though_kept(lock)
+        let kept = self.parts.claims.by_id(lock)?.kept.as_ref();
+        Some(kept.filter(|kept| kept.is_had())?.is_over())
     }
 
     /// Ends all kept locks for their holders, because nothing is reported any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
-        self.parts.claims.end_all_kept();
+        for (_, claim) in self.parts.claims.iter() {
+            if let Some(kept) = &claim.kept {
+                kept.tell_over();
+            }
+        }
     }
 
     /// Returns the labels of the nodes that have confirmed the token of `lock` in the latest majority or later, and
@@ -594,7 +601,12 @@ impl Engine {
 
     pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
         let parts = &mut self.parts;
-        parts.claims.alert(lock, left, &mut parts.timers);
+        let claim = parts.claims.named_by(lock);
+        if let Some((key, claim)) = parts.claims.keyed(claim)
+            && claim.is_held()
+        {
+            parts.keeper.alert((key, claim), left, &mut parts.timers);
+        }
     }
 
     // ----- locks without an operation -------------------------------------------------------
@@ -659,7 +671,7 @@ impl Engine {
             parts.stats.adopted += 1;
             if let Some(claim) = parts.claims.get_mut(key).must() {
                 claim.begin_hold(now);
-                claim.watch(key, parts.settings.drift, &mut parts.timers);
+                parts.keeper.arm(key, claim, &mut parts.timers);
             }
         }
         lock

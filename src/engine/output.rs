@@ -4,6 +4,7 @@ use crate::time::Instant;
 
 use super::Engine;
 use super::alarm::Alarm;
+use super::claims::claim::Claim;
 use super::contract::{Cause, Event, Output, Wake};
 use super::news::News;
 
@@ -37,7 +38,6 @@ impl Engine {
             Alarm::Silence(_) => Cause::Silence,
             Alarm::Debts(_) => Cause::Debt,
             Alarm::Floors => Cause::Repair,
-            Alarm::Looks => Cause::Extension,
             Alarm::Operation(key) => self.operations.wake(key),
             Alarm::Waiter(key) => self
                 .parts
@@ -84,7 +84,7 @@ impl Engine {
             let event = match news {
                 News::Expired(lock) => Some(Event::Expired { lock }),
                 News::AtRisk(lock) => {
-                    let holds = self.parts.claims.holds(lock);
+                    let holds = self.parts.claims.by_id(lock).is_some_and(Claim::is_held);
                     holds.then_some(Event::AtRisk { lock })
                 }
                 News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
@@ -93,15 +93,8 @@ impl Engine {
                     None
                 }
                 News::Room => {
-                    self.extend_waiting(now);
-                    self.make_whole(now);
-                    None
-                }
-                News::Lacking(claim) => {
-                    match self.parts.whole.is_to_look_at(claim) {
-                        true => self.look_at(now, claim),
-                        false => self.extend_early(now, claim),
-                    }
+                    self.parts.keeper.told();
+                    self.operations.extend_kept(now, &mut self.parts);
                     None
                 }
                 News::Floors => {

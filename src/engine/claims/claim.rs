@@ -19,8 +19,8 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::Command;
-use crate::quorum::{Drift, Kept, Majority, NodeSet};
-use crate::time::{Instant, NANOS_PER_TICK, nanos};
+use crate::quorum::{Kept, Majority, NodeSet};
+use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
@@ -28,7 +28,6 @@ use crate::engine::claims::Below;
 use crate::engine::claims::busy::{Boxes, Busy, Questions, Stage};
 use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
-use crate::engine::whole::Whole;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -225,12 +224,6 @@ impl Claim {
     #[inline]
     pub(crate) fn valid_until(&self) -> Instant {
         self.entry.end()
-    }
-
-    /// Returns the entry if the lock is kept. The engine then moves its end, and the holder only reads it.
-    #[inline]
-    pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
-        self.kept.is_some().then_some(&self.entry)
     }
 
     /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
@@ -528,75 +521,12 @@ impl Claim {
         withdrawn
     }
 
-    /// Arms the timer for the end of its lock, or for what is due before that.
-    ///
-    /// The end of its validity is reported a tick early rather than late: this is the one timer
-    /// that rounds down.
-    pub(crate) fn watch(&mut self, key: ClaimKey, drift: Drift, timers: &mut Timers) {
-        let mut at = told_at(self.stands_until());
-        if let Some(kept) = &self.kept {
-            at = at.min(kept.due_at(self.valid_until(), self.busy().again, drift));
-        }
-        if self.busy().alert != 0 {
-            at = at.min(self.at_risk_from());
-        }
-        self.wake_at(at, key, timers);
-    }
-
-    pub(super) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
+    /// Arms its timer for `at`.
+    pub(crate) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
         }
-    }
-
-    /// Returns when its holder has to learn that the lock is at risk: at most two ticks early, never late.
-    fn at_risk_from(&self) -> Instant {
-        let early = Duration::from_nanos(self.busy().alert.saturating_mul(NANOS_PER_TICK));
-        self.stands_until().saturating_sub(early)
-    }
-
-    /// Asks for an alert when less than `left` is left of its lock.
-    pub(super) fn alert(&mut self, left: Duration) {
-        // Whole ticks, plus one because the timer rounds up.
-        let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
-        self.busy_mut().alert = self.busy().alert.max(ticks);
-    }
-
-    /// Returns `true` if its holder has to learn at `now`, for the first time, that the lock is at risk.
-    pub(super) fn tell_at_risk(&mut self, now: Instant) -> bool {
-        let news = self.busy().alert != 0 && self.at_risk_from() <= now;
-        if news {
-            self.busy_mut().alert = 0;
-        }
-        news
-    }
-
-    /// Returns the ttl by which its lock, one of `locks`, has to be extended at `now`, if that is due. Also sets the
-    /// time of the next try.
-    pub(super) fn extension_due(
-        &mut self,
-        now: Instant,
-        locks: usize,
-        drift: Drift,
-        boxes: &mut Boxes,
-    ) -> Option<Duration> {
-        let kept = self.kept.as_ref()?;
-        let due = (self.valid_until(), self.busy().again);
-        let (ttl, again) = kept.due(now, due, locks, drift)?;
-        self.wake(boxes);
-        self.busy_mut().again = again;
-        Some(ttl)
-    }
-
-    /// Returns `true` if its lock is kept, and either its last extension has failed or a node that is back may lack it.
-    pub(super) fn is_to_be_made_whole(&self, whole: &Whole) -> bool {
-        let may_lack = whole
-            .back
-            .without(self.confirmed().without(whole.forgetful));
-        let failed = self.busy().again != Instant::ZERO;
-        let gets_copy = !may_lack.is_empty() && !self.is_adopted();
-        self.kept.is_some() && self.is_held() && (failed || gets_copy)
     }
 
     /// Forgets the time of the next try: the lock is extended when that is due.
@@ -605,10 +535,4 @@ impl Claim {
             self.busy_mut().again = Instant::ZERO;
         }
     }
-}
-
-/// Returns when the end of a validity is reported: a tick before it, rounded down.
-pub(super) fn told_at(end: Instant) -> Instant {
-    let tick = Duration::from_nanos(NANOS_PER_TICK);
-    Instant::from_tick(end.saturating_sub(tick).tick_floor())
 }

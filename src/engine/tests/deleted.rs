@@ -306,7 +306,7 @@ fn a_lock_that_is_released_soon_costs_nothing_and_one_that_is_over_is_not_looked
 #[test]
 fn only_so_many_keys_are_watched() {
     let mut world = World::telling(3);
-    world.engine.parts.whole.most = 2;
+    world.engine.parts.keeper.looks.most = 2;
     let mut locks = world.kept_locks(3);
     world.pass(50 * MS);
     for sent in world.take_all() {
@@ -404,7 +404,7 @@ fn watched_and_unwatched_renewals_that_alternate_go_in_two_batches() {
         .into_iter()
         .enumerate()
     {
-        world.engine.parts.whole.most = most;
+        world.engine.parts.keeper.looks.most = most;
         for name in [2 * index, 2 * index + 1] {
             locks.push(world.kept_lock(format!("k{name}").as_bytes(), kept()));
         }
