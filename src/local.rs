@@ -226,7 +226,7 @@ impl LocalRedlock {
             }
         };
         if lock.is_valid() {
-            operation.made(Attempts::of(&call.driver.engine));
+            operation.made(Attempts::of(&mut call.driver.engine));
             return Ok(lock);
         }
         let granted = lock.voters();

@@ -113,7 +113,7 @@ impl Attempts {
     }
 
     #[inline(always)]
-    pub(crate) fn of(_: &Engine) -> Self {
+    pub(crate) fn of(_: &mut Engine) -> Self {
         Self
     }
 }

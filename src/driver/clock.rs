@@ -54,7 +54,7 @@ pub(crate) fn trust(
     address: &str,
     run_id: &str,
 ) -> Result<(bool, Option<RoundId>), TrustError> {
-    let node = engine.node_at(address).ok_or(TrustError::UnknownNode)?;
+    let node = engine.nodes().at(address).ok_or(TrustError::UnknownNode)?;
     let now = now();
     set_wall_clock(engine, now);
     engine.trust_for(now, node, run_id)

@@ -6,6 +6,8 @@
 //! * A decision of one operation that concerns others (a lock is lost, a node belongs to another group) reaches them in
 //!   the same call.
 
+mod changes;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -23,7 +25,6 @@ use super::contract::{Cause, Event, RoundId};
 use super::learning::{asked_by, learn};
 use super::operation::acquire::Acquire;
 use super::operation::acquire::permission;
-use super::operation::extend::Extend;
 use super::operation::held::Verdict;
 use super::operation::round::{Ballot, Round, State};
 use super::operation::{
@@ -338,19 +339,6 @@ impl Operations {
         parts.vacate(now, claim);
         parts.give_back(now, claim);
         self.lead(now, parts);
-    }
-
-    /// Begins the extensions of kept locks that are due, while there is room.
-    pub(super) fn extend_kept(&mut self, now: Instant, parts: &mut Parts) {
-        while let Some((claim, ttl)) = {
-            let (claims, timers) = (&mut parts.claims, &mut parts.timers);
-            parts.keeper.next(now, claims, timers, &parts.settings)
-        } {
-            if let Some(extend) = Extend::of_kept(claim, parts) {
-                parts.keeper.begun();
-                self.begin(now, ttl, None, Kind::Extend(extend), parts);
-            }
-        }
     }
 
     /// The lock of `claim` is over and was not released. Lets the next waiter have its turn.

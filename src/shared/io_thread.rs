@@ -29,6 +29,7 @@ use super::roles::{MANY, Orders, Poll};
 use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
 use crate::driver::{Refusal, clock};
+use crate::engine::distant_timeout;
 use crate::time::{Instant, nanos};
 
 /// The name of the I/O thread.
@@ -149,7 +150,7 @@ impl<'a> IoThread<'a> {
     /// Ends `section`, and waits until a socket is ready, a timer is due, or this thread is called.
     fn watch(&self, mut section: Section<'a>) {
         let now = clock::now();
-        let distant = nanos(section.engine.distant_timeout());
+        let distant = nanos(distant_timeout(section.engine.nodes().iter()));
         self.shared.distant_timeout.store(distant, Relaxed);
         let until = section.sleeps_until(now, false);
         section.roles.watch(until);

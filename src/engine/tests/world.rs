@@ -282,7 +282,7 @@ impl World {
     }
 
     pub(super) fn state(&self, node: usize) -> NodeState {
-        self.engine.node_state(self.now, id(node))
+        self.engine.nodes()[id(node)].state(self.now)
     }
 
     pub(super) fn quarantined_until(&self, node: usize) -> Option<Instant> {
