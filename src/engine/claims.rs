@@ -27,8 +27,8 @@ use crate::time::Instant;
 
 use super::alarm::Timers;
 use super::nodes::Nodes;
-use super::pool::{Pool, Spares};
-use busy::{Boxes, Stage};
+use super::pool::{Boxes, Pool, Spares};
+use busy::{Busy, Stage};
 use claim::Claim;
 
 /// See the [module](self).
@@ -46,7 +46,7 @@ pub(super) struct Claims {
     /// Buffers for commands.
     commands: Pool<u8>,
     /// Memory for the busy parts of claims.
-    boxes: Boxes,
+    boxes: Boxes<Busy>,
 }
 
 /// What the methods of claims need: the time, the nodes, and the timers.
@@ -78,6 +78,7 @@ impl Claims {
         self.slab.len()
     }
 
+    #[cfg(any(feature = "std", test))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClaimKey, &Claim)> {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
     }
@@ -103,8 +104,7 @@ impl Claims {
         entry: Entry,
         life: Duration,
     ) -> ClaimKey {
-        let claim = Claim::attempt(operation, entry, life, &mut self.boxes);
-        self.insert(claim)
+        self.insert(entry, Busy::of(Stage::Attempt { operation }, life))
     }
 
     /// Adds the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
@@ -115,11 +115,15 @@ impl Claims {
         life: Duration,
         gone_by: Instant,
     ) -> ClaimKey {
-        let claim = Claim::adopted(entry, nodes, life, gone_by, &mut self.boxes);
-        self.insert(claim)
+        let key = self.insert(entry, Busy::adopted(nodes, life));
+        if let Some(claim) = self.get_mut(key) {
+            (claim.held, claim.gone_by) = (nodes, gone_by);
+        }
+        key
     }
 
-    fn insert(&mut self, claim: Claim) -> ClaimKey {
+    fn insert(&mut self, entry: Entry, busy: Busy) -> ClaimKey {
+        let claim = Claim::new(entry, self.boxes.put(busy));
         ClaimKey(self.slab.insert(claim))
     }
 
@@ -214,9 +218,12 @@ impl Claims {
     /// whole life from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
-        let end = |claim: &Claim| match claim.may_be_written_yet() {
-            true => claim.gone_by.max(self.drift.gone_by(now, claim.life())),
-            false => claim.gone_by,
+        let end = |claim: &Claim| {
+            let open = claim.running().union(claim.busy().copies.extending);
+            match open.is_empty() {
+                true => claim.gone_by,
+                false => claim.gone_by.max(self.drift.gone_by(now, claim.life())),
+            }
         };
         let ends = self.slab.iter().map(|(_, claim)| end(claim));
         ends.max().unwrap_or(now)
@@ -283,12 +290,11 @@ impl Claims {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;
         };
-        let (entry, timer, busy) = there.into_parts();
-        self.spares.give(entry);
-        if let Some(timer) = timer {
+        self.spares.give(there.entry);
+        if let Some(timer) = there.timer {
             timers.cancel(timer);
         }
-        if let Some(busy) = busy {
+        if let Some(busy) = there.busy {
             self.boxes.give(busy);
         }
     }

@@ -134,7 +134,7 @@ impl Keeper {
     ///
     /// The end of its validity is reported a tick early rather than late: this is the one timer that rounds down.
     pub(super) fn arm(&self, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
-        let mut at = told_at(claim.stands_until());
+        let mut at = told_at(stands_until(claim));
         if let Some(kept) = &claim.kept {
             at = at.min(self.due_at(key, claim, kept));
         }
@@ -165,7 +165,7 @@ impl Keeper {
         claim: &mut Claim,
         timers: &mut Timers,
     ) -> Option<LockDue> {
-        if told_at(claim.stands_until()) <= now {
+        if told_at(stands_until(claim)) <= now {
             return Some(LockDue::Over);
         }
         let is_at_risk = claim.busy().alert != 0 && at_risk_from(claim) <= now;
@@ -361,10 +361,19 @@ impl Keeper {
     }
 }
 
+/// Returns when the holder of `claim` learns at the latest that its lock is over: at the end of its validity, or if that
+/// is not known, when the keys are gone.
+fn stands_until(claim: &Claim) -> Instant {
+    match claim.valid_until() {
+        Instant::ZERO => claim.gone_by,
+        known => known,
+    }
+}
+
 /// Returns when the holder of `claim` has to learn that its lock is at risk: at most two ticks early, never late.
 fn at_risk_from(claim: &Claim) -> Instant {
     let early = Duration::from_nanos(claim.busy().alert.saturating_mul(NANOS_PER_TICK));
-    claim.stands_until().saturating_sub(early)
+    stands_until(claim).saturating_sub(early)
 }
 
 /// Returns when the end of a validity is reported: a tick before it, rounded down.

@@ -98,7 +98,7 @@ impl Nodes {
         self.all.iter_mut()
     }
 
-    #[cfg(any(feature = "std", feature = "internals", test))]
+    #[cfg(feature = "internals")]
     pub(crate) fn get(&self, node: NodeId) -> Option<&Node> {
         self.all.get(node.index())
     }

@@ -25,9 +25,9 @@ use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
-use crate::engine::claims::busy::{Boxes, Busy, Questions, Stage};
-use crate::engine::claims::copies::Copies;
+use crate::engine::claims::busy::{Busy, Questions, Stage};
 use crate::engine::claims::copy::{Copy, Event};
+use crate::engine::pool::Boxes;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Claim {
     /// Its name and token, shared with its lock.
     pub(crate) entry: Entry,
     /// The nodes that may have the token, as the copies say. It is kept also while the claim rests.
-    held: NodeSet,
+    pub(super) held: NodeSet,
     /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
@@ -44,45 +44,15 @@ pub(crate) struct Claim {
     /// When the lock was handed out or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
     since: NonZeroU64,
     /// `None` while it rests.
-    busy: Option<Box<Busy>>,
+    pub(super) busy: Option<Box<Busy>>,
 }
 
 /// The value of `since` for a lock that was not handed out.
 const NEVER: NonZeroU64 = NonZeroU64::MAX;
 
 impl Claim {
-    /// Makes the claim of an attempt that has sent nothing yet.
-    pub(super) fn attempt(
-        operation: OperationKey,
-        entry: Entry,
-        life: Duration,
-        boxes: &mut Boxes,
-    ) -> Self {
-        let busy = boxes.put(Busy::of(Stage::Attempt { operation }, life));
-        Self::new(busy, entry)
-    }
-
-    /// Makes the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
-    pub(super) fn adopted(
-        entry: Entry,
-        nodes: NodeSet,
-        life: Duration,
-        gone_by: Instant,
-        boxes: &mut Boxes,
-    ) -> Self {
-        let busy = boxes.put(Busy {
-            is_adopted: true,
-            copies: Copies::found_elsewhere(nodes),
-            ..Busy::of(Stage::Held { told: false }, life)
-        });
-        Self {
-            gone_by,
-            held: nodes,
-            ..Self::new(busy, entry)
-        }
-    }
-
-    fn new(busy: Box<Busy>, entry: Entry) -> Self {
+    /// Makes a claim that has sent nothing yet.
+    pub(super) fn new(entry: Entry, busy: Box<Busy>) -> Self {
         Self {
             entry,
             gone_by: Instant::ZERO,
@@ -136,7 +106,7 @@ impl Claim {
 
     /// Wakes the claim and returns its busy part.
     #[inline]
-    pub(super) fn wake(&mut self, boxes: &mut Boxes) -> &mut Busy {
+    pub(super) fn wake(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
         match self.busy {
             Some(ref mut busy) => busy,
             None => self.wake_pooled(boxes),
@@ -145,13 +115,13 @@ impl Claim {
 
     #[cold]
     #[inline(never)]
-    fn wake_pooled(&mut self, boxes: &mut Boxes) -> &mut Busy {
+    fn wake_pooled(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
         let busy = boxes.put(self.rest_now());
         self.busy.insert(busy)
     }
 
     /// Lets the claim rest if nothing about it is open.
-    pub(super) fn rest(&mut self, boxes: &mut Boxes) {
+    pub(super) fn rest(&mut self, boxes: &mut Boxes<Busy>) {
         if self.kept.is_none() {
             return;
         }
@@ -166,12 +136,6 @@ impl Claim {
     #[cfg(test)]
     pub(crate) fn rests(&self) -> bool {
         self.busy.is_none()
-    }
-
-    /// Takes apart a claim that is forgotten.
-    #[inline]
-    pub(super) fn into_parts(self) -> (Entry, Option<TimerKey>, Option<Box<Busy>>) {
-        (self.entry, self.timer, self.busy)
     }
 
     /// Returns the nodes that may have the token: a `SET` was put into the connection, and the copy is not
@@ -348,15 +312,6 @@ impl Claim {
         !was_owed && self.apply(node, Event::Owed).is_owed()
     }
 
-    /// Returns when its holder learns at the latest that the lock is over: at the end of its validity, or if that is
-    /// not known, when the keys are gone.
-    pub(crate) fn stands_until(&self) -> Instant {
-        match self.valid_until() {
-            Instant::ZERO => self.gone_by,
-            known => known,
-        }
-    }
-
     /// Returns `true` if its lock was granted to another engine.
     pub(crate) fn is_adopted(&self) -> bool {
         self.busy().is_adopted
@@ -377,17 +332,6 @@ impl Claim {
     /// Returns `true` if it is being released and no node can hold it any more.
     pub(crate) fn is_over(&self) -> bool {
         self.is_leaving() && self.held.is_empty()
-    }
-
-    /// Returns `true` if a `SET` or an extension is unanswered, so that some node may still run it.
-    #[cfg(feature = "std")]
-    pub(crate) fn may_be_written_yet(&self) -> bool {
-        !self
-            .busy()
-            .copies
-            .extending
-            .union(self.running())
-            .is_empty()
     }
 
     /// Returns the open questions about it.
