@@ -2,6 +2,7 @@
 
 use super::keep::{EXTEND, kept};
 use super::*;
+use crate::limits::EXTENSIONS_AT_ONCE;
 
 const PUSH: &str = ">2|$10|invalidate|*1|$2|k0|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
@@ -269,6 +270,26 @@ fn a_connection_that_was_lost_has_locks_registered_again() {
     assert_eq!(sent[2][0], "CLIENT TRACKING ON OPTIN NOLOOP");
     assert_eq!(sent[2][1..], LOOKED);
     drop(locks);
+}
+
+/// While no other extension may begin, a look at one lock waits, and then another lock is due.
+#[test]
+fn of_the_locks_that_wait_the_one_that_is_due_first_is_next() {
+    let (mut world, locks) = watching(&[keeping(), kept()]);
+    let parts = &mut world.engine.parts;
+    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.say(1, PUSH);
+    world.pass(6 * SECOND);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    let parts = &mut world.engine.parts;
+    parts.keeper.ended(&mut parts.news);
+    world.drain();
+    for lock in locks.iter().rev() {
+        is_looked_at(&mut world);
+        world.all_say(0..2, "+OK|:1|");
+        world.was_kept(lock);
+        world.say(2, "+OK|:1|");
+    }
 }
 
 /// The limit allows no longer extension.
