@@ -172,8 +172,7 @@ impl Keeper {
         if is_at_risk {
             claim.busy_mut().alert = 0;
         }
-        self.enqueue_if_due(now, key, claim);
-        self.arm(key, claim, timers);
+        self.attend(now, key, claim, timers);
         is_at_risk.then_some(LockDue::AtRisk)
     }
 
@@ -204,11 +203,13 @@ impl Keeper {
         }
     }
 
-    fn enqueue_if_due(&mut self, now: Instant, key: ClaimKey, claim: &Claim) {
+    /// Puts the held lock of `claim` into the queue if it is due. Arms its timer.
+    fn attend(&mut self, now: Instant, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let kept = claim.kept.as_ref();
         if kept.is_some_and(|kept| self.due_at(key, claim, kept) <= now) {
             self.enqueue(key, claim);
         }
+        self.arm(key, claim, timers);
     }
 
     /// Extends the kept lock of `claim` at the next poll.
@@ -290,8 +291,8 @@ impl Keeper {
             return None;
         }
         // Looks at a key that is missing all the time have their own pace.
-        let is_lacking = !self.looks.is_due(key) && !claim.lacking().is_empty();
-        let is_early = self.looks.take(now, key, early) || is_lacking || is_searched;
+        let looks = self.looks.take(now, key, early);
+        let is_early = is_searched || looks.unwrap_or(!claim.lacking().is_empty());
         let due = due.map(|(ttl, _)| ttl);
         due.or(early.filter(|_| is_early))
     }
@@ -339,7 +340,7 @@ impl Keeper {
         timers: &mut Timers,
     ) {
         for key in self.looks.register_again(now) {
-            if let Some(claim) = claims.get_mut(key) {
+            if let Some(claim) = claims.get_mut(key).filter(|claim| claim.is_held()) {
                 self.arm(key, claim, timers);
             }
         }
@@ -354,8 +355,7 @@ impl Keeper {
     ) {
         while let Some(key) = self.looks.next_changed(now) {
             if let Some(claim) = claims.get_mut(key).filter(|claim| claim.is_held()) {
-                self.enqueue_if_due(now, key, claim);
-                self.arm(key, claim, timers);
+                self.attend(now, key, claim, timers);
             }
         }
     }

@@ -8,7 +8,9 @@
 //!                      |
 //!                  Operations                       the work that callers wait for
 //!                      |
-//!                    Parts: Claims                  the copies that tokens may have left on nodes
+//!                    Parts: Keeper                  when held locks are over, or have to be extended
+//!                             |
+//!                           Claims                  the copies that tokens may have left on nodes
 //!                             |
 //!                           Nodes                   connections, and the bytes to write
 //!                             |
@@ -23,6 +25,7 @@
 //! | `mod` | the state of the engine, its outputs, and when it wants to be woken |
 //! | `calls`, `dispatch` | the calls; the inputs and timers |
 //! | `operations`, `operation` | the open operations; one file for each kind |
+//! | `operations::changes` | what happens to several of them, and what the engine begins by itself |
 //! | `inspection`, `breaking` | the results of inspecting and of breaking a lock |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
 //! | `fencing` | the proposals for fencing tokens, and the nodes that have lost their counter floor |

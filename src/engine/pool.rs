@@ -63,7 +63,6 @@ impl<T> Pool<T> {
 
 /// A stack of boxes, at most [`POOL_MAX`].
 #[derive(Debug)]
-#[expect(clippy::vec_box, reason = "each box is handed out as it is")]
 pub(crate) struct Boxes<T>(Vec<Box<T>>);
 
 impl<T> Boxes<T> {

@@ -65,9 +65,10 @@ struct Look {
 }
 
 impl Look {
-    /// Returns when the next look at the lock may be.
-    fn may_be_at(&self) -> Instant {
-        self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until)
+    /// Returns when the next look can be. `None`: nothing has changed.
+    fn due_at(&self) -> Option<Instant> {
+        let may_be_at = self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until);
+        Some(self.due?.max(may_be_at))
     }
 
     /// Returns `true` if this record can be forgotten.
@@ -137,8 +138,7 @@ impl Looks {
 
     /// Returns when the lock of `claim` should be looked at. [`Instant::MAX`]: nothing has changed.
     pub(super) fn due_at(&self, claim: ClaimKey) -> Instant {
-        let look = self.looks.get(&claim);
-        let due = look.and_then(|look| Some(look.due?.max(look.may_be_at())));
+        let due = self.looks.get(&claim).and_then(Look::due_at);
         due.unwrap_or(Instant::MAX)
     }
 
@@ -149,17 +149,24 @@ impl Looks {
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns `true` if that is a look.
-    pub(super) fn take(&mut self, now: Instant, claim: ClaimKey, ttl: Option<Duration>) -> bool {
-        let is_due = self.due_at(claim) <= now;
-        if let Some(look) = self.looks.get_mut(&claim) {
-            if is_due {
-                look.begins(now, ttl.unwrap_or_default());
-            } else if look.has_ended(now) {
-                self.looks.remove(&claim);
-            }
+    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns whether that is a look; `false`:
+    /// its look has to wait. `None`: nothing has changed.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        ttl: Option<Duration>,
+    ) -> Option<bool> {
+        let look = self.looks.get_mut(&claim)?;
+        if look.has_ended(now) {
+            self.looks.remove(&claim);
+            return None;
         }
-        is_due
+        let is_look = look.due_at()? <= now;
+        if is_look {
+            look.begins(now, ttl.unwrap_or_default());
+        }
+        Some(is_look)
     }
 
     /// A node lacks a copy of the lock of `claim`.

@@ -62,7 +62,7 @@ fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
     }
 }
 
-/// The looks share one timer, but each has its own time.
+/// Each has its own time.
 #[test]
 fn the_first_look_at_a_lock_is_no_later_for_others() {
     let mut world = World::telling(3);
