@@ -41,7 +41,7 @@ use super::{Engine, Request, RoundId};
 impl Engine {
     // ----- operations -----------------------------------------------------------------------
 
-    /// Begins to take a lock. The outcome is an [`Event::Acquired`].
+    /// Begins to take a lock. The outcome is an [`Event::Acquired`](super::Event::Acquired).
     ///
     /// # Errors
     ///
@@ -120,8 +120,9 @@ impl Engine {
         Ok(self.operations.begin(now, ttl, deadline, kind, parts))
     }
 
-    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is an [`Event::Extended`]. The new end holds
-    /// as soon as a majority has said yes. The lock is over as soon as a majority has lost it.
+    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is an
+    /// [`Event::Extended`](super::Event::Extended). The new end holds as soon as a majority has said yes. The lock is
+    /// over as soon as a majority has lost it.
     ///
     /// # Errors
     ///
@@ -161,7 +162,8 @@ impl Engine {
 
     /// Lets the engine extend `lock` from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) does from
     /// the grant on: each time by its [ttl](Lock::ttl), and at most until `most` from now. Sends nothing now. Each
-    /// extension is reported as [`Event::Kept`]. If the lock is kept already, the new limit replaces the old one.
+    /// extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit
+    /// replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
@@ -190,8 +192,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to ask how much longer a majority keeps `lock`. The outcome is an [`Event::Confirmed`]. The new end holds
-    /// as soon as a majority has answered. The lock is over as soon as a majority has lost it.
+    /// Begins to ask how much longer a majority keeps `lock`. The outcome is an
+    /// [`Event::Confirmed`](super::Event::Confirmed). The new end holds as soon as a majority has answered. The lock is
+    /// over as soon as a majority has lost it.
     ///
     /// The answer may be an earlier end than the known one. It is never later than the longest ttl that this engine
     /// knows, counted from `now`: a lock whose key was made permanent has to be confirmed again.
@@ -211,7 +214,7 @@ impl Engine {
     }
 
     /// Begins to find out who holds `resource`. It changes nothing on the nodes. The outcome is an
-    /// [`Event::Inspected`], when every node has answered or its time is up.
+    /// [`Event::Inspected`](super::Event::Inspected), when every node has answered or its time is up.
     ///
     /// # Errors
     ///
@@ -228,9 +231,9 @@ impl Engine {
             .begin(now, Duration::ZERO, None, kind, parts))
     }
 
-    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`], as soon as the nodes have something else
-    /// than `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the present state at
-    /// once. To learn of the next change, call it again with that outcome.
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected), as soon as the
+    /// nodes have something else than `known`. Pass an earlier outcome for the same resource as `known`, or `None` to
+    /// get the present state at once. To learn of the next change, call it again with that outcome.
     ///
     /// If too few nodes answer, the inspection neither names a holder nor calls the resource free. See
     /// `Redlock::watch`.
@@ -257,8 +260,8 @@ impl Engine {
             .begin(now, Duration::ZERO, None, kind, parts))
     }
 
-    /// Releases `lock`. The outcome is an [`Event::Released`]. The release of a node that does not answer stays a debt
-    /// after that.
+    /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). The release of a node that does
+    /// not answer stays a debt after that.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
         let claim = self.claim_to_release(now, until, lock);
@@ -277,9 +280,9 @@ impl Engine {
         self.operations.cancel_acquisitions(now, &mut self.parts);
     }
 
-    /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`, which may be at once. It
-    /// comes up to two ticks early rather than late. An extension puts it off. If there are several requests, the
-    /// largest `left` counts until it was reported.
+    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`,
+    /// which may be at once. It comes up to two ticks early rather than late. An extension puts it off. If there are
+    /// several requests, the largest `left` counts until it was reported.
     ///
     /// Nothing is reported about a lock that is over, released, handed over, or not of this engine.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {

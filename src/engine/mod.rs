@@ -274,7 +274,7 @@ impl Engine {
     /// Returns when the engine wants to be woken next, and why; `None` if only new input can make progress. It is pure
     /// and can be called at any time. [`Instant::ZERO`] means at once.
     ///
-    /// An [`Input::Tick`](super::Input::Tick) makes the engine notice a silence. A driver hands one in after it has
+    /// An [`Input::Tick`] makes the engine notice a silence. A driver hands one in after it has
     /// sent something, and before it sleeps until this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {

@@ -2,7 +2,7 @@
 //! the feature `tracing`.
 //!
 //! The engine formats no text and calls no subscriber. It queues a loss when it reports the loss. For the rest, a
-//! driver with a subscriber calls [`Engine::look`] after each tick, which compares the state of each node with the last
+//! driver with a subscriber calls [`Notices::look`] after each tick, which compares the state of each node with the last
 //! notice about it and queues what is new. So the nodes know nothing of this file. A change that is undone between two
 //! looks is not reported.
 //!
