@@ -345,12 +345,13 @@ impl Engine {
             self.operations.stir(now, contender, &mut self.parts);
         }
         while let Some(alarm) = self.parts.timers.expire(now) {
-            self.due(now, alarm);
+            self.fired(now, alarm);
         }
         self.operations.extend_kept(now, &mut self.parts);
     }
 
-    fn due(&mut self, now: Instant, alarm: Alarm) {
+    /// A timer has fired.
+    fn fired(&mut self, now: Instant, alarm: Alarm) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         let timers = &mut parts.timers;
         match alarm {
