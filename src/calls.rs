@@ -46,7 +46,7 @@ pub(crate) fn trust(
     address: &str,
     run_id: &str,
 ) -> Result<(bool, Option<RoundId>), TrustError> {
-    let node = engine.node_at(address).ok_or(TrustError::UnknownNode)?;
+    let node = engine.nodes().at(address).ok_or(TrustError::UnknownNode)?;
     let now = clock::now();
     engine.set_wall_clock(now, clock::wall());
     engine.trust_for(now, node, run_id)

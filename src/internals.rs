@@ -14,6 +14,8 @@ pub use crate::embedded::store::Store;
 pub use crate::engine::contract::{Cause, Load};
 #[cfg(any(test, fuzzing))]
 pub use crate::engine::fuzz::fuzz_engine;
+#[cfg(feature = "internals")]
+pub use crate::engine::inside::{all_open, open_work, waiting_work};
 pub use crate::error::LinkFault;
 pub use crate::resource::{BARRIER_KEY, FLOOR_KEY, MARKER_KEY};
 #[cfg(any(test, fuzzing))]

@@ -209,7 +209,7 @@ impl LocalRedlock {
             let outcome = call.ask(since, |engine, now| calls::acquire(engine, now, request))?;
             let lock = calls::acquired(outcome)?;
             if lock.is_valid() {
-                operation.made(Attempts::of(&call.driver.engine));
+                operation.made(Attempts::of(&mut call.driver.engine));
                 return Ok(lock);
             }
             let granted = lock.voters();

@@ -94,7 +94,7 @@ impl Operation {
 
 impl Attempts {
     #[inline(always)]
-    pub(crate) fn of(_: &Engine) -> Self {
+    pub(crate) fn of(_: &mut Engine) -> Self {
         Self(())
     }
 }

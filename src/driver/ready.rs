@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::engine::{Engine, NodeId, NodeState};
+use crate::engine::{Engine, NodeState};
 use crate::error::Unusable;
 use crate::time::Instant;
 
@@ -28,8 +28,12 @@ impl Readying {
 
     /// Returns until when to wait, by the states of the engine's nodes.
     pub(super) fn wait_until_of(&mut self, now: Instant, engine: &Engine) -> Instant {
-        let nodes = (0..engine.nodes()).map(|node| engine.node_state(now, NodeId::new(node)));
-        self.wait_until(now, nodes, engine.quorum())
+        let nodes = engine.nodes();
+        self.wait_until(
+            now,
+            nodes.iter().map(|node| node.state(now)),
+            nodes.quorum(),
+        )
     }
 
     /// Returns until when to wait, by the states of the `nodes`.

@@ -201,9 +201,7 @@ fn with_every_node_down_building_ends_with_the_connect_timeout() {
     let driver = builder.build_driver().unwrap();
     assert!(start.saturating_add(limit) <= clock::now());
     for node in 0..3 {
-        let state = driver
-            .engine()
-            .node_state(clock::now(), crate::engine::NodeId::new(node));
+        let state = driver.engine().nodes()[crate::engine::NodeId::new(node)].state(clock::now());
         assert!(
             !matches!(state, crate::engine::NodeState::Ready),
             "{state:?}"

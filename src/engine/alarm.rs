@@ -23,8 +23,6 @@ pub(super) enum Alarm {
     Operation(OperationKey),
     /// A waiter has waited as long as it may.
     Waiter(WaiterKey),
-    /// Kept locks are due for a look.
-    Looks,
-    /// A lock's validity ends, or a claim's keys are gone.
+    /// Something is due about a held lock, or the keys of a claim are gone.
     Claim(ClaimKey),
 }

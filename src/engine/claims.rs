@@ -14,25 +14,22 @@ pub(super) mod copies;
 pub(super) mod copy;
 mod releases;
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::limits::CLAIMS_MAX;
 use crate::node::{Command, Question, Request};
-use crate::quorum::{Drift, Keeping, Kept, Lock, LockId, NodeSet};
+use crate::quorum::{Drift, Lock, LockId, NodeSet};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::alarm::Timers;
 use super::nodes::Nodes;
-use super::pool::{Pool, Spares};
-use super::whole::Whole;
-use busy::{Boxes, Stage};
-use claim::{Claim, told_at};
+use super::pool::{Boxes, Pool, Spares};
+use busy::{Busy, Stage};
+use claim::Claim;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -49,10 +46,7 @@ pub(super) struct Claims {
     /// Buffers for commands.
     commands: Pool<u8>,
     /// Memory for the busy parts of claims.
-    boxes: Boxes,
-    /// The voters of locks that were granted to another engine and are kept here. Such locks are rare. Only these nodes
-    /// count when such a lock is extended.
-    voters: BTreeMap<ClaimKey, NodeSet>,
+    boxes: Boxes<Busy>,
 }
 
 /// What the methods of claims need: the time, the nodes, and the timers.
@@ -61,17 +55,6 @@ pub(super) struct Below<'a> {
     pub(super) now: Instant,
     pub(super) nodes: &'a mut Nodes,
     pub(super) timers: &'a mut Timers,
-}
-
-/// What has to be done about a lock.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum LockDue {
-    /// It is over, and its holder has to learn of it.
-    Over,
-    /// It is kept, and has to be extended by this ttl.
-    Extend(Duration),
-    /// It is at risk, and its holder has to learn of it.
-    AtRisk,
 }
 
 impl Claims {
@@ -84,7 +67,6 @@ impl Claims {
             buffers: Pool::new(),
             commands: Pool::new(),
             boxes: Boxes::new(),
-            voters: BTreeMap::new(),
         }
     }
 
@@ -96,16 +78,9 @@ impl Claims {
         self.slab.len()
     }
 
-    #[cfg(test)]
+    #[cfg(any(feature = "std", test))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClaimKey, &Claim)> {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
-    }
-
-    /// Returns the number of entries in `voters`: locks from other engines that are kept here, or were and are still
-    /// remembered.
-    #[cfg(test)]
-    pub(super) fn kept_from_elsewhere(&self) -> usize {
-        self.voters.len()
     }
 
     #[cfg(test)]
@@ -129,8 +104,7 @@ impl Claims {
         entry: Entry,
         life: Duration,
     ) -> ClaimKey {
-        let claim = Claim::attempt(operation, entry, life, &mut self.boxes);
-        self.insert(claim)
+        self.insert(entry, Busy::of(Stage::Attempt { operation }, life))
     }
 
     /// Adds the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
@@ -141,11 +115,15 @@ impl Claims {
         life: Duration,
         gone_by: Instant,
     ) -> ClaimKey {
-        let claim = Claim::adopted(entry, nodes, life, gone_by, &mut self.boxes);
-        self.insert(claim)
+        let key = self.insert(entry, Busy::adopted(nodes, life));
+        if let Some(claim) = self.get_mut(key) {
+            (claim.held, claim.gone_by) = (nodes, gone_by);
+        }
+        key
     }
 
-    fn insert(&mut self, claim: Claim) -> ClaimKey {
+    fn insert(&mut self, entry: Entry, busy: Busy) -> ClaimKey {
+        let claim = Claim::new(entry, self.boxes.put(busy));
         ClaimKey(self.slab.insert(claim))
     }
 
@@ -202,9 +180,25 @@ impl Claims {
         matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
     }
 
-    fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
+    /// Returns the key that `lock` has if this engine has it.
+    pub(super) fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
         let key = Key::from_bits(lock.claim).map(ClaimKey);
         key.filter(|_| lock.engine == self.engine)
+    }
+
+    /// Returns the claim of `lock`, if this engine has it.
+    pub(super) fn by_id(&self, lock: LockId) -> Option<&Claim> {
+        self.get(self.named_by(lock)?)
+    }
+
+    /// Returns the first claim at `index` or behind it that is `wanted`, with its index.
+    pub(super) fn find(
+        &self,
+        index: usize,
+        wanted: impl FnMut(&Claim) -> bool,
+    ) -> Option<(usize, ClaimKey)> {
+        let (index, key) = self.slab.find(index, wanted)?;
+        Some((index, ClaimKey(key)))
     }
 
     pub(super) fn lock_id(&self, claim: ClaimKey) -> LockId {
@@ -218,9 +212,12 @@ impl Claims {
     /// whole life from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
-        let end = |claim: &Claim| match claim.may_be_written_yet() {
-            true => claim.gone_by.max(self.drift.gone_by(now, claim.life())),
-            false => claim.gone_by,
+        let end = |claim: &Claim| {
+            let open = claim.running().union(claim.busy().copies.extending);
+            match open.is_empty() {
+                true => claim.gone_by,
+                false => claim.gone_by.max(self.drift.gone_by(now, claim.life())),
+            }
         };
         let ends = self.slab.iter().map(|(_, claim)| end(claim));
         ends.max().unwrap_or(now)
@@ -287,167 +284,28 @@ impl Claims {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;
         };
-        let (entry, timer, busy) = there.into_parts();
-        self.spares.give(entry);
-        if let Some(timer) = timer {
+        self.spares.give(there.entry);
+        if let Some(timer) = there.timer {
             timers.cancel(timer);
         }
-        if let Some(busy) = busy {
+        if let Some(busy) = there.busy {
             self.boxes.give(busy);
-        }
-        if !self.voters.is_empty() {
-            self.voters.remove(&claim);
         }
     }
 
     // ----- time -----------------------------------------------------------------------------
 
-    /// Handles the timer of `claim`. Returns what has to be done about its lock.
-    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<LockDue> {
-        let locks = self.slab.len();
+    /// Handles the timer of `claim`. If its lock is held, returns the claim: the keeper knows what is due then.
+    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<&mut Claim> {
         let there = self.slab.get_mut(claim.0).must()?;
         there.timer = None;
         match there.busy().stage {
-            Stage::Held { told: false } if below.now < told_at(there.stands_until()) => {
-                let due = match there.tell_at_risk(below.now) {
-                    true => Some(LockDue::AtRisk),
-                    false => there
-                        .extension_due(below.now, locks, self.drift, &mut self.boxes)
-                        .map(LockDue::Extend),
-                };
-                there.watch(claim, self.drift, below.timers);
-                return due; // None: the lock was extended meanwhile.
-            }
-            Stage::Held { told: false, .. } => return Some(LockDue::Over),
-            Stage::Held { told: true, .. } => self.forget(below.now, claim, below.timers),
+            Stage::Held { told: false } => return self.get_mut(claim),
+            Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
             Stage::Releasing { .. } => self.expire_debts(claim, below),
             Stage::Attempt { .. } => {}
         }
         None
-    }
-
-    /// Starts to extend `lock`, whose claim must exist.
-    pub(super) fn keep(&mut self, lock: &mut Lock, keeping: Keeping, timers: &mut Timers) {
-        let drift = self.drift;
-        let Some((key, claim)) = self.of_mut(lock).must() else {
-            return;
-        };
-        claim.begin_again();
-        let is_adopted = claim.is_adopted();
-        claim.kept = Some(lock.keep(keeping));
-        claim.watch(key, drift, timers);
-        if guard!(EveryVoterCounts, is_adopted) {
-            self.voters.insert(key, lock.voters());
-        }
-    }
-
-    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended. If the lock was granted
-    /// to another engine, only the nodes it stands on count. The previous owner may still release a copy that it had no
-    /// answer about, over its own connection, after it was extended here.
-    pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
-        self.voters.get(&claim).copied().unwrap_or(all)
-    }
-
-    /// Returns the lock delay of `claim`: how much longer than its validity the nodes keep the keys.
-    pub(super) fn delay(&self, claim: ClaimKey) -> Delay {
-        let claim = self.slab.get(claim.0);
-        claim.map_or_else(Delay::default, |claim| claim.entry.delay())
-    }
-
-    /// Marks the extension of the kept lock of `claim` as waiting. Returns `false` if it waits already.
-    pub(super) fn extend_later(&mut self, claim: ClaimKey) -> bool {
-        let claim = self.slab.get(claim.0).must();
-        let kept = claim.and_then(|claim| claim.kept.as_deref());
-        kept.is_some_and(Kept::waits_from_now_on)
-    }
-
-    /// Ends the wait of the extension of `claim`. Returns the ttl of that extension, or `None` if the lock is over or was
-    /// released meanwhile.
-    pub(super) fn extend_now(
-        &mut self,
-        claim: ClaimKey,
-        below: &mut Below<'_>,
-    ) -> Option<Duration> {
-        let locks = self.slab.len();
-        let there = self.slab.get_mut(claim.0)?;
-        let kept = there.kept.as_ref().filter(|_| there.is_held())?;
-        kept.waits_no_more();
-        there.begin_again(); // Forgets when the next try was due.
-        let ttl = there.extension_due(below.now, locks, self.drift, &mut self.boxes);
-        there.watch(claim, self.drift, below.timers);
-        ttl.or_else(|| self.extension(below.now, claim)) // A node may lack a copy.
-    }
-
-    /// Returns the next claim of a kept lock that has to be made `whole`.
-    pub(super) fn next_to_make_whole(&self, whole: &mut Whole) -> Option<ClaimKey> {
-        if whole.back.is_empty() {
-            return None;
-        }
-        let found = self
-            .slab
-            .find(whole.next, |claim| claim.is_to_be_made_whole(whole));
-        match found {
-            Some((index, _)) => whole.next = index + 1,
-            None => (whole.back, whole.forgetful) = (NodeSet::EMPTY, NodeSet::EMPTY),
-        }
-        found.map(|(_, key)| ClaimKey(key))
-    }
-
-    /// Returns the ttl by which the lock of `claim` can be extended at `now`, if it is kept.
-    pub(super) fn extension(&self, now: Instant, claim: ClaimKey) -> Option<Duration> {
-        let there = self.slab.get(claim.0).filter(|claim| claim.is_held())?;
-        let kept = there.kept.as_ref()?;
-        kept.extension(now, there.valid_until(), self.drift)
-    }
-
-    /// Asks for an alert when less than `left` is left of `lock`, if it is held here and not over.
-    pub(super) fn alert(&mut self, lock: LockId, left: Duration, timers: &mut Timers) {
-        let Some(key) = self.named_by(lock) else {
-            return;
-        };
-        let claim = self.slab.get_mut(key.0);
-        if let Some(claim) = claim.filter(|claim| claim.is_held()) {
-            claim.alert(left);
-            claim.watch(key, self.drift, timers);
-        }
-    }
-
-    /// Returns `true` if an extension of the lock of `claim` is counting votes.
-    pub(super) fn is_extending(&self, claim: ClaimKey) -> bool {
-        let claim = self.slab.get(claim.0);
-        claim.is_some_and(|claim| claim.busy().extending != 0)
-    }
-
-    /// Returns `true` if `lock` was not released and its end was not reported.
-    pub(super) fn holds(&self, lock: LockId) -> bool {
-        let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
-        claim.is_some_and(Claim::is_held)
-    }
-
-    /// Returns the end of the validity of `lock`. [`Instant::ZERO`] if it is not known, or the lock has no claim any
-    /// more.
-    #[cfg(feature = "std")]
-    pub(super) fn end_of(&self, lock: LockId) -> Instant {
-        let claim = Key::from_bits(lock.claim).and_then(|claim| self.slab.get(claim));
-        claim.map_or(Instant::ZERO, Claim::valid_until)
-    }
-
-    /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
-    #[cfg(feature = "std")]
-    pub(super) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
-        let claim = self.slab.get(Key::from_bits(lock.claim)?)?;
-        let kept = claim.kept.as_ref().filter(|kept| kept.is_had())?;
-        Some(kept.is_over())
-    }
-
-    /// Ends all kept locks for their holders.
-    #[cfg(feature = "std")]
-    pub(super) fn end_all_kept(&self) {
-        let kept = self
-            .slab
-            .iter()
-            .filter_map(|(_, claim)| claim.kept.as_deref());
-        kept.for_each(Kept::tell_over);
     }
 
     /// Keeps the claim of a lock that is over and was never released until its keys are gone, so that a late release

@@ -1,47 +1,47 @@
-//! Methods for the simulator and tests only.
+//! Functions for the simulator and tests only.
 
 use alloc::vec::Vec;
 
 use super::{Engine, Load, NodeId};
 
-#[doc(hidden)]
-impl Engine {
-    /// Returns the open work.
-    #[must_use]
-    pub fn all_open(&self) -> Load {
-        self.load()
-    }
+/// Returns the open work.
+#[must_use]
+pub fn all_open(engine: &Engine) -> Load {
+    engine.load()
+}
 
-    /// Returns what the open transaction at `node` is to do, in order. An oracle needs this to know for which lock a
-    /// server runs a command that names none. Each item is the kind of work, the resources, the token, the new ttl in
-    /// milliseconds, the number of commands between `MULTI` and `EXEC`, a number for the asker, and whether the asker
-    /// still wants it.
-    #[must_use]
-    #[expect(clippy::type_complexity, reason = "it is no part of the interface")]
-    pub fn open_work(
-        &self,
-        node: NodeId,
-    ) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize, (u64, bool))> {
-        let work = self.parts.nodes.get(node).into_iter();
-        let work = work.flat_map(|node| node.connection.transactions.open());
-        work.map(|(work, entry, steps, asker)| {
-            let names: Vec<Vec<u8>> = entry.names().map(<[u8]>::to_vec).collect();
-            let what = match work.name() {
-                "take" if names.len() < steps => "take at once",
-                name => name,
-            };
-            let ttl = work.life().map_or(0, |life| life.as_millis() as u64);
-            let token = entry.token().as_bytes().to_vec();
-            (what, names, token, ttl, steps, asker)
-        })
-        .collect()
-    }
+/// Returns what the open transaction at `node` is to do, in order. An oracle needs this to know for which lock a
+/// server runs a command that names none. Each item is the kind of work, the resources, the token, the new ttl in
+/// milliseconds, the number of commands between `MULTI` and `EXEC`, a number for the asker, and whether the asker
+/// still wants it.
+#[must_use]
+#[expect(clippy::type_complexity, reason = "it is no part of the interface")]
+pub fn open_work(
+    engine: &Engine,
+    node: NodeId,
+) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize, (u64, bool))> {
+    let work = engine.parts.nodes.get(node).into_iter();
+    let work = work.flat_map(|node| node.connection.transactions.open());
+    work.map(|(work, entry, steps, asker)| {
+        let names: Vec<Vec<u8>> = entry.names().map(<[u8]>::to_vec).collect();
+        let what = match work.name() {
+            "take" if names.len() < steps => "take at once",
+            name => name,
+        };
+        let ttl = work.life().map_or(0, |life| life.as_millis() as u64);
+        let token = entry.token().as_bytes().to_vec();
+        (what, names, token, ttl, steps, asker)
+    })
+    .collect()
+}
 
-    /// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the
-    /// asker. An oracle needs this to know when it was asked for.
-    pub fn waiting_work(&self, node: NodeId) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
-        let node = self.parts.nodes.get(node).into_iter();
-        let work = node.flat_map(|node| node.connection.transactions.waiting());
-        work.map(|(work, entry, asker)| (work.name(), entry.token().as_bytes(), asker))
-    }
+/// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the
+/// asker. An oracle needs this to know when it was asked for.
+pub fn waiting_work(
+    engine: &Engine,
+    node: NodeId,
+) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
+    let node = engine.parts.nodes.get(node).into_iter();
+    let work = node.flat_map(|node| node.connection.transactions.waiting());
+    work.map(|(work, entry, asker)| (work.name(), entry.token().as_bytes(), asker))
 }

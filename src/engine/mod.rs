@@ -8,7 +8,9 @@
 //!                      |
 //!                  Operations                       the work that callers wait for
 //!                      |
-//!                    Parts: Claims                  the copies that tokens may have left on nodes
+//!                    Parts: Keeper                  when held locks are over, or have to be extended
+//!                             |
+//!                           Claims                  the copies that tokens may have left on nodes
 //!                             |
 //!                           Nodes                   connections, and the bytes to write
 //!                             |
@@ -20,13 +22,15 @@
 //! | file | subject |
 //! | --- | --- |
 //! | `contract` | everything that goes in or comes out |
-//! | `mod`, `input`, `output` | the calls, the inputs, the outputs |
+//! | `mod` | the state of the engine, its outputs, and when it wants to be woken |
+//! | `calls`, `dispatch` | the calls; the inputs and timers |
 //! | `operations`, `operation` | the open operations; one file for each kind |
+//! | `operations::changes` | what happens to several of them, and what the engine begins by itself |
 //! | `inspection`, `breaking` | the results of inspecting and of breaking a lock |
 //! | `claims`, `claims::claim` | tokens, their releases and debts; one record |
 //! | `fencing` | the proposals for fencing tokens, and the nodes that have lost their counter floor |
 //! | `queues` | callers that wait for a lock, their order, and when the first one asks again |
-//! | `extensions` | the extensions of kept locks: how many are open, and which wait |
+//! | `keeper`, `keeper::looks` | when a held lock is at risk or over, and which kept locks have to be extended |
 //! | `nodes`, `nodes::probes` | connections; checks whether the server behind a silent one is alive |
 //! | `parts` | claims, nodes and timers side by side, as operations use them |
 //! | `restarts` | how long a node that may have forgotten locks does not vote |
@@ -34,7 +38,7 @@
 //! | `notices` | with the feature `tracing`: notices for an operator |
 //! | `check` | checks whether a majority would vote, and what an operator has to repair |
 //! | `alarm`, `news`, `answer` | purposes of timers; news for the next poll; answers for operations |
-//! | `inside` | methods for the simulator |
+//! | `inside` | functions for the simulator |
 //! | `settings`, `pool` | the configuration; buffers |
 //!
 //! # Guarantees
@@ -51,17 +55,18 @@
 
 mod alarm;
 pub(crate) mod breaking;
+mod calls;
 mod check;
 mod claims;
 pub(crate) mod contract;
-mod extensions;
+mod dispatch;
 mod fencing;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod input;
 #[cfg(feature = "internals")]
-mod inside;
+pub(crate) mod inside;
 pub(crate) mod inspection;
+mod keeper;
 mod learning;
 mod news;
 mod nodes;
@@ -69,8 +74,6 @@ mod nodes;
 pub(crate) mod notices;
 mod operation;
 mod operations;
-mod operator;
-mod output;
 mod parts;
 mod pool;
 mod queues;
@@ -79,35 +82,25 @@ mod settings;
 pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
-mod whole;
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::time::Duration;
 
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
-
-use crate::config::{Config, LockOptions};
-use crate::error::{CheckError, ConfirmError, ExtendError, InvalidRequest, LockError};
-use crate::invariant::Must;
-use crate::keys::ClaimKey;
-use crate::limits::WATCHES_MAX;
-use crate::quorum::{Keeping, Lock, LockId};
-use crate::resource::{check_resource, check_resources};
+use crate::config::Config;
+use crate::error::CheckError;
+#[cfg(feature = "std")]
+use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
-use inspection::{InspectError, Inspection};
-use operation::Kind;
-use operation::acquire::Acquire;
-use operation::confirm::Confirm;
-use operation::extend::Extend;
-use operation::held::Verdict;
-use operation::inspect::Inspect;
-use operation::inspect::watch::Watch;
-use operation::release::Release;
+use alarm::Alarm;
+use claims::claim::Claim;
+use contract::Cause;
+use news::News;
+#[cfg(any(feature = "std", test))]
+use nodes::Nodes;
+#[cfg(feature = "tracing")]
+use notices::Notices;
 use operations::Operations;
 use parts::Parts;
 use stats::{NodeStats, Stats};
@@ -120,7 +113,7 @@ pub(crate) use contract::{Load, NodeStatus};
 #[cfg(feature = "std")]
 pub(crate) use contract::{NotProlonged, prolong};
 #[cfg(feature = "std")]
-pub(crate) use operation::patience::usual_timeout;
+pub(crate) use operation::patience::{distant_timeout, usual_timeout};
 
 /// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
 ///
@@ -162,53 +155,11 @@ impl Engine {
         }
     }
 
-    /// Mixes `seed` into the source of all later random choices, which otherwise depends only on the seed of
-    /// [`new`](Self::new).
-    ///
-    /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw different
-    /// tokens once they were given different seeds. The driver of this crate passes random bytes of the operating
-    /// system before it opens a connection. That is enough, because connections do not survive a restoration, and no
-    /// lock is taken without one.
-    pub fn reseed(&mut self, seed: [u8; 32]) {
-        let mut mixed = seed;
-        for byte in &mut mixed {
-            *byte ^= self.parts.random.next_u32() as u8;
-        }
-        self.parts.random = StdRng::from_seed(mixed);
-    }
-
-    /// Takes the credentials for the connection to `node` that is being opened, or the reason why the provider gave
-    /// none.
-    #[cfg(feature = "std")]
-    pub(crate) fn log_in(
-        &mut self,
-        node: NodeId,
-        given: Result<crate::config::Credentials, Arc<str>>,
-    ) {
-        self.parts.nodes[node].handshake.log_in(given);
-    }
-
     // ----- getters ----------------------------------------------------------------------------
 
-    /// Returns the number of configured nodes.
-    #[cfg(feature = "std")]
-    pub(crate) fn nodes(&self) -> usize {
-        self.parts.nodes.len()
-    }
-
-    /// Returns the number of nodes that is a majority.
-    #[cfg(feature = "std")]
-    pub(crate) fn quorum(&self) -> usize {
-        self.parts.nodes.quorum()
-    }
-
-    /// Returns the state of `node` at `now`.
     #[cfg(any(feature = "std", test))]
-    pub(crate) fn node_state(&self, now: Instant, node: NodeId) -> NodeState {
-        let Some(node) = self.parts.nodes.get(node) else {
-            return NodeState::Down(crate::error::LinkFault::NotYet.into());
-        };
-        node.state(now)
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.parts.nodes
     }
 
     /// Returns the status of every node at `now`, in the order of the configuration.
@@ -226,12 +177,6 @@ impl Engine {
     /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. The reports say what is wrong with each node.
     pub fn check(&self, now: Instant) -> Result<(), CheckError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
-    }
-
-    /// Returns the node that was configured as `address`, with or without credentials.
-    #[cfg(feature = "std")]
-    pub(crate) fn node_at(&self, address: &str) -> Option<NodeId> {
-        self.parts.nodes.at(address)
     }
 
     /// Returns the open work.
@@ -280,45 +225,25 @@ impl Engine {
         self.parts.claims.keys_end_by(now)
     }
 
-    /// Returns the number of unanswered commands of the node that has the most.
-    #[cfg(feature = "std")]
-    pub(crate) fn most_in_flight(&self) -> usize {
-        let nodes = self.parts.nodes.iter();
-        nodes
-            .map(|node| node.connection.in_flight())
-            .max()
-            .unwrap_or(0)
-    }
-
-    /// Returns the longest node timeout that results from the nodes' round trips, for use if none is configured.
-    #[cfg(feature = "std")]
-    pub(crate) fn distant_timeout(&self) -> Duration {
-        operation::patience::distant_timeout(self.parts.nodes.iter())
-    }
-
     /// Returns `true` if `lock` was not released or handed over, and its end was not reported.
     #[cfg(feature = "std")]
     pub(crate) fn holds(&self, lock: LockId) -> bool {
-        self.parts.claims.holds(lock)
+        self.parts.claims.by_id(lock).is_some_and(Claim::is_held)
     }
 
     /// Returns the end of the validity of `lock`. [`Instant::ZERO`] if it is not known, or the lock has no claim any
     /// more.
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
-        self.parts.claims.end_of(lock)
+        let claim = self.parts.claims.by_id(lock);
+        claim.map_or(Instant::ZERO, Claim::valid_until)
     }
 
     /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
     #[cfg(feature = "std")]
     pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
-        self.parts.claims.is_over_though_kept(lock)
-    }
-
-    /// Ends all kept locks for their holders, because nothing is reported any more.
-    #[cfg(feature = "std")]
-    pub(crate) fn end_all_kept(&self) {
-        self.parts.claims.end_all_kept();
+        let kept = self.parts.claims.by_id(lock)?.kept.as_ref();
+        Some(kept.filter(|kept| kept.is_had())?.is_over())
     }
 
     /// Returns the labels of the nodes that have confirmed the token of `lock` in the latest majority or later, and
@@ -337,339 +262,109 @@ impl Engine {
             .collect()
     }
 
-    // ----- operations -----------------------------------------------------------------------
-
-    /// Begins to take a lock. The outcome is an [`Event::Acquired`].
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything is sent. [`LockError::OtherCluster`] comes
-    /// as an outcome: a node belongs to another group.
-    pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
-        if let Some(resources) = request.all {
-            return self.acquire_all(now, resources, request.options);
-        }
-        check_resource(request.resource, None)?;
-        self.begin_acquire(now, request.options, |parts, tries| {
-            let place = parts.queues.enter(request.resource, &mut parts.claims);
-            let mut acquire = Acquire::new(request, tries, place);
-            if request.options.is_fenced() {
-                acquire.fence(parts);
-            }
-            acquire
-        })
+    /// Returns the notices for an operator, and the nodes that they are about.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn notices(&mut self) -> (&mut Notices, &Nodes) {
+        (&mut self.parts.notices, &self.parts.nodes)
     }
 
-    /// [`acquire`](Self::acquire) for several resources.
-    #[cold]
+    // ----- what the driver has to do -----------------------------------------------------------
+
+    /// Returns when the engine wants to be woken next, and why; `None` if only new input can make progress. It is pure
+    /// and can be called at any time. [`Instant::ZERO`] means at once.
+    ///
+    /// An [`Input::Tick`] makes the engine notice a silence. A driver hands one in after it has
+    /// sent something, and before it sleeps until this time.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
+        if !self.parts.news.is_empty() || self.parts.nodes.is_anything_due() {
+            return Some((Instant::ZERO, Wake(Cause::Output)));
+        }
+        let timer = self.parts.timers.next();
+        let timer = timer.map(|(at, alarm)| (at, self.reason(*alarm)));
+        let reminder = self.parts.queues.next_reminder();
+        let reminder = reminder.map(|at| (at, Cause::Retry));
+        let turn = self.parts.nodes.turn_at();
+        let turn = turn.map(|at| (at, Cause::Extension));
+        let next = timer.into_iter().chain(reminder).chain(turn).min();
+        next.map(|(at, cause)| (at, Wake(cause)))
+    }
+
+    fn reason(&self, alarm: Alarm) -> Cause {
+        match alarm {
+            Alarm::Connection(_) | Alarm::Lines => Cause::Connection,
+            Alarm::Silence(_) => Cause::Silence,
+            Alarm::Debts(_) => Cause::Debt,
+            Alarm::Floors => Cause::Repair,
+            Alarm::Operation(key) => self.operations.wake(key),
+            Alarm::Waiter(key) => self
+                .parts
+                .wait_ends(key)
+                .map_or(Cause::Retry, |(_, why)| why),
+            Alarm::Claim(key) => match self.parts.claims.get(key) {
+                Some(claim)
+                    if claim.is_held() && (claim.kept.is_some() || claim.busy().alert != 0) =>
+                {
+                    Cause::Extension
+                }
+                Some(claim) if claim.is_held() => Cause::Expiry,
+                Some(_) | None => Cause::Debt,
+            },
+        }
+    }
+
+    /// Returns what the driver has to do next; call it until `None`. Pass a fresh `now`: if the validity of a lock has
+    /// run out since the grant, it is released here and not handed out.
+    #[must_use]
+    pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
+        if let Some(change) = self.parts.nodes.next_change() {
+            return Some(change);
+        }
+        loop {
+            if let Some(node) = self.parts.nodes.next_to_write(now) {
+                return self.parts.nodes.write(now, node);
+            }
+            if self.parts.news.is_empty() {
+                return None;
+            }
+            if let Some(event) = self.next_event(now) {
+                return Some(Output::Event(event));
+            }
+            // Looking for an event may have queued bytes to write: a lock whose validity has run out is released.
+        }
+    }
+
+    /// Returns the next event. Passes over operations that were cancelled or that try again after all.
+    // Out of line, because most polls have no news.
     #[inline(never)]
-    fn acquire_all(
-        &mut self,
-        now: Instant,
-        resources: &[&[u8]],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        check_resources(resources)?;
-        let request = Request::new(resources[0], options);
-        if resources.len() == 1 {
-            return self.acquire(now, &request);
-        }
-        self.begin_acquire(now, options, |parts, tries| {
-            let places = resources.iter();
-            let places = places.map(|name| parts.queues.enter(name, &mut parts.claims));
-            let places: Box<[_]> = places.collect();
-            let acquire = Acquire::new(&request, tries, places[0]);
-            let mut acquire = acquire.of_several(places, parts.nodes.len());
-            if options.is_fenced() {
-                acquire.fence(parts);
-            }
-            acquire
-        })
-    }
-
-    /// Begins the acquisition that `new` builds. `new` receives the largest number of tries.
-    #[inline(always)]
-    fn begin_acquire(
-        &mut self,
-        now: Instant,
-        options: &LockOptions,
-        new: impl FnOnce(&mut Parts, Option<u32>) -> Acquire,
-    ) -> Result<RoundId, LockError> {
-        let parts = &mut self.parts;
-        let delay = parts.settings.delay;
-        let ttl = parts.settings.check_ttl(options.ttl(), delay)?;
-        if options.is_fenced() && parts.settings.without_scripts {
-            return Err(InvalidRequest::FencedWithoutScripts.into());
-        }
-        let tries_allowed = options.tries_allowed(&parts.settings.retry);
-        if tries_allowed == Some(0) {
-            return Err(InvalidRequest::NoTries.into());
-        }
-        if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
-            parts.stats.acquisitions.saturated += 1;
-            return Err(LockError::Saturated);
-        }
-        parts.remember_ttl(ttl, delay);
-        let deadline = options.wait_allowed(&parts.settings.retry);
-        let deadline = deadline
-            .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
-            .map(|wait| now.saturating_add(wait));
-        let kind = Kind::Acquire(new(parts, tries_allowed));
-        Ok(self.operations.begin(now, ttl, deadline, kind, parts))
-    }
-
-    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is an [`Event::Extended`]. The new end holds
-    /// as soon as a majority has said yes. The lock is over as soon as a majority has lost it.
-    ///
-    /// # Errors
-    ///
-    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and [`ExtendError::Saturated`],
-    /// before anything is sent.
-    pub fn extend(
-        &mut self,
-        now: Instant,
-        lock: &Lock,
-        ttl: Duration,
-    ) -> Result<RoundId, ExtendError> {
-        let begun = self.begin_extend(now, lock, ttl);
-        if let Err(why) = &begun {
-            self.parts.stats.extensions.failed(why);
-        }
-        begun
-    }
-
-    #[inline(always)]
-    fn begin_extend(
-        &mut self,
-        now: Instant,
-        lock: &Lock,
-        ttl: Duration,
-    ) -> Result<RoundId, ExtendError> {
-        let parts = &mut self.parts;
-        let delay = lock.delay();
-        let ttl = parts.settings.check_ttl(ttl, delay)?;
-        Extend::check(now, lock)?;
-        if self.operations.is_full_for_holders(&parts.queues) {
-            return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
-        }
-        let kind = Kind::Extend(Extend::new(lock, parts)?);
-        parts.remember_ttl(ttl, delay);
-        Ok(self.operations.begin(now, ttl, None, kind, parts))
-    }
-
-    /// Lets the engine extend `lock` from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) does from
-    /// the grant on: each time by its [ttl](Lock::ttl), and at most until `most` from now. Sends nothing now. Each
-    /// extension is reported as [`Event::Kept`]. If the lock is kept already, the new limit replaces the old one.
-    ///
-    /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
-    ///
-    /// # Errors
-    ///
-    /// [`ExtendError::Expired`] if the lock is not valid, was reported as over, or is not of this engine;
-    /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock does not
-    /// change then.
-    pub fn keep(
-        &mut self,
-        now: Instant,
-        lock: &mut Lock,
-        most: Duration,
-    ) -> Result<(), ExtendError> {
-        let parts = &mut self.parts;
-        parts.settings.check_ttl(lock.ttl(), lock.delay())?;
-        Extend::check(now, lock)?;
-        let claim = parts.claims.of(lock);
-        let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
-            return Err(ExtendError::Expired);
-        };
-        parts.remember_ttl(lock.ttl(), lock.delay());
-        let limit = now.saturating_add(most);
-        let keeping = Keeping::new(lock.ttl(), limit);
-        parts.keep(key, lock, keeping);
-        Ok(())
-    }
-
-    /// Begins to ask how much longer a majority keeps `lock`. The outcome is an [`Event::Confirmed`]. The new end holds
-    /// as soon as a majority has answered. The lock is over as soon as a majority has lost it.
-    ///
-    /// The answer may be an earlier end than the known one. It is never later than the longest ttl that this engine
-    /// knows, counted from `now`: a lock whose key was made permanent has to be confirmed again.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfirmError::Expired`] and [`ConfirmError::Saturated`], before anything is sent. A lock whose end is not
-    /// known ([`Instant::ZERO`]) has not expired.
-    pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
-        let parts = &mut self.parts;
-        let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
-        if self.operations.is_full_for_holders(&parts.queues) {
-            return Err(ConfirmError::Saturated);
-        }
-        parts.remember_ttl(lock.ttl(), lock.delay());
-        Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
-    }
-
-    /// Begins to find out who holds `resource`. It changes nothing on the nodes. The outcome is an
-    /// [`Event::Inspected`], when every node has answered or its time is up.
-    ///
-    /// # Errors
-    ///
-    /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything is sent.
-    pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
-        check_resource(resource, None)?;
-        let parts = &mut self.parts;
-        if self.operations.is_full(&parts.queues) {
-            return Err(InspectError::Saturated);
-        }
-        let kind = Kind::Inspect(Inspect::new(resource, parts));
-        Ok(self
-            .operations
-            .begin(now, Duration::ZERO, None, kind, parts))
-    }
-
-    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`], as soon as the nodes have something else
-    /// than `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the present state at
-    /// once. To learn of the next change, call it again with that outcome.
-    ///
-    /// If too few nodes answer, the inspection neither names a holder nor calls the resource free. See
-    /// `Redlock::watch`.
-    ///
-    /// # Errors
-    ///
-    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while 4,096 watches are open. Nothing is sent then.
-    pub fn watch(
-        &mut self,
-        now: Instant,
-        resource: &[u8],
-        known: Option<&Inspection>,
-    ) -> Result<RoundId, InspectError> {
-        check_resource(resource, None)?;
-        let parts = &mut self.parts;
-        if WATCHES_MAX <= parts.queues.watches() {
-            return Err(InspectError::Saturated);
-        }
-        let mut inspect = Inspect::new(resource, parts);
-        inspect.watch = Some(Box::new(Watch::new(known, parts.nodes.len())));
-        let kind = Kind::Inspect(inspect);
-        Ok(self
-            .operations
-            .begin(now, Duration::ZERO, None, kind, parts))
-    }
-
-    /// Releases `lock`. The outcome is an [`Event::Released`]. The release of a node that does not answer stays a debt
-    /// after that.
-    pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
-        let until = lock.valid_until();
-        let claim = self.claim_to_release(now, until, lock);
-        self.release_claim(now, claim, now < until)
-    }
-
-    fn release_claim(&mut self, now: Instant, claim: ClaimKey, valid: bool) -> RoundId {
-        self.parts.vacate(now, claim);
-        let kind = Kind::Release(Release::new(claim, valid));
-        let ttl = Duration::ZERO; // Each node gets the time that the claim's ttl allows.
-        let round = self.operations.begin(now, ttl, None, kind, &mut self.parts);
-        self.operations.lead(now, &mut self.parts);
-        round
-    }
-
-    /// Ends an operation without an outcome, and releases what it may have locked.
-    pub fn cancel(&mut self, now: Instant, round: RoundId) {
-        self.operations.cancel(now, round, &mut self.parts);
-    }
-
-    /// Cancels every open acquisition.
-    #[cfg(any(feature = "std", test))]
-    pub(crate) fn cancel_acquisitions(&mut self, now: Instant) {
-        self.operations.cancel_acquisitions(now, &mut self.parts);
-    }
-
-    /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`, which may be at once. It
-    /// comes up to two ticks early rather than late. An extension puts it off. If there are several requests, the
-    /// largest `left` counts until it was reported.
-    ///
-    /// Nothing is reported about a lock that is over, released, handed over, or not of this engine.
-    pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
-        self.alert(lock.id(), left);
-    }
-
-    pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
-        let parts = &mut self.parts;
-        parts.claims.alert(lock, left, &mut parts.timers);
-    }
-
-    // ----- locks without an operation -------------------------------------------------------
-
-    /// Releases `lock` without an operation that waits for the outcome.
-    pub fn give_back(&mut self, now: Instant, lock: Lock) {
-        self.parts.stats.releases.unwatched += 1;
-        let claim = self.claim_to_release(now, lock.valid_until(), lock);
-        self.operations.give_back(now, claim, &mut self.parts);
-    }
-
-    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about it.
-    fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
-        let parts = &mut self.parts;
-        let there = parts.claims.of_mut(&lock);
-        let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
-        parts.stats.released(now, until, is_held);
-        let Some((key, claim)) = there else {
-            let terms = (lock.ttl(), lock.delay());
-            return parts.adopt(now, lock.into_entry(), terms);
-        };
-        drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
-        let open = claim.questions();
-        self.operations
-            .end_questions(now, key, open, || Verdict::Closed, parts);
-        key
-    }
-
-    /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock
-    /// stays on the nodes that answered. Behind each unanswered `SET` the engine sends a release, because a release
-    /// over another connection would have no order against that `SET`.
-    pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
-        let parts = &mut self.parts;
-        let Some((key, claim)) = parts.claims.of_mut(&lock) else {
-            return lock;
-        };
-        let quarantined = parts.nodes.quarantined(now, claim.sure());
-        let settled = claim.hand_over();
-        if !claim.is_adopted() {
-            lock.set_voters(settled.without(quarantined));
-        }
-        let open = claim.questions();
-        self.operations
-            .end_questions(now, key, open, || Verdict::Closed, parts);
-        self.operations.give_back(now, key, parts);
-        lock.set_id(LockId::NONE);
-        lock
-    }
-
-    /// Adopts a lock of another engine or process. This engine then reports the end of its validity, and sends its
-    /// release to all nodes. Its validity does not change.
-    ///
-    /// If the end of the lock is not known ([`Instant::ZERO`]: the lock comes from another clock), it is not valid, and
-    /// [`confirm`](Engine::confirm) may find an end. Until then it counts as over when its keys must have expired.
-    pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
-        let parts = &mut self.parts;
-        if parts.claims.of(&lock).is_none() {
-            lock.leave();
-            let terms = (lock.ttl(), lock.delay());
-            let key = parts.adopt(now, lock.entry().clone(), terms);
-            lock.set_id(parts.claims.lock_id(key));
-            parts.stats.adopted += 1;
-            if let Some(claim) = parts.claims.get_mut(key).must() {
-                claim.begin_hold(now);
-                claim.watch(key, parts.settings.drift, &mut parts.timers);
+    fn next_event(&mut self, now: Instant) -> Option<Event> {
+        while let Some(news) = self.parts.news.pop_front() {
+            let event = match news {
+                News::Expired(lock) => Some(Event::Expired { lock }),
+                News::AtRisk(lock) => {
+                    let holds = self.parts.claims.by_id(lock).is_some_and(Claim::is_held);
+                    holds.then_some(Event::AtRisk { lock })
+                }
+                News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
+                News::Stirred(key) => {
+                    self.operations.stir(now, Some(key), &mut self.parts);
+                    None
+                }
+                News::Room => {
+                    self.parts.keeper.told();
+                    self.operations.extend_kept(now, &mut self.parts);
+                    None
+                }
+                News::Floors => {
+                    self.operations.look_at_floors(now, &mut self.parts);
+                    None
+                }
+            };
+            if event.is_some() {
+                return event;
             }
         }
-        lock
-    }
-
-    /// Sets the wall clock: at `now`, this much time has passed since 1970. The engine proposes fencing tokens from it,
-    /// so that the tokens of different clients grow without a second round trip. No guarantee rests on its being right.
-    /// Between calls, the engine advances it with `now`.
-    pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
-        self.parts.fencing.set_clock(now, since_1970);
+        None
     }
 }
 

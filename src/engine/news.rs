@@ -1,6 +1,6 @@
 //! The outcomes to report and the work to begin at the next poll.
 
-use crate::keys::{ClaimKey, OperationKey};
+use crate::keys::OperationKey;
 use crate::quorum::LockId;
 
 /// Something to report or to begin at the next poll.
@@ -16,8 +16,6 @@ pub(super) enum News {
     Stirred(OperationKey),
     /// Extensions of kept locks that have waited can begin.
     Room,
-    /// A node lacks the kept lock of this claim: another extension gives it a copy.
-    Lacking(ClaimKey),
     /// The counter floors have to be looked at.
     Floors,
 }

@@ -24,7 +24,7 @@ use rand::rngs::StdRng;
 use crate::config::Config;
 #[cfg(feature = "std")]
 use crate::config::NodeConfig;
-use crate::error::{LinkFault, NodeOutcome, TrustError};
+use crate::error::{LinkFault, NodeOutcome, ServerError, TrustError};
 use crate::limits::NODES_MAX;
 use crate::node::{HELLO, Node, Request, Terms, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
@@ -41,7 +41,7 @@ const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Nodes {
+pub(crate) struct Nodes {
     all: Box<[Node]>,
     labels: Box<[Arc<str>]>,
     /// The nodes with a connection that has to be opened, closed, or written to.
@@ -52,17 +52,6 @@ pub(super) struct Nodes {
     turns: Turns,
     connect_timeout: Duration,
     dead_after: Duration,
-}
-
-/// The result of a check for silence.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Silence {
-    /// The node has answered, or its time is not up.
-    Short,
-    /// The node becomes suspect.
-    Suspect,
-    /// The connection has to be given up.
-    Dead,
 }
 
 impl Nodes {
@@ -83,12 +72,12 @@ impl Nodes {
 
     // ----- getters ----------------------------------------------------------------------------
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Returns the number of nodes that is a majority.
-    pub(super) fn quorum(&self) -> usize {
+    pub(crate) fn quorum(&self) -> usize {
         quorum_of(self.all.len())
     }
 
@@ -101,7 +90,7 @@ impl Nodes {
         NodeId::first(self.all.len())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Node> {
         self.all.iter()
     }
 
@@ -109,8 +98,8 @@ impl Nodes {
         self.all.iter_mut()
     }
 
-    #[cfg(any(feature = "std", feature = "internals", test))]
-    pub(super) fn get(&self, node: NodeId) -> Option<&Node> {
+    #[cfg(feature = "internals")]
+    pub(crate) fn get(&self, node: NodeId) -> Option<&Node> {
         self.all.get(node.index())
     }
 
@@ -120,7 +109,7 @@ impl Nodes {
 
     /// Returns the node that was configured as `address`, with or without credentials.
     #[cfg(feature = "std")]
-    pub(super) fn at(&self, address: &str) -> Option<NodeId> {
+    pub(crate) fn at(&self, address: &str) -> Option<NodeId> {
         let parsed = address.parse::<NodeConfig>().ok();
         let is = |label: &Arc<str>| {
             **label == *address || parsed.as_ref().is_some_and(|node| node.label() == label)
@@ -229,6 +218,16 @@ impl Nodes {
         self.all.iter().filter(answers).count()
     }
 
+    /// Returns the number of unanswered commands of the node that has the most.
+    #[cfg(feature = "std")]
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.all
+            .iter()
+            .map(|node| node.connection.in_flight())
+            .max()
+            .unwrap_or(0)
+    }
+
     /// Returns how long a majority usually takes to answer: the round trip of the slowest node of the fastest majority.
     pub(super) fn round_trip(&self) -> Duration {
         let mut known = [Duration::MAX; NODES_MAX];
@@ -267,17 +266,21 @@ impl Nodes {
         self.set().filter(same)
     }
 
+    /// The handshake of `node` is done.
+    ///
     /// Gives a server that is configured under several names one quarantine: the longest that any name knows, and the
     /// alarm of each. A name that is connected has already served its own. An alarm always has to be passed on. If
     /// there are markers, every quarantine has to be passed on, because no change of identity shows it. In these cases,
     /// returns the names to pass it to, and its end.
-    pub(super) fn share_quarantine(
+    pub(super) fn begin_quarantine(
         &mut self,
         now: Instant,
         node: NodeId,
         terms: Terms,
-        told: bool,
     ) -> Option<(NodeSet, Instant)> {
+        let there = &mut self[node];
+        let identity = there.handshake.identity();
+        let told = identity.is_some_and(|its| there.trust.handshake_done(now, its, terms));
         let present = self.other_names(node);
         self.note_names(node, present);
         for other in self[node].trust.names.iter() {
@@ -304,6 +307,32 @@ impl Nodes {
         }
         for name in names.iter() {
             self[name].trust.names = names;
+        }
+    }
+
+    /// A server that loads or follows another may come back without its locks. If `error` says so, returns the other
+    /// names under which it is connected, and the reason to give up these connections too.
+    pub(super) fn alarm(&mut self, node: NodeId, error: ServerError) -> Option<(NodeSet, Trouble)> {
+        let trouble = self[node].trust.heard(error)?;
+        let names = self
+            .other_names(node)
+            .filter(|name| self[name].handshake.is_ready());
+        for name in names.iter() {
+            self[name].trust.alarm();
+        }
+        Some((names, trouble))
+    }
+
+    /// Asks `node` to join, with the `longest` ttl, if it has to and was not asked yet. An error ends its connection.
+    pub(super) fn rejoin(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        longest: Duration,
+    ) -> Result<(), Trouble> {
+        match self[node].trust.has_joined() == Some(false) {
+            true => self.writing_to(node).join(now, longest),
+            false => Ok(()),
         }
     }
 
@@ -417,21 +446,26 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of a connection. Returns `true` if the connection has to be given up.
+    /// Handles the timer of a connection. Returns why it has to be given up.
     pub(super) fn connection_due(
         &mut self,
         now: Instant,
         node: NodeId,
         timers: &mut Timers,
-    ) -> bool {
+    ) -> Option<Trouble> {
         self[node].handshake.timer = None;
         // If the driver has not heard of the connection yet, because its thread was stopped, the connection is not
         // late.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
+            return None;
         }
-        late
+        let late = match self[node].handshake.lacks_credentials() {
+            true => LinkFault::Credentials,
+            false => LinkFault::ConnectTimeout,
+        };
+        Some(Trouble::Link(late))
     }
 
     /// Records that the handshake of `node` is done.
@@ -447,7 +481,7 @@ impl Nodes {
         if self.quorum() <= self.answering() {
             return;
         }
-        self.watch_lines(now, timers);
+        self.watch_lines(now, true, timers);
         // A connection that is being opened gives no vote yet, and may never give one.
         let is_ready = |node: &&Node| node.handshake.is_ready();
         if self.quorum() <= self.all.iter().filter(is_ready).count() {
@@ -503,30 +537,31 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of a silence.
+    /// Handles the timer of a silence. Returns why the connection has to be given up. `wanted`: see
+    /// [`watch_lines`](Self::watch_lines).
     pub(super) fn silence_due(
         &mut self,
         now: Instant,
         node: NodeId,
+        wanted: bool,
         timers: &mut Timers,
-    ) -> Silence {
+    ) -> Option<Trouble> {
         let there = &mut self.all[node.index()];
         there.connection.silence_timer = None;
-        let Some(since) = there.connection.pulse.silent_since() else {
-            return Silence::Short;
-        };
+        let since = there.connection.pulse.silent_since()?;
         let suspect_at = since.saturating_add(there.connection.patience().min(self.dead_after));
         let dead_at = since.saturating_add(self.dead_after);
         if dead_at <= now {
-            return Silence::Dead;
+            return Some(Trouble::Link(LinkFault::Silent));
         }
         if suspect_at <= now {
             there.connection.pulse.suspect();
             self.arm_silence(node, dead_at, timers);
-            return Silence::Suspect;
+            self.watch_lines(now, wanted, timers);
+        } else {
+            self.arm_silence(node, suspect_at, timers);
         }
-        self.arm_silence(node, suspect_at, timers);
-        Silence::Short
+        None
     }
 
     // ----- what the driver has to do ----------------------------------------------------------

@@ -2,7 +2,7 @@
 //! the feature `tracing`.
 //!
 //! The engine formats no text and calls no subscriber. It queues a loss when it reports the loss. For the rest, a
-//! driver with a subscriber calls [`Engine::look`] after each tick, which compares the state of each node with the last
+//! driver with a subscriber calls [`Notices::look`] after each tick, which compares the state of each node with the last
 //! notice about it and queues what is new. So the nodes know nothing of this file. A change that is undone between two
 //! looks is not reported.
 //!
@@ -22,7 +22,7 @@ use crate::limits::NOTICES_MAX;
 use crate::node::Node;
 use crate::time::Instant;
 
-use super::Engine;
+use super::nodes::Nodes;
 
 /// Something that has happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,11 +53,11 @@ pub(crate) struct Queue {
 
 /// The queued notices, and the last notices about each node.
 #[derive(Debug)]
-pub(super) struct Notices {
-    pub(super) queue: Queue,
+pub(crate) struct Notices {
+    pub(crate) queue: Queue,
     nodes: Box<[Told]>,
     /// The number of attempts of the acquisition whose outcome was reported last.
-    pub(super) attempts: u32,
+    pub(crate) attempts: u32,
 }
 
 /// The state of a node according to the last notices about it.
@@ -103,6 +103,13 @@ impl Notices {
             attempts: 0,
         }
     }
+
+    /// Queues what has changed about the nodes since the last look.
+    pub(crate) fn look(&mut self, now: Instant, nodes: &Nodes) {
+        for (node, told) in nodes.ids().zip(&mut self.nodes) {
+            told.look(now, node, &nodes[node], &mut self.queue);
+        }
+    }
 }
 
 impl Told {
@@ -139,25 +146,5 @@ impl Told {
             self.owed = 0;
             queue.push(Notice::DebtPaid(node));
         }
-    }
-}
-
-impl Engine {
-    /// Queues what has changed about the nodes since the last look.
-    pub(crate) fn look(&mut self, now: Instant) {
-        let (nodes, notices) = (&self.parts.nodes, &mut self.parts.notices);
-        for (node, told) in nodes.ids().zip(&mut notices.nodes) {
-            told.look(now, node, &nodes[node], &mut notices.queue);
-        }
-    }
-
-    /// Returns the queue, for the driver to empty.
-    pub(crate) fn notices(&mut self) -> &mut Queue {
-        &mut self.parts.notices.queue
-    }
-
-    /// Returns the number of attempts of the acquisition whose outcome was reported last.
-    pub(crate) fn attempts(&self) -> u32 {
-        self.parts.notices.attempts
     }
 }

@@ -6,6 +6,8 @@
 //! * A decision of one operation that concerns others (a lock is lost, a node belongs to another group) reaches them in
 //!   the same call.
 
+mod changes;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 

@@ -21,11 +21,10 @@ use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::claims::busy::Questions;
-use super::claims::claim::Claim;
 use super::claims::{Below, Claims};
 use super::contract::Cause;
-use super::extensions::Extensions;
 use super::fencing::Fencing;
+use super::keeper::Keeper;
 use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
@@ -34,7 +33,6 @@ use super::queues::{Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
-use super::whole::Whole;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -50,8 +48,7 @@ pub(super) struct Parts {
     pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
     /// The number of operations that ask no node now: they wait for others, or for their next attempt.
     pub(super) resting: usize,
-    pub(super) extensions: Extensions,
-    pub(super) whole: Whole,
+    pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
@@ -73,8 +70,7 @@ impl Parts {
             queues: Queues::new(engine),
             places_of_several: BTreeMap::new(),
             resting: 0,
-            extensions: Extensions::default(),
-            whole: Whole::default(),
+            keeper: Keeper::new(config.drift()),
             fencing: Fencing::default(),
             #[cfg(feature = "tracing")]
             notices: Notices::new(config.nodes().len()),
@@ -120,12 +116,9 @@ impl Parts {
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.wake(claim);
         if let Some(there) = &there
-            && let Some(entry) = there.entry_of_kept()
+            && there.kept.is_some()
         {
-            for name in entry.names() {
-                self.whole.unwatch(self.queues.hash_cut(name), claim);
-            }
-            self.whole.forget_look(claim, &mut self.timers);
+            self.keeper.forget(claim, there, &self.queues);
         }
         let place = there.and_then(|there| Some((there.busy_mut().place.take()?, there)));
         let Some((place, there)) = place else {
@@ -158,29 +151,11 @@ impl Parts {
     /// Lets this engine extend `lock`, whose claim is `claim`, from now on.
     #[cold]
     pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
-        let is_kept = |claim: &Claim| claim.kept.is_some();
-        let is_kept = self.claims.get(claim).is_some_and(is_kept);
-        self.stats.kept += usize::from(!is_kept);
-        self.claims.keep(lock, keeping, &mut self.timers);
-        let since = self.claims.get(claim).and_then(Claim::held_since);
-        let since = since.unwrap_or(Instant::ZERO);
-        self.whole.look_soon(since, claim, &mut self.timers);
-        self.leave_alone(claim);
-    }
-
-    /// Registers the keys of the kept `claim` with its next extension, so that the nodes report changes. Does nothing
-    /// if they are registered already or there is no room.
-    pub(super) fn watch_keys(&mut self, claim: ClaimKey) {
-        let there = self.claims.get(claim);
-        if let Some(there) = there
-            && let Some(kept) = &there.kept
-            && !kept.is_watched()
-            && self.whole.has_room_for(there.entry.names().len())
-        {
-            kept.watch();
-            for name in there.entry.names() {
-                self.whole.watch(self.queues.hash_cut(name), claim);
-            }
+        if let Some(there) = self.claims.get_mut(claim).must() {
+            self.stats.kept += usize::from(there.kept.is_none());
+            let timers = &mut self.timers;
+            self.keeper.keep((claim, there), lock, keeping, timers);
+            self.leave_alone(claim);
         }
     }
 

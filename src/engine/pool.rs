@@ -1,5 +1,6 @@
 //! Buffers that are reused, so that steady locking allocates nothing.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::entry::{Entry, Spare};
@@ -56,6 +57,36 @@ impl<T> Pool<T> {
         if self.spare.len() < POOL_MAX && (1..=POOLED_MAX).contains(&buffer.capacity()) {
             buffer.clear();
             self.spare.push(buffer);
+        }
+    }
+}
+
+/// A stack of boxes, at most [`POOL_MAX`].
+#[derive(Debug)]
+pub(crate) struct Boxes<T>(Vec<Box<T>>);
+
+impl<T> Boxes<T> {
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Puts `value` into a box, a reused one if there is any.
+    #[inline]
+    pub(crate) fn put(&mut self, value: T) -> Box<T> {
+        match self.0.pop() {
+            Some(mut there) => {
+                *there = value;
+                there
+            }
+            None => Box::new(value),
+        }
+    }
+
+    /// Keeps a box for the next [`Boxes::put`].
+    #[inline]
+    pub(crate) fn give(&mut self, spare: Box<T>) {
+        if self.0.len() < POOL_MAX {
+            self.0.push(spare);
         }
     }
 }

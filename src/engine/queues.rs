@@ -43,10 +43,12 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Bound::{Included, Unbounded};
+use core::time::Duration;
 
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::STRING_BYTES_MAX;
+use crate::node::Remaining;
 use crate::quorum::NodeSet;
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -189,6 +191,28 @@ impl Queues {
     pub(super) fn waiting(&mut self, place: PlaceKey) -> Option<(&mut Wait, &[u8])> {
         let wait = self.waits.get_mut(&place)?;
         Some((wait, &self.places.get(place.0)?.name))
+    }
+
+    /// `node` has said how much time is `left` of the key of `place`, at most `limit`, and whether it `pushes`. Returns
+    /// the contender, which may have to act.
+    #[cold]
+    pub(super) fn looked(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        place: PlaceKey,
+        (left, pushes): (Option<Remaining>, bool),
+        limit: Duration,
+    ) -> Option<OperationKey> {
+        let (waiting, _) = self.waiting(place)?;
+        // If a node does not say, ask for the lock itself after the random delay.
+        let left = left.unwrap_or(Remaining::For(waiting.delay_left(now)));
+        let left = match left {
+            Remaining::For(left) => Remaining::For(left.min(limit)),
+            Remaining::Missing | Remaining::Permanent => left,
+        };
+        waiting.answered(now, node, left, pushes);
+        self.contender(place)
     }
 
     /// Returns the wait of the contender of `place`. If there is none yet, begins one that knows nothing of the `nodes`

@@ -204,6 +204,11 @@ impl Kept {
         self.state.fetch_or(WAITS, Ordering::AcqRel) & WAITS == 0
     }
 
+    /// Returns `true` if the extension waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & WAITS != 0
+    }
+
     /// Ends the wait of the extension.
     pub(crate) fn waits_no_more(&self) {
         self.state.fetch_and(!WAITS, Ordering::AcqRel);

@@ -30,6 +30,7 @@ use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
 use crate::clock;
 use crate::driver::Refusal;
+use crate::engine::distant_timeout;
 use crate::time::{Instant, nanos};
 
 /// The name of the I/O thread.
@@ -150,7 +151,7 @@ impl<'a> IoThread<'a> {
     /// Ends `section`, and waits until a socket is ready, a timer is due, or this thread is called.
     fn watch(&self, mut section: Section<'a>) {
         let now = clock::now();
-        let distant = nanos(section.engine.distant_timeout());
+        let distant = nanos(distant_timeout(section.engine.nodes().iter()));
         self.shared.distant_timeout.store(distant, Relaxed);
         let until = section.sleeps_until(now, false);
         section.roles.watch(until);

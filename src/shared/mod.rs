@@ -133,7 +133,7 @@ use self::slot::Slot;
 use self::state::Core;
 use crate::config::{Config, LockOptions, Retry};
 use crate::driver::{Poller, Refusal, Reporter, Wire};
-use crate::engine::{Engine, usual_timeout};
+use crate::engine::{Engine, distant_timeout, usual_timeout};
 use crate::time::nanos;
 use crate::trace::Tracer;
 
@@ -199,7 +199,7 @@ impl Drop for Handle {
 impl Shared {
     fn new(engine: Engine, wire: Wire, poller: Poller, config: &Config) -> io::Result<Self> {
         let (registry, waker) = (poller.registry().try_clone()?, Arc::clone(wire.waker()));
-        let distant = nanos(engine.distant_timeout());
+        let distant = nanos(distant_timeout(engine.nodes().iter()));
         Ok(Self {
             process: getpid(),
             core: Monitor::new(Core::new(engine, wire, poller)),

@@ -248,8 +248,8 @@ impl Core {
     /// another answer fails, and drops the bytes that it has not read yet: the release. With two commands under way
     /// this cannot happen, because at most one answer is unread.
     pub(super) fn read_if_behind(&mut self) {
-        if 2 < self.engine.most_in_flight() {
-            self.note(Readiness::all_readable(self.engine.nodes()));
+        if 2 < self.engine.nodes().most_in_flight() {
+            self.note(Readiness::all_readable(self.engine.nodes().len()));
         }
     }
 

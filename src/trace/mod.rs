@@ -111,7 +111,8 @@ impl fmt::Display for Shown<'_> {
 /// Makes `engine` look at its nodes, if a subscriber listens.
 pub(crate) fn look(engine: &mut Engine, now: Instant) {
     if LevelFilter::INFO <= LevelFilter::current() {
-        engine.look(now);
+        let (notices, nodes) = engine.notices();
+        notices.look(now, nodes);
     }
 }
 
@@ -167,18 +168,19 @@ impl Tracer {
 
     /// Takes the notices of `engine`. If there are any, returns a waker that emits them by calling the subscriber.
     pub(crate) fn collect(&self, engine: &mut Engine) -> Option<Waker> {
-        let notices = engine.notices();
-        if notices.is_empty() {
+        let (notices, _) = engine.notices();
+        if notices.queue.is_empty() {
             return None;
         }
-        self.0.lock().append(notices);
+        self.0.lock().append(&mut notices.queue);
         Some(Waker::from(Arc::clone(&self.0)))
     }
 
     /// Emits the notices of `engine` on this thread.
     pub(crate) fn emit(&self, engine: &mut Engine) {
-        if !engine.notices().is_empty() {
-            self.0.emit(core::mem::take(engine.notices()));
+        let (notices, _) = engine.notices();
+        if !notices.queue.is_empty() {
+            self.0.emit(core::mem::take(&mut notices.queue));
         }
     }
 }
@@ -345,8 +347,8 @@ impl Drop for Operation {
 
 impl Attempts {
     /// Returns the attempts of the acquisition whose outcome `engine` has returned last.
-    pub(crate) fn of(engine: &Engine) -> Self {
-        Self(engine.attempts())
+    pub(crate) fn of(engine: &mut Engine) -> Self {
+        Self(engine.notices().0.attempts)
     }
 }
 

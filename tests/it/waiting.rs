@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use shearline::engine::Event;
+use shearline::internals::all_open;
 use shearline::{Builder, LockError, LockOptions, NodeStatus, Redlock, Report, Retry, Waking};
 
 use crate::executor::block_on;
@@ -403,7 +404,7 @@ fn waiters_that_give_up_leave_no_operation() {
                 drop(self::refused(result));
                 refused += 1;
             }
-            let load = driver.engine().all_open();
+            let load = all_open(driver.engine());
             let open = [
                 load.rounds,
                 load.claims,

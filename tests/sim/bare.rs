@@ -17,9 +17,9 @@
 //! connection meanwhile, or was killed, is judged by the keys alone: whose was deleted. Worlds with a strict guard,
 //! with inspections and watches have scripts.
 
-use shearline::internals::Store;
 use shearline::internals::resp;
 use shearline::internals::{Flavour, Refused};
+use shearline::internals::{Store, open_work, waiting_work};
 
 use crate::clock::{MILLI, SECOND, Time};
 use crate::entropy::Entropy;
@@ -573,7 +573,7 @@ impl World {
             let id = ledger.find(&token_of(token));
             id.is_some_and(|id| ledger.record(id).granted < Place::MAX)
         };
-        let waiting = self.clients[client].engine.waiting_work(id);
+        let waiting = waiting_work(&self.clients[client].engine, id);
         let waiting = waiting.filter(|(what, token, _)| *what != "release" || was_held(token));
         let waiting: Vec<_> = waiting
             .map(|(what, token, asker)| (what, token_of(token), asker))
@@ -593,7 +593,7 @@ impl World {
         let present =
             client.alive && client.process == link.process && client.links[link.node] == Some(conn);
         let id = link.id.filter(|_| present);
-        let work = id.into_iter().flat_map(|id| client.engine.open_work(id));
+        let work = id.into_iter().flat_map(|id| open_work(&client.engine, id));
         work.map(|(what, names, token, ttl, steps, (asker, wanted))| Work {
             what,
             names,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use shearline::ExtendError;
 use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
-use shearline::internals::{LinkFault, MARKER_KEY};
+use shearline::internals::{LinkFault, MARKER_KEY, all_open};
 use shearline::{Config, Instant, Lock, RestartGuard, Retry};
 
 use crate::clock::{MILLI, NEVER, Time};
@@ -591,7 +591,7 @@ impl World {
             let looks = client.is_multiple_of(2) && *shown < early;
             clock.when(if looks { early } else { at })
         });
-        let load = engine.all_open();
+        let load = all_open(engine);
         let nap = (load.claims != 0 || load.rounds != 0).then_some(self.now + NAP_MAX);
         let users_want = users.iter().map(|user| user.at);
         let at = engine_wants

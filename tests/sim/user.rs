@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
+use shearline::internals::{all_open, waiting_work};
 use shearline::{ExtendError, InspectError, Instant, Lock, LockError, LockOptions, ReinitError};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
@@ -298,7 +299,7 @@ impl World {
         let there = &self.clients[client];
         let conns = there.links.iter().flatten();
         let mut nodes = conns.filter_map(|conn| self.conns[*conn].id);
-        let waits = |node| there.engine.waiting_work(node).nth(WAITING_MAX).is_some();
+        let waits = |node| waiting_work(&there.engine, node).nth(WAITING_MAX).is_some();
         self.plan.is_bare() && nodes.any(waits)
     }
 
@@ -665,7 +666,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("inspects resource {resource}")
         });
-        let before = self.clients[client].engine.all_open();
+        let before = all_open(&self.clients[client].engine);
         let name = self.names[resource];
         match self.clients[client].engine.inspect(shown, &name) {
             Ok(round) => {
@@ -727,11 +728,11 @@ impl World {
             return; // It gives tokens, or the operator does not know those that it has given.
         }
         let engine = &mut self.clients[client].engine;
-        let rounds = engine.all_open().rounds;
+        let rounds = all_open(engine).rounds;
         if engine.trust(shown, id, &run_id).is_err() {
             return; // Its handshake is not done yet.
         }
-        let begun = engine.all_open().rounds - rounds;
+        let begun = all_open(engine).rounds - rounds;
         self.clients[client].floors += begun;
         self.say(Place::Client(client), || format!("trusts node {node}"));
         self.oracle.trusts(client, server);
@@ -839,7 +840,7 @@ impl World {
             true => Request::new(&self.names[self.plan.resource_of(user)], &options),
             false => Request::all(&all, &options),
         };
-        let before = self.clients[client].engine.all_open();
+        let before = all_open(&self.clients[client].engine);
         match self.clients[client].engine.acquire(shown, &request) {
             Ok(round) => {
                 self.check_room(client, before);
@@ -1014,7 +1015,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("asks for how long it has resource {user}")
         });
-        let before = self.clients[client].engine.all_open();
+        let before = all_open(&self.clients[client].engine);
         let begun = self.clients[client].engine.confirm(shown, &hold.lock);
         match begun.map_err(ExtendError::from) {
             Ok(round) => {
@@ -1130,7 +1131,7 @@ impl World {
         self.say(Place::Client(client), || {
             format!("extends resource {user} by {ttl:?}")
         });
-        let before = self.clients[client].engine.all_open();
+        let before = all_open(&self.clients[client].engine);
         match self.clients[client].engine.extend(shown, &hold.lock, ttl) {
             Ok(round) => {
                 self.check_begun(client, hold);

@@ -9,13 +9,10 @@
 //! The decision when a claim rests: [`Claims::rest`](super::Claims::rest) checks it whenever something about a claim
 //! ends. A claim that it misses takes more memory until its next extension, and does no other harm.
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::invariant::Must;
 use crate::keys::{OperationKey, PlaceKey};
-use crate::limits::POOL_MAX;
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
@@ -118,6 +115,15 @@ impl Busy {
         }
     }
 
+    /// Builds the busy part of a claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
+    pub(super) fn adopted(nodes: NodeSet, life: Duration) -> Self {
+        Self {
+            is_adopted: true,
+            copies: Copies::found_elsewhere(nodes),
+            ..Self::of(Stage::Held { told: false }, life)
+        }
+    }
+
     /// Builds the busy part of a claim in this stage with no other state.
     pub(super) const fn of(stage: Stage, life: Duration) -> Self {
         Self {
@@ -130,37 +136,6 @@ impl Busy {
             place: None,
             alert: 0,
             again: Instant::ZERO,
-        }
-    }
-}
-
-/// Memory for the busy parts of claims: a stack of at most [`POOL_MAX`] boxes.
-#[derive(Debug)]
-#[expect(clippy::vec_box, reason = "each box is handed out as it is")]
-pub(crate) struct Boxes(Vec<Box<Busy>>);
-
-impl Boxes {
-    pub(crate) const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Puts `busy` into a box, a reused one if there is any.
-    #[inline]
-    pub(crate) fn put(&mut self, busy: Busy) -> Box<Busy> {
-        match self.0.pop() {
-            Some(mut there) => {
-                *there = busy;
-                there
-            }
-            None => Box::new(busy),
-        }
-    }
-
-    /// Keeps a box for the next [`Boxes::put`].
-    #[inline]
-    pub(crate) fn give(&mut self, busy: Box<Busy>) {
-        if self.0.len() < POOL_MAX {
-            self.0.push(busy);
         }
     }
 }

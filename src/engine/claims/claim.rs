@@ -19,16 +19,15 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::Command;
-use crate::quorum::{Drift, Kept, Majority, NodeSet};
-use crate::time::{Instant, NANOS_PER_TICK, nanos};
+use crate::quorum::{Kept, Majority, NodeSet};
+use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
-use crate::engine::claims::busy::{Boxes, Busy, Questions, Stage};
-use crate::engine::claims::copies::Copies;
+use crate::engine::claims::busy::{Busy, Questions, Stage};
 use crate::engine::claims::copy::{Copy, Event};
-use crate::engine::whole::Whole;
+use crate::engine::pool::Boxes;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub(crate) struct Claim {
     /// Its name and token, shared with its lock.
     pub(crate) entry: Entry,
     /// The nodes that may have the token, as the copies say. It is kept also while the claim rests.
-    held: NodeSet,
+    pub(super) held: NodeSet,
     /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
@@ -45,45 +44,15 @@ pub(crate) struct Claim {
     /// When the lock was handed out or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
     since: NonZeroU64,
     /// `None` while it rests.
-    busy: Option<Box<Busy>>,
+    pub(super) busy: Option<Box<Busy>>,
 }
 
 /// The value of `since` for a lock that was not handed out.
 const NEVER: NonZeroU64 = NonZeroU64::MAX;
 
 impl Claim {
-    /// Makes the claim of an attempt that has sent nothing yet.
-    pub(super) fn attempt(
-        operation: OperationKey,
-        entry: Entry,
-        life: Duration,
-        boxes: &mut Boxes,
-    ) -> Self {
-        let busy = boxes.put(Busy::of(Stage::Attempt { operation }, life));
-        Self::new(busy, entry)
-    }
-
-    /// Makes the claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
-    pub(super) fn adopted(
-        entry: Entry,
-        nodes: NodeSet,
-        life: Duration,
-        gone_by: Instant,
-        boxes: &mut Boxes,
-    ) -> Self {
-        let busy = boxes.put(Busy {
-            is_adopted: true,
-            copies: Copies::found_elsewhere(nodes),
-            ..Busy::of(Stage::Held { told: false }, life)
-        });
-        Self {
-            gone_by,
-            held: nodes,
-            ..Self::new(busy, entry)
-        }
-    }
-
-    fn new(busy: Box<Busy>, entry: Entry) -> Self {
+    /// Makes a claim that has sent nothing yet.
+    pub(super) fn new(entry: Entry, busy: Box<Busy>) -> Self {
         Self {
             entry,
             gone_by: Instant::ZERO,
@@ -137,7 +106,7 @@ impl Claim {
 
     /// Wakes the claim and returns its busy part.
     #[inline]
-    pub(super) fn wake(&mut self, boxes: &mut Boxes) -> &mut Busy {
+    pub(super) fn wake(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
         match self.busy {
             Some(ref mut busy) => busy,
             None => self.wake_pooled(boxes),
@@ -146,13 +115,13 @@ impl Claim {
 
     #[cold]
     #[inline(never)]
-    fn wake_pooled(&mut self, boxes: &mut Boxes) -> &mut Busy {
+    fn wake_pooled(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
         let busy = boxes.put(self.rest_now());
         self.busy.insert(busy)
     }
 
     /// Lets the claim rest if nothing about it is open.
-    pub(super) fn rest(&mut self, boxes: &mut Boxes) {
+    pub(super) fn rest(&mut self, boxes: &mut Boxes<Busy>) {
         if self.kept.is_none() {
             return;
         }
@@ -167,12 +136,6 @@ impl Claim {
     #[cfg(test)]
     pub(crate) fn rests(&self) -> bool {
         self.busy.is_none()
-    }
-
-    /// Takes apart a claim that is forgotten.
-    #[inline]
-    pub(super) fn into_parts(self) -> (Entry, Option<TimerKey>, Option<Box<Busy>>) {
-        (self.entry, self.timer, self.busy)
     }
 
     /// Returns the nodes that may have the token: a `SET` was put into the connection, and the copy is not
@@ -225,12 +188,6 @@ impl Claim {
     #[inline]
     pub(crate) fn valid_until(&self) -> Instant {
         self.entry.end()
-    }
-
-    /// Returns the entry if the lock is kept. The engine then moves its end, and the holder only reads it.
-    #[inline]
-    pub(crate) fn entry_of_kept(&self) -> Option<&Entry> {
-        self.kept.is_some().then_some(&self.entry)
     }
 
     /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
@@ -355,15 +312,6 @@ impl Claim {
         !was_owed && self.apply(node, Event::Owed).is_owed()
     }
 
-    /// Returns when its holder learns at the latest that the lock is over: at the end of its validity, or if that is
-    /// not known, when the keys are gone.
-    pub(crate) fn stands_until(&self) -> Instant {
-        match self.valid_until() {
-            Instant::ZERO => self.gone_by,
-            known => known,
-        }
-    }
-
     /// Returns `true` if its lock was granted to another engine.
     pub(crate) fn is_adopted(&self) -> bool {
         self.busy().is_adopted
@@ -384,17 +332,6 @@ impl Claim {
     /// Returns `true` if it is being released and no node can hold it any more.
     pub(crate) fn is_over(&self) -> bool {
         self.is_leaving() && self.held.is_empty()
-    }
-
-    /// Returns `true` if a `SET` or an extension is unanswered, so that some node may still run it.
-    #[cfg(feature = "std")]
-    pub(crate) fn may_be_written_yet(&self) -> bool {
-        !self
-            .busy()
-            .copies
-            .extending
-            .union(self.running())
-            .is_empty()
     }
 
     /// Returns the open questions about it.
@@ -529,75 +466,12 @@ impl Claim {
         withdrawn
     }
 
-    /// Arms the timer for the end of its lock, or for what is due before that.
-    ///
-    /// The end of its validity is reported a tick early rather than late: this is the one timer
-    /// that rounds down.
-    pub(crate) fn watch(&mut self, key: ClaimKey, drift: Drift, timers: &mut Timers) {
-        let mut at = told_at(self.stands_until());
-        if let Some(kept) = &self.kept {
-            at = at.min(kept.due_at(self.valid_until(), self.busy().again, drift));
-        }
-        if self.busy().alert != 0 {
-            at = at.min(self.at_risk_from());
-        }
-        self.wake_at(at, key, timers);
-    }
-
-    pub(super) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
+    /// Arms its timer for `at`.
+    pub(crate) fn wake_at(&mut self, at: Instant, key: ClaimKey, timers: &mut Timers) {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
         }
-    }
-
-    /// Returns when its holder has to learn that the lock is at risk: at most two ticks early, never late.
-    fn at_risk_from(&self) -> Instant {
-        let early = Duration::from_nanos(self.busy().alert.saturating_mul(NANOS_PER_TICK));
-        self.stands_until().saturating_sub(early)
-    }
-
-    /// Asks for an alert when less than `left` is left of its lock.
-    pub(super) fn alert(&mut self, left: Duration) {
-        // Whole ticks, plus one because the timer rounds up.
-        let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
-        self.busy_mut().alert = self.busy().alert.max(ticks);
-    }
-
-    /// Returns `true` if its holder has to learn at `now`, for the first time, that the lock is at risk.
-    pub(super) fn tell_at_risk(&mut self, now: Instant) -> bool {
-        let news = self.busy().alert != 0 && self.at_risk_from() <= now;
-        if news {
-            self.busy_mut().alert = 0;
-        }
-        news
-    }
-
-    /// Returns the ttl by which its lock, one of `locks`, has to be extended at `now`, if that is due. Also sets the
-    /// time of the next try.
-    pub(super) fn extension_due(
-        &mut self,
-        now: Instant,
-        locks: usize,
-        drift: Drift,
-        boxes: &mut Boxes,
-    ) -> Option<Duration> {
-        let kept = self.kept.as_ref()?;
-        let due = (self.valid_until(), self.busy().again);
-        let (ttl, again) = kept.due(now, due, locks, drift)?;
-        self.wake(boxes);
-        self.busy_mut().again = again;
-        Some(ttl)
-    }
-
-    /// Returns `true` if its lock is kept, and either its last extension has failed or a node that is back may lack it.
-    pub(super) fn is_to_be_made_whole(&self, whole: &Whole) -> bool {
-        let may_lack = whole
-            .back
-            .without(self.confirmed().without(whole.forgetful));
-        let failed = self.busy().again != Instant::ZERO;
-        let gets_copy = !may_lack.is_empty() && !self.is_adopted();
-        self.kept.is_some() && self.is_held() && (failed || gets_copy)
     }
 
     /// Forgets the time of the next try: the lock is extended when that is due.
@@ -606,10 +480,4 @@ impl Claim {
             self.busy_mut().again = Instant::ZERO;
         }
     }
-}
-
-/// Returns when the end of a validity is reported: a tick before it, rounded down.
-pub(super) fn told_at(end: Instant) -> Instant {
-    let tick = Duration::from_nanos(NANOS_PER_TICK);
-    Instant::from_tick(end.saturating_sub(tick).tick_floor())
 }

@@ -72,6 +72,24 @@ impl Claims {
         }
     }
 
+    /// The server accepts us: sends its debts first, then the rest of the handshake.
+    pub(in crate::engine) fn admitted(&mut self, node: NodeId, below: &mut Below<'_>) {
+        self.try_debts_again(node, below);
+        self.pay_debts(node, below);
+        below.nodes.writing_to(node).survey(below.now);
+    }
+
+    /// Everything that `node` sent was read. Now there may be room for its debts, or a question to send.
+    pub(in crate::engine) fn after_reading(&mut self, node: NodeId, below: &mut Below<'_>) {
+        let there = &below.nodes[node];
+        if there.handshake.is_ready() && there.debts.is_due() {
+            self.pay_debts(node, below);
+        }
+        if below.nodes[node].connection.wire.is_to_write() {
+            below.nodes.writing_to(node);
+        }
+    }
+
     /// Retries the releases that `node` has refused.
     pub(in crate::engine) fn try_debts_again(&mut self, node: NodeId, below: &mut Below<'_>) {
         if let Some(timer) = below.nodes[node].debt_timer.take() {

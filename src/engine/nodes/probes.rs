@@ -61,16 +61,21 @@ impl Nodes {
         self.probes.close(node);
     }
 
-    /// Called when an operation needs the nodes. Arms the timer of the probes if no majority answers.
-    pub(in crate::engine) fn watch_lines(&mut self, now: Instant, timers: &mut Timers) {
-        if self.probes.timer.is_none() && self.answering() < self.quorum() {
+    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`: an operation is open, or a token
+    /// may be on some node.
+    pub(in crate::engine) fn watch_lines(
+        &mut self,
+        now: Instant,
+        wanted: bool,
+        timers: &mut Timers,
+    ) {
+        if wanted && self.probes.timer.is_none() && self.answering() < self.quorum() {
             let at = now.saturating_add(PROBE_AGAIN);
             self.probes.timer = Some(timers.insert(at, Alarm::Lines));
         }
     }
 
-    /// Handles the timer: no majority answered 250 ms ago. `asked`: an operation is open. `wanted`: an operation is
-    /// open, or a token may be on some node.
+    /// Handles the timer: no majority answered 250 ms ago. `asked`: an operation is open.
     pub(in crate::engine) fn lines_due(
         &mut self,
         now: Instant,
@@ -79,9 +84,7 @@ impl Nodes {
         timers: &mut Timers,
     ) {
         self.probes.timer = None;
-        if wanted {
-            self.watch_lines(now, timers);
-        }
+        self.watch_lines(now, wanted, timers);
         let lacking = self.probes.timer.is_some();
         for node in self.ids() {
             match lacking {
@@ -118,5 +121,12 @@ impl Nodes {
             self[node].connection.probed(now, PROBE_AGAIN);
         }
         silent
+    }
+
+    /// The connection of `node` was given up because its probe was answered. Connects at once.
+    pub(in crate::engine) fn replace(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
+        if !self[node].handshake.has_link() {
+            self.connect(now, node, timers);
+        }
     }
 }

@@ -117,7 +117,7 @@ impl AboutHeld for Confirm {
             }
             claim.lives(kept);
             claim.gone_by = claim.gone_by.max(gone_by);
-            claim.watch(key, drift, &mut cx.parts.timers);
+            cx.parts.keeper.arm(key, claim, &mut cx.parts.timers);
         } else {
             held.entry.set_end(end, cx.round.ttl);
         }

@@ -103,7 +103,7 @@ impl AboutHeld for Extend {
             claim.confirmed_by(&majority);
             if known < end && claim.kept.is_some() {
                 claim.begin_again();
-                claim.watch(key, drift, &mut cx.parts.timers);
+                cx.parts.keeper.arm(key, claim, &mut cx.parts.timers);
             }
         }
         held.top_up(&majority, end, cx);

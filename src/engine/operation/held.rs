@@ -22,7 +22,6 @@ use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
 use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension};
-use crate::engine::news::News;
 use crate::engine::parts::Parts;
 
 /// See the [module](self).
@@ -101,9 +100,10 @@ impl LockQuestion {
     /// Makes a `question` about the lock of `claim`, which must be held and kept.
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
-        let voters = parts.claims.voters(claim, parts.nodes.set());
+        let voters = parts.keeper.voters(claim, parts.nodes.set());
         let there = parts.claims.wake(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
+        parts.keeper.looks.watch(claim, there, &parts.queues);
         Some(Self {
             lock,
             own: true,
@@ -327,20 +327,19 @@ impl LockQuestion {
 
     /// Lets waiting extensions begin. A node that was found to lack a kept lock gets a copy at once.
     pub(super) fn end(&mut self, parts: &mut Parts) {
+        let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
             && (!claim.is_adopted() && !claim.lacking().without(self.lacking).is_empty()
-                || parts.whole.is_to_look_at(key))
+                || keeper.looks.is_due(key))
         {
-            parts.news.push_back(News::Lacking(key));
+            keeper.ask(key, claim, &mut parts.news);
         }
         if self.own {
             if let Some(claim) = self.claim {
                 parts.claims.rest(claim);
             }
-            if parts.extensions.ended(!parts.whole.back.is_empty()) {
-                parts.news.push_back(News::Room);
-            }
+            parts.keeper.ended(&mut parts.news);
         }
     }
 

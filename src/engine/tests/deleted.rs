@@ -2,6 +2,7 @@
 
 use super::keep::{EXTEND, kept};
 use super::*;
+use crate::limits::EXTENSIONS_AT_ONCE;
 
 const PUSH: &str = ">2|$10|invalidate|*1|$2|k0|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
@@ -61,7 +62,7 @@ fn a_lock_whose_keys_are_deleted_is_over_two_round_trips_later() {
     }
 }
 
-/// The looks share one timer, but each has its own time.
+/// Each has its own time.
 #[test]
 fn the_first_look_at_a_lock_is_no_later_for_others() {
     let mut world = World::telling(3);
@@ -271,6 +272,26 @@ fn a_connection_that_was_lost_has_locks_registered_again() {
     drop(locks);
 }
 
+/// While no other extension may begin, a look at one lock waits, and then another lock is due.
+#[test]
+fn of_the_locks_that_wait_the_one_that_is_due_first_is_next() {
+    let (mut world, locks) = watching(&[keeping(), kept()]);
+    let parts = &mut world.engine.parts;
+    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.say(1, PUSH);
+    world.pass(6 * SECOND);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    let parts = &mut world.engine.parts;
+    parts.keeper.ended(&mut parts.news);
+    world.drain();
+    for lock in locks.iter().rev() {
+        is_looked_at(&mut world);
+        world.all_say(0..2, "+OK|:1|");
+        world.was_kept(lock);
+        world.say(2, "+OK|:1|");
+    }
+}
+
 /// The limit allows no longer extension.
 #[test]
 fn a_lock_that_has_reached_its_limit_is_looked_at_too() {
@@ -306,7 +327,7 @@ fn a_lock_that_is_released_soon_costs_nothing_and_one_that_is_over_is_not_looked
 #[test]
 fn only_so_many_keys_are_watched() {
     let mut world = World::telling(3);
-    world.engine.parts.whole.most = 2;
+    world.engine.parts.keeper.looks.most = 2;
     let mut locks = world.kept_locks(3);
     world.pass(50 * MS);
     for sent in world.take_all() {
@@ -404,7 +425,7 @@ fn watched_and_unwatched_renewals_that_alternate_go_in_two_batches() {
         .into_iter()
         .enumerate()
     {
-        world.engine.parts.whole.most = most;
+        world.engine.parts.keeper.looks.most = most;
         for name in [2 * index, 2 * index + 1] {
             locks.push(world.kept_lock(format!("k{name}").as_bytes(), kept()));
         }

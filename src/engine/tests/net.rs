@@ -455,7 +455,7 @@ impl Net {
 
     pub(super) fn kept_until(&self, client: usize, node: usize) -> Option<Instant> {
         let engine = &self.clients[client].engine;
-        match engine.node_state(self.now, id(node)) {
+        match engine.nodes()[id(node)].state(self.now) {
             NodeState::Quarantined { left } => Some(self.now.saturating_add(left)),
             _ => None,
         }

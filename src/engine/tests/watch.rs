@@ -3,6 +3,7 @@
 use super::inspect::{ONE, OTHER};
 use super::inspection::{Found, InspectError, Inspection};
 use super::*;
+use crate::limits::WATCHES_MAX;
 
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";

@@ -82,7 +82,7 @@ impl World {
             events: Vec::new(),
             told: Told::default(),
         };
-        world.engine.parts.whole.most = 0; // Stories about changing keys turn this on.
+        world.engine.parts.keeper.looks.most = 0; // Stories about changing keys turn this on.
         world.drain();
         world
     }
@@ -95,7 +95,7 @@ impl World {
     /// Like [`ready`](Self::ready), with watches on the keys of kept locks.
     pub(super) fn telling(nodes: usize) -> Self {
         let mut world = Self::ready(nodes);
-        world.engine.parts.whole.most = 1000;
+        world.engine.parts.keeper.looks.most = 1000;
         world
     }
 
@@ -284,7 +284,7 @@ impl World {
     }
 
     pub(super) fn state(&self, node: usize) -> NodeState {
-        self.engine.node_state(self.now, id(node))
+        self.engine.nodes()[id(node)].state(self.now)
     }
 
     pub(super) fn quarantined_until(&self, node: usize) -> Option<Instant> {

@@ -12,6 +12,7 @@
 //! Calls while faults go on: they may always fail. Releases owed to a server that never comes back
 //! stay owed.
 
+use shearline::internals::all_open;
 use shearline::{NodeState, NodeStatus};
 
 use crate::client::Client;
@@ -67,7 +68,7 @@ impl World {
             .users
             .iter()
             .all(|user| matches!(user.task, Task::Idle));
-        let load = client.engine.all_open();
+        let load = all_open(&client.engine);
         let statuses = client.engine.node_statuses(client.shown).enumerate();
         let owes = |(node, status): (usize, NodeStatus)| {
             let lost = self.servers[self.plan.server_of(node)].lost;
@@ -111,7 +112,7 @@ impl World {
             let loads: Vec<_> = self
                 .clients
                 .iter()
-                .map(|client| client.engine.all_open())
+                .map(|client| all_open(&client.engine))
                 .collect();
             self.object("liveness", format!("not settled: {loads:?}"));
         }

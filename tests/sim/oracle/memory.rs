@@ -17,8 +17,8 @@
 //! The bytes of the heap. Whether half of the room is kept for releases: an oracle objects only
 //! when more than all of it is taken.
 
-use shearline::internals::Load;
 use shearline::internals::limits::{self, COMMAND_BYTES_MAX, HANDSHAKE_BYTES_MAX};
+use shearline::internals::{Load, all_open};
 use shearline::{ExtendError, LockError};
 
 use crate::mutations::is_narrow;
@@ -75,7 +75,7 @@ struct Open {
 impl World {
     /// A client has finished its turn.
     pub(crate) fn memory(&mut self, client: usize) {
-        let load = self.clients[client].engine.all_open();
+        let load = all_open(&self.clients[client].engine);
         let mut open = Open::default();
         open.calls += usize::from(self.clients[client].reinit.is_some());
         open.calls += self.clients[client].floors;
@@ -146,7 +146,7 @@ impl World {
     pub(crate) fn check_saturated(&mut self, client: usize, before: Load) {
         self.oracle.counts.sights.note("Saturated");
         let full = Bounds::get().is_full(&before);
-        if !full || self.clients[client].engine.all_open() != before {
+        if !full || all_open(&self.clients[client].engine) != before {
             let text = format!("client {client} is refused for want of room: {before:?}");
             self.object("memory", text);
         }

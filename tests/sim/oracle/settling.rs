@@ -19,7 +19,7 @@
 use std::time::Duration;
 
 use shearline::Instant;
-use shearline::internals::Cause;
+use shearline::internals::{Cause, all_open};
 
 use crate::clock::{MILLI, Time};
 use crate::plan::{CONNECT_TIMEOUT, TRIES};
@@ -144,7 +144,7 @@ impl World {
         let acted = std::mem::take(&mut there.acted);
         there.hot = if late && !acted { there.hot + 1 } else { 0 };
         let hot = there.hot > HOT;
-        let load = there.engine.all_open();
+        let load = all_open(&there.engine);
         let open = load.rounds + load.owed > 0;
         if hot {
             self.object(

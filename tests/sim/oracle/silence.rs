@@ -19,6 +19,7 @@
 
 use std::time::Duration;
 
+use shearline::internals::all_open;
 use shearline::internals::limits::{IN_FLIGHT_MAX, OUT_BYTES_MAX};
 use shearline::{Instant, NodeState};
 
@@ -83,7 +84,7 @@ impl World {
         }
         let there = &self.clients[client];
         let mut statuses = there.engine.node_statuses(there.shown).enumerate();
-        let has_room = there.engine.all_open().unsent < OUT_BYTES_MAX / 2;
+        let has_room = all_open(&there.engine).unsent < OUT_BYTES_MAX / 2;
         let found = statuses.find(|(node, status)| {
             let roomy = has_room && status.owed == 0 && status.in_flight < IN_FLIGHT_MAX / 2;
             let suspect = status.state == NodeState::Suspect;

@@ -26,7 +26,7 @@
 use std::time::Duration;
 
 use shearline::engine::Wake;
-use shearline::internals::Cause;
+use shearline::internals::{Cause, all_open};
 use shearline::{Instant, NodeState};
 
 use crate::client::Path;
@@ -114,7 +114,7 @@ impl World {
     /// Returns when an engine asks to be woken for a call, a lock or a debt that it does not have.
     fn left_over(&self, client: usize, asked: Asked) -> Option<Instant> {
         let there = &self.clients[client];
-        let load = there.engine.all_open();
+        let load = all_open(&there.engine);
         let (at, wake) = asked?;
         let nothing = match wake.cause() {
             Cause::Retry if at <= there.shown.saturating_add(REMINDED) => false,
@@ -133,7 +133,7 @@ impl World {
     fn due(&self, client: usize) -> impl Iterator<Item = (&'static str, Instant)> {
         let there = &self.clients[client];
         let users = (0..there.users.len()).flat_map(move |user| self.due_for(client, user));
-        let owed = 0 < there.engine.all_open().owed;
+        let owed = 0 < all_open(&there.engine).owed;
         let statuses = owed.then(|| there.engine.node_statuses(there.shown));
         let refused = statuses.into_iter().flatten().enumerate();
         let refused = refused.filter(move |(node, status)| {

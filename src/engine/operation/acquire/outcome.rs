@@ -57,7 +57,7 @@ impl Acquire {
             busy.copies.unsure = others.filter(is_unsure);
         }
         busy.place = Some(self.place);
-        claim.watch(key, parts.settings.drift, &mut parts.timers);
+        parts.keeper.arm(key, claim, &mut parts.timers);
         let entry = claim.entry.clone();
         parts.queues.hold(self.place, cx.round.key, key);
         if parts.queues.is_anyone_waiting() {

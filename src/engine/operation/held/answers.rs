@@ -1,7 +1,6 @@
 //! The answers of nodes to questions about held locks, and how claims learn from them.
 
 use crate::engine::claims::copy;
-use crate::engine::news::News;
 use crate::engine::parts::Parts;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Question, Reply};
@@ -36,10 +35,10 @@ pub(in crate::engine) fn learn(
             let (busy, is_adopted) = (claim.busy(), claim.is_adopted());
             let is_due = is_new && is_kept && busy.extending == 0 && !is_adopted;
             if is_kept {
-                parts.whole.found_missing(key);
+                parts.keeper.looks.found_missing(key);
             }
             if is_due {
-                parts.news.push_back(News::Lacking(key));
+                parts.keeper.ask(key, claim, &mut parts.news);
             }
         }
         Vote::Abstain => {}

@@ -10,6 +10,8 @@ use crate::embedded::Memory;
 use crate::engine::RoundId;
 use crate::resource::FLOOR_KEY;
 use alloc::collections::BTreeSet;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 const TTL: Duration = Duration::from_secs(1);
 

@@ -1,0 +1,563 @@
+//! The commands of an engine: what callers and operators ask for, and what its driver tells it.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+#[cfg(feature = "std")]
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+#[cfg(feature = "std")]
+use crate::config::Credentials;
+use crate::config::LockOptions;
+use crate::delay::Delay;
+use crate::entry::Entry;
+use crate::error::{ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError};
+use crate::invariant::Must;
+use crate::keys::{ClaimKey, NodeId};
+use crate::limits::{TOKEN_BYTES_MAX, WATCHES_MAX};
+use crate::quorum::{Keeping, Lock, LockId, NodeSet};
+use crate::resource::{check_resource, check_resources};
+use crate::time::Instant;
+
+use super::breaking::{BreakError, Breaking};
+use super::inspection::{InspectError, Inspection};
+use super::operation::Kind;
+use super::operation::acquire::Acquire;
+use super::operation::confirm::Confirm;
+use super::operation::counters::CountCounters;
+use super::operation::extend::Extend;
+use super::operation::held::Verdict;
+use super::operation::inspect::Inspect;
+use super::operation::inspect::watch::Watch;
+use super::operation::overwrite::Overwrite;
+use super::operation::reinit::{self, Reinit};
+use super::parts::Parts;
+use super::{Engine, Request, RoundId};
+
+impl Engine {
+    // ----- operations -----------------------------------------------------------------------
+
+    /// Begins to take a lock. The outcome is an [`Event::Acquired`](super::Event::Acquired).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything is sent. [`LockError::OtherCluster`] comes
+    /// as an outcome: a node belongs to another group.
+    pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
+        if let Some(resources) = request.all {
+            return self.acquire_all(now, resources, request.options);
+        }
+        check_resource(request.resource, None)?;
+        self.begin_acquire(now, request.options, |parts, tries| {
+            let place = parts.queues.enter(request.resource, &mut parts.claims);
+            let mut acquire = Acquire::new(request, tries, place);
+            if request.options.is_fenced() {
+                acquire.fence(parts);
+            }
+            acquire
+        })
+    }
+
+    /// [`acquire`](Self::acquire) for several resources.
+    #[cold]
+    #[inline(never)]
+    fn acquire_all(
+        &mut self,
+        now: Instant,
+        resources: &[&[u8]],
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        check_resources(resources)?;
+        let request = Request::new(resources[0], options);
+        if resources.len() == 1 {
+            return self.acquire(now, &request);
+        }
+        self.begin_acquire(now, options, |parts, tries| {
+            let places = resources.iter();
+            let places = places.map(|name| parts.queues.enter(name, &mut parts.claims));
+            let places: Box<[_]> = places.collect();
+            let acquire = Acquire::new(&request, tries, places[0]);
+            let mut acquire = acquire.of_several(places, parts.nodes.len());
+            if options.is_fenced() {
+                acquire.fence(parts);
+            }
+            acquire
+        })
+    }
+
+    /// Begins the acquisition that `new` builds. `new` receives the largest number of tries.
+    #[inline(always)]
+    fn begin_acquire(
+        &mut self,
+        now: Instant,
+        options: &LockOptions,
+        new: impl FnOnce(&mut Parts, Option<u32>) -> Acquire,
+    ) -> Result<RoundId, LockError> {
+        let parts = &mut self.parts;
+        let delay = parts.settings.delay;
+        let ttl = parts.settings.check_ttl(options.ttl(), delay)?;
+        if options.is_fenced() && parts.settings.without_scripts {
+            return Err(InvalidRequest::FencedWithoutScripts.into());
+        }
+        let tries_allowed = options.tries_allowed(&parts.settings.retry);
+        if tries_allowed == Some(0) {
+            return Err(InvalidRequest::NoTries.into());
+        }
+        if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
+            parts.stats.acquisitions.saturated += 1;
+            return Err(LockError::Saturated);
+        }
+        parts.remember_ttl(ttl, delay);
+        let deadline = options.wait_allowed(&parts.settings.retry);
+        let deadline = deadline
+            .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
+            .map(|wait| now.saturating_add(wait));
+        let kind = Kind::Acquire(new(parts, tries_allowed));
+        Ok(self.operations.begin(now, ttl, deadline, kind, parts))
+    }
+
+    /// Begins to extend `lock` to at least `ttl` from now on. The outcome is an
+    /// [`Event::Extended`](super::Event::Extended). The new end holds as soon as a majority has said yes. The lock is
+    /// over as soon as a majority has lost it.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Limit`] and [`ExtendError::Saturated`],
+    /// before anything is sent.
+    pub fn extend(
+        &mut self,
+        now: Instant,
+        lock: &Lock,
+        ttl: Duration,
+    ) -> Result<RoundId, ExtendError> {
+        let begun = self.begin_extend(now, lock, ttl);
+        if let Err(why) = &begun {
+            self.parts.stats.extensions.failed(why);
+        }
+        begun
+    }
+
+    #[inline(always)]
+    fn begin_extend(
+        &mut self,
+        now: Instant,
+        lock: &Lock,
+        ttl: Duration,
+    ) -> Result<RoundId, ExtendError> {
+        let parts = &mut self.parts;
+        let delay = lock.delay();
+        let ttl = parts.settings.check_ttl(ttl, delay)?;
+        Extend::check(now, lock)?;
+        if self.operations.is_full_for_holders(&parts.queues) {
+            return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
+        }
+        let kind = Kind::Extend(Extend::new(lock, parts)?);
+        parts.remember_ttl(ttl, delay);
+        Ok(self.operations.begin(now, ttl, None, kind, parts))
+    }
+
+    /// Lets the engine extend `lock` from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) does from
+    /// the grant on: each time by its [ttl](Lock::ttl), and at most until `most` from now. Sends nothing now. Each
+    /// extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit
+    /// replaces the old one.
+    ///
+    /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Expired`] if the lock is not valid, was reported as over, or is not of this engine;
+    /// [`ExtendError::Invalid`] if its ttl is longer than this engine allows; [`ExtendError::Limit`]. The lock does not
+    /// change then.
+    pub fn keep(
+        &mut self,
+        now: Instant,
+        lock: &mut Lock,
+        most: Duration,
+    ) -> Result<(), ExtendError> {
+        let parts = &mut self.parts;
+        parts.settings.check_ttl(lock.ttl(), lock.delay())?;
+        Extend::check(now, lock)?;
+        let claim = parts.claims.of(lock);
+        let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
+            return Err(ExtendError::Expired);
+        };
+        parts.remember_ttl(lock.ttl(), lock.delay());
+        let limit = now.saturating_add(most);
+        let keeping = Keeping::new(lock.ttl(), limit);
+        parts.keep(key, lock, keeping);
+        Ok(())
+    }
+
+    /// Begins to ask how much longer a majority keeps `lock`. The outcome is an
+    /// [`Event::Confirmed`](super::Event::Confirmed). The new end holds as soon as a majority has answered. The lock is
+    /// over as soon as a majority has lost it.
+    ///
+    /// The answer may be an earlier end than the known one. It is never later than the longest ttl that this engine
+    /// knows, counted from `now`: a lock whose key was made permanent has to be confirmed again.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfirmError::Expired`] and [`ConfirmError::Saturated`], before anything is sent. A lock whose end is not
+    /// known ([`Instant::ZERO`]) has not expired.
+    pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
+        let parts = &mut self.parts;
+        let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
+        if self.operations.is_full_for_holders(&parts.queues) {
+            return Err(ConfirmError::Saturated);
+        }
+        parts.remember_ttl(lock.ttl(), lock.delay());
+        Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
+    }
+
+    /// Begins to find out who holds `resource`. It changes nothing on the nodes. The outcome is an
+    /// [`Event::Inspected`](super::Event::Inspected), when every node has answered or its time is up.
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything is sent.
+    pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
+        check_resource(resource, None)?;
+        let parts = &mut self.parts;
+        if self.operations.is_full(&parts.queues) {
+            return Err(InspectError::Saturated);
+        }
+        let kind = Kind::Inspect(Inspect::new(resource, parts));
+        Ok(self
+            .operations
+            .begin(now, Duration::ZERO, None, kind, parts))
+    }
+
+    /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected), as soon as the
+    /// nodes have something else than `known`. Pass an earlier outcome for the same resource as `known`, or `None` to
+    /// get the present state at once. To learn of the next change, call it again with that outcome.
+    ///
+    /// If too few nodes answer, the inspection neither names a holder nor calls the resource free. See
+    /// `Redlock::watch`.
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while 4,096 watches are open. Nothing is sent then.
+    pub fn watch(
+        &mut self,
+        now: Instant,
+        resource: &[u8],
+        known: Option<&Inspection>,
+    ) -> Result<RoundId, InspectError> {
+        check_resource(resource, None)?;
+        let parts = &mut self.parts;
+        if WATCHES_MAX <= parts.queues.watches() {
+            return Err(InspectError::Saturated);
+        }
+        let mut inspect = Inspect::new(resource, parts);
+        inspect.watch = Some(Box::new(Watch::new(known, parts.nodes.len())));
+        let kind = Kind::Inspect(inspect);
+        Ok(self
+            .operations
+            .begin(now, Duration::ZERO, None, kind, parts))
+    }
+
+    /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). The release of a node that does
+    /// not answer stays a debt after that.
+    pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
+        let until = lock.valid_until();
+        let claim = self.claim_to_release(now, until, lock);
+        let parts = &mut self.parts;
+        self.operations.release(now, claim, now < until, parts)
+    }
+
+    /// Ends an operation without an outcome, and releases what it may have locked.
+    pub fn cancel(&mut self, now: Instant, round: RoundId) {
+        self.operations.cancel(now, round, &mut self.parts);
+    }
+
+    /// Cancels every open acquisition.
+    #[cfg(any(feature = "std", test))]
+    pub(crate) fn cancel_acquisitions(&mut self, now: Instant) {
+        self.operations.cancel_acquisitions(now, &mut self.parts);
+    }
+
+    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`,
+    /// which may be at once. It comes up to two ticks early rather than late. An extension puts it off. If there are
+    /// several requests, the largest `left` counts until it was reported.
+    ///
+    /// Nothing is reported about a lock that is over, released, handed over, or not of this engine.
+    pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
+        self.alert(lock.id(), left);
+    }
+
+    pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
+        let parts = &mut self.parts;
+        let claim = parts.claims.named_by(lock);
+        if let Some((key, claim)) = parts.claims.keyed(claim)
+            && claim.is_held()
+        {
+            parts.keeper.alert((key, claim), left, &mut parts.timers);
+        }
+    }
+
+    // ----- locks without an operation -------------------------------------------------------
+
+    /// Releases `lock` without an operation that waits for the outcome.
+    pub fn give_back(&mut self, now: Instant, lock: Lock) {
+        self.parts.stats.releases.unwatched += 1;
+        let claim = self.claim_to_release(now, lock.valid_until(), lock);
+        self.operations.give_back(now, claim, &mut self.parts);
+    }
+
+    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about it.
+    fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
+        let parts = &mut self.parts;
+        let there = parts.claims.of_mut(&lock);
+        let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
+        parts.stats.released(now, until, is_held);
+        let Some((key, claim)) = there else {
+            let terms = (lock.ttl(), lock.delay());
+            return parts.adopt(now, lock.into_entry(), terms);
+        };
+        drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
+        let open = claim.questions();
+        self.operations
+            .end_questions(now, key, open, || Verdict::Closed, parts);
+        key
+    }
+
+    /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock
+    /// stays on the nodes that answered. Behind each unanswered `SET` the engine sends a release, because a release
+    /// over another connection would have no order against that `SET`.
+    pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
+        let parts = &mut self.parts;
+        let Some((key, claim)) = parts.claims.of_mut(&lock) else {
+            return lock;
+        };
+        let quarantined = parts.nodes.quarantined(now, claim.sure());
+        let settled = claim.hand_over();
+        if !claim.is_adopted() {
+            lock.set_voters(settled.without(quarantined));
+        }
+        let open = claim.questions();
+        self.operations
+            .end_questions(now, key, open, || Verdict::Closed, parts);
+        self.operations.give_back(now, key, parts);
+        lock.set_id(LockId::NONE);
+        lock
+    }
+
+    /// Adopts a lock of another engine or process. This engine then reports the end of its validity, and sends its
+    /// release to all nodes. Its validity does not change.
+    ///
+    /// If the end of the lock is not known ([`Instant::ZERO`]: the lock comes from another clock), it is not valid, and
+    /// [`confirm`](Engine::confirm) may find an end. Until then it counts as over when its keys must have expired.
+    pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
+        let parts = &mut self.parts;
+        if parts.claims.of(&lock).is_none() {
+            lock.leave();
+            let terms = (lock.ttl(), lock.delay());
+            let key = parts.adopt(now, lock.entry().clone(), terms);
+            lock.set_id(parts.claims.lock_id(key));
+            parts.stats.adopted += 1;
+            if let Some(claim) = parts.claims.get_mut(key).must() {
+                claim.begin_hold(now);
+                parts.keeper.arm(key, claim, &mut parts.timers);
+            }
+        }
+        lock
+    }
+
+    /// Sets the wall clock: at `now`, this much time has passed since 1970. The engine proposes fencing tokens from it,
+    /// so that the tokens of different clients grow without a second round trip. No guarantee rests on its being right.
+    /// Between calls, the engine advances it with `now`.
+    pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
+        self.parts.fencing.set_clock(now, since_1970);
+    }
+
+    // ----- for operators -----------------------------------------------------------------------
+
+    /// Begins to break the lock on `resource` that a majority had when it was `seen`. Afterwards no node has the token
+    /// of its holder; `how` decides about the keys. The outcome is an [`Event::Broken`](super::Event::Broken), when
+    /// every node has answered or its time is up. With [`Breaking::AtOnce`] it is an
+    /// [`Event::Released`](super::Event::Released), and the release of a node that does not answer stays a debt. See
+    /// `Redlock::break_lock`.
+    ///
+    /// # Errors
+    ///
+    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::Invalid`] and
+    /// [`BreakError::Saturated`], before anything is sent.
+    pub fn break_lock(
+        &mut self,
+        now: Instant,
+        resource: &[u8],
+        seen: &Inspection,
+        how: Breaking,
+    ) -> Result<RoundId, BreakError> {
+        check_resource(resource, None)?;
+        let parts = &mut self.parts;
+        let Some((holder, token)) = seen.holder().zip(seen.holder_token()) else {
+            return Err(BreakError::NotHeld(Box::new(seen.clone())));
+        };
+        if self.operations.is_full(&parts.queues) {
+            return Err(BreakError::Saturated);
+        }
+        if TOKEN_BYTES_MAX < token.len() {
+            return Err(BreakError::TooLong);
+        }
+        let entry = Entry::new(Vec::new(), resource, token);
+        match how {
+            Breaking::AtOnce => {
+                let until = match holder.valid_for {
+                    Duration::MAX => now,
+                    left => now.saturating_add(left),
+                };
+                let longest = parts.restarts.longest();
+                entry.set_end(until, longest);
+                parts.stats.released(now, Instant::ZERO, true);
+                let claim = parts.adopt(now, entry, (longest, Delay::default()));
+                Ok(self.operations.release(now, claim, false, parts))
+            }
+            Breaking::KeepOut if holder.valid_for == Duration::MAX => Err(BreakError::NoExpiry),
+            Breaking::KeepOut => {
+                let kind = Kind::Overwrite(Overwrite::new(entry, holder.clone()));
+                let ttl = Duration::ZERO;
+                Ok(self.operations.begin(now, ttl, None, kind, parts))
+            }
+        }
+    }
+
+    /// Makes every node join this group, regardless of its marker, with a barrier as long as the longest lock of either
+    /// group. The outcome is an [`Event::Reinitialised`](super::Event::Reinitialised). See `Redlock::reinit`.
+    ///
+    /// # Errors
+    ///
+    /// [`ReinitError::NotStrict`], [`ReinitError::Saturated`], and [`ReinitError::Unready`] if a node cannot be asked.
+    /// Nothing is sent then.
+    pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
+        let parts = &mut self.parts;
+        parts.restarts.check_reinit()?;
+        if self.operations.is_full(&parts.queues) {
+            return Err(ReinitError::Saturated);
+        }
+        if let Some(report) = reinit::why_unready(now, parts) {
+            return Err(ReinitError::Unready(report));
+        }
+        let kind = Kind::Reinit(Reinit::default());
+        Ok(self
+            .operations
+            .begin(now, Duration::ZERO, None, kind, parts))
+    }
+
+    /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`: an operator
+    /// states that it has forgotten no lock that is still alive. Returns `true` if its answers did not count before.
+    ///
+    /// Open operations still do not count its answers. The node can be put into quarantine again.
+    ///
+    /// If this engine was asked for a fenced lock ([`LockOptions::fenced`](crate::LockOptions::fenced)) before, the
+    /// node gets a counter floor. The floor is at least the largest number that this engine has seen, and the present
+    /// time by [`set_wall_clock`](Self::set_wall_clock). If the node has lost its data and clocks have been set back,
+    /// an older token may be larger than the floor. An [`Event::FloorsGiven`](super::Event::FloorsGiven), at most a
+    /// connect timeout later, says whether the node has written the floor.
+    ///
+    /// With [`RestartGuard::Strict`](crate::RestartGuard::Strict), the barrier on the node is deleted too, for all
+    /// clients. If a handshake is under way, the deletion becomes part of it.
+    ///
+    /// # Errors
+    ///
+    /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`], [`TrustError::NoRunId`],
+    /// [`TrustError::OtherCluster`]. Nothing is changed then.
+    pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
+        self.trust_for(now, node, run_id).map(|(kept, _)| kept)
+    }
+
+    /// [`trust`](Self::trust), also returning the operation that gives the node a floor, if there is one.
+    pub(crate) fn trust_for(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        run_id: &str,
+    ) -> Result<(bool, Option<RoundId>), TrustError> {
+        let longest = self.parts.restarts.longest();
+        let kept = self.parts.nodes.trust(now, node, run_id, longest)?;
+        let round = self
+            .operations
+            .give_floors(now, NodeSet::of(node), &mut self.parts);
+        self.operations.stir_all(now, &mut self.parts);
+        Ok((kept, round))
+    }
+
+    /// [Trusts](Self::trust) the servers that are connected now. Returns their run_ids.
+    pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
+        let (trusted, _) = self.trust_all_for(now);
+        trusted.into_iter().map(|(_, run_id)| run_id).collect()
+    }
+
+    /// [`trust_all`](Self::trust_all), also returning the nodes, and the operation that gives them floors, if there is
+    /// one.
+    pub(crate) fn trust_all_for(
+        &mut self,
+        now: Instant,
+    ) -> (Vec<(NodeId, String)>, Option<RoundId>) {
+        let longest = self.parts.restarts.longest();
+        let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
+        for node in self.parts.nodes.ids() {
+            if let Some(run_id) = self.parts.nodes[node].handshake.run_id().map(String::from)
+                && self.parts.nodes.trust(now, node, &run_id, longest).is_ok()
+            {
+                nodes.insert(node);
+                trusted.push((node, run_id));
+                self.operations.stir_all(now, &mut self.parts);
+            }
+        }
+        let round = self.operations.give_floors(now, nodes, &mut self.parts);
+        (trusted, round)
+    }
+
+    /// Begins to count the counters of fencing tokens on all nodes. The outcome is an
+    /// [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
+    ///
+    /// The bound on operations does not apply: each count blocks a caller, and there are few operators.
+    #[cfg_attr(
+        not(any(feature = "std", test)),
+        expect(dead_code, reason = "only handles count")
+    )]
+    pub(crate) fn count_counters(&mut self, now: Instant) -> RoundId {
+        let kind = Kind::CountCounters(CountCounters::new(now, &self.parts));
+        self.operations
+            .begin(now, Duration::ZERO, None, kind, &mut self.parts)
+    }
+
+    // ----- for the driver ----------------------------------------------------------------------
+
+    /// Mixes `seed` into the source of all later random choices, which otherwise depends only on the seed of
+    /// [`new`](Self::new).
+    ///
+    /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw different
+    /// tokens once they were given different seeds. The driver of this crate passes random bytes of the operating
+    /// system before it opens a connection. That is enough, because connections do not survive a restoration, and no
+    /// lock is taken without one.
+    pub fn reseed(&mut self, seed: [u8; 32]) {
+        let mut mixed = seed;
+        for byte in &mut mixed {
+            *byte ^= self.parts.random.next_u32() as u8;
+        }
+        self.parts.random = StdRng::from_seed(mixed);
+    }
+
+    /// Takes the credentials for the connection to `node` that is being opened, or the reason why the provider gave
+    /// none.
+    #[cfg(feature = "std")]
+    pub(crate) fn log_in(&mut self, node: NodeId, given: Result<Credentials, Arc<str>>) {
+        self.parts.nodes[node].handshake.log_in(given);
+    }
+
+    /// Ends all kept locks for their holders, because nothing is reported any more.
+    #[cfg(feature = "std")]
+    pub(crate) fn end_all_kept(&self) {
+        for (_, claim) in self.parts.claims.iter() {
+            if let Some(kept) = &claim.kept {
+                kept.tell_over();
+            }
+        }
+    }
+}

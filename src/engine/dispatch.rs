@@ -1,0 +1,394 @@
+//! What comes in: inputs and timers. Each is passed to the parts that it concerns, in this order: what the nodes have
+//! to do about it, what the claims learn, and what the operations learn.
+
+use crate::error::{LinkError, LinkFault, ServerError, Unusable};
+use crate::keys::NodeId;
+use crate::limits::STRING_BYTES_MAX;
+use crate::node::{Answer, Heard, Trouble};
+use crate::quorum::NodeSet;
+use crate::time::Instant;
+
+use super::Engine;
+use super::alarm::Alarm;
+use super::contract::Input;
+use super::operation::{Change, Lost, due};
+
+impl Engine {
+    /// Hands in what happened outside. It cannot fail: a server's bytes are never the caller's mistake.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>) {
+        let nodes = self.parts.nodes.len();
+        match input {
+            Input::Connected { node }
+            | Input::Writable { node }
+            | Input::Received { node, .. }
+            | Input::Transmitted { node, .. }
+            | Input::Disconnected { node, .. }
+            | Input::Probed { node }
+                if nodes <= node.index() => {} // A node of another engine.
+            Input::Connected { node } => self.parts.nodes.connected(now, node),
+            Input::Writable { node } => {
+                let there = self.parts.nodes.writing_to(node);
+                there.connection.wire.outbox.unblock();
+            }
+            Input::Received { node, bytes } => self.received(now, node, bytes),
+            Input::Transmitted { node, len } => {
+                self.parts.nodes[node].connection.wire.transmitted(len);
+            }
+            Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
+            Input::Probed { node } => {
+                if self.parts.nodes.probed(now, node) {
+                    self.give_up(now, node, Trouble::Link(LinkFault::Silent));
+                    let timers = &mut self.parts.timers;
+                    self.parts.nodes.replace(now, node, timers);
+                }
+            }
+            Input::Tick => self.tick(now),
+        }
+    }
+
+    /// The driver did not read for a while until `now`, so the delays of the next answers say nothing about round
+    /// trips.
+    #[cfg(any(test, feature = "std"))]
+    pub(crate) fn was_away(&mut self, now: Instant) {
+        for node in self.parts.nodes.iter_mut() {
+            node.connection.pulse.was_away(now);
+        }
+    }
+
+    // ----- what a node says -----------------------------------------------------------------
+
+    fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
+        let nodes = &mut self.parts.nodes;
+        if !nodes[node].handshake.hears() {
+            return; // The connection was given up in this very turn, before these bytes were read.
+        }
+        let was_silent = nodes[node].connection.pulse.is_suspect();
+        nodes.close_probe(node);
+        let mut piece = bytes;
+        while !piece.is_empty() {
+            let (queues, looks) = (&mut self.parts.queues, &mut self.parts.keeper.looks);
+            let changed = |name: Option<&[u8]>| {
+                let looks = looks.changed(name.map(|name| queues.hash_cut(name)));
+                // A name that was cut may be any name with this prefix.
+                let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
+                queues.changed(now, node, name) | looks
+            };
+            let heard = match self.parts.nodes[node].receive(now, &mut piece, changed) {
+                Ok(Some(heard)) => self.heard(now, node, heard),
+                Ok(None) => break,
+                // If the connection was ready, the node has refused to join again.
+                Err(trouble @ Trouble::Unusable(Unusable::Refused(error)))
+                    if self.parts.nodes[node].handshake.is_ready() =>
+                {
+                    let alarm = self.alarm(now, node, error);
+                    alarm.and(Err(trouble))
+                }
+                Err(trouble) => Err(trouble),
+            };
+            if let Err(trouble) = heard {
+                self.give_up(now, node, trouble);
+                return;
+            }
+        }
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let (claims, mut below) = parts.claims(now);
+        claims.after_reading(node, &mut below);
+        if was_silent {
+            operations.stir_all(now, parts);
+            operations.regained(now, parts);
+        }
+        if self.parts.nodes[node].has_moved_away() {
+            self.give_up(now, node, Trouble::Link(LinkFault::Silent));
+        }
+    }
+
+    // Inlined into the loop over received bytes. The only other caller, for answers to batches, is rare.
+    #[inline(always)]
+    fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
+        match heard {
+            Heard::Admitted => {
+                let (claims, mut below) = self.parts.claims(now);
+                claims.admitted(node, &mut below);
+            }
+            Heard::Ready => return self.ready(now, node),
+            Heard::Stepped => {
+                let terms = self.parts.restarts.terms();
+                let until = self.parts.nodes[node].trust.stepped(now, terms);
+                self.operations
+                    .quarantine(now, NodeSet::of(node), until, &mut self.parts);
+            }
+            Heard::Introduced => {
+                let longest = self.parts.restarts.longest();
+                return self.parts.nodes.writing_to(node).join(now, longest);
+            }
+            Heard::Joined => {
+                self.joined(now, node);
+                self.operations.stir_all(now, &mut self.parts);
+            }
+            Heard::Pushed => self.operations.look_at_changes(now, &mut self.parts),
+            Heard::Batch => return self.heard_batch(now, node),
+            Heard::Tried {
+                answer,
+                error,
+                is_usable_again,
+                is_news,
+            } => {
+                let news = (is_usable_again, is_news);
+                return self.heard_way(now, node, answer, error, news);
+            }
+            Heard::Looked {
+                place,
+                left,
+                pushes,
+            } => {
+                let (queues, limit) = (&mut self.parts.queues, self.parts.settings.ttl_limit);
+                let contender = queues.looked(now, node, place, (left, pushes), limit);
+                self.operations.stir(now, contender, &mut self.parts);
+            }
+            Heard::Uncounted {
+                mut answer,
+                outcome,
+                first,
+            } => {
+                let (operations, parts) = (&mut self.operations, &mut self.parts);
+                operations.answered_uncounted(now, node, &mut answer, (outcome, first), parts);
+                let longest = parts.restarts.longest();
+                return parts.nodes.rejoin(now, node, longest);
+            }
+            Heard::Answer(mut answer) => {
+                let parts = &mut self.parts;
+                self.operations.answered(now, node, &mut answer, parts);
+                if let Some(error) = answer.reply.error() {
+                    return self.alarm(now, node, error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `node` has answered several renewals at once. Each one counts as an answer to its own command.
+    #[cold]
+    #[inline(never)]
+    fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
+        while let Some(heard) = self.parts.nodes[node].next_in_batch(now)? {
+            self.heard(now, node, heard)?;
+        }
+        let there = &self.parts.nodes[node];
+        if there.handshake.is_ready() && there.connection.waiting.len() != 0 {
+            self.operations.ask_behind(now, node, &mut self.parts);
+        }
+        Ok(())
+    }
+
+    /// `node` has answered whether it can release a lock in some way. Wakes the operations that wait for a node which
+    /// could not be asked, even if no operation waits for this answer.
+    #[cold]
+    #[inline(never)]
+    fn heard_way(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        answer: Option<Answer>,
+        error: Option<ServerError>,
+        (is_usable_again, is_news): (bool, bool),
+    ) -> Result<(), Trouble> {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        if let Some(mut answer) = answer {
+            operations.answered(now, node, &mut answer, parts);
+        }
+        if is_usable_again {
+            operations.stir_all(now, parts);
+        }
+        if is_news {
+            parts.keeper.is_back(node, false); // The copies that it lacks can be sent now.
+            operations.extend_kept(now, parts);
+        }
+        error.map_or(Ok(()), |error| self.alarm(now, node, error))
+    }
+
+    // ----- a handshake ----------------------------------------------------------------------
+
+    /// The handshake is done. A server that is connected under two names has one vote.
+    fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
+        // Its identity is remembered under every name.
+        let terms = self.parts.restarts.terms();
+        if let Some((names, until)) = self.parts.nodes.begin_quarantine(now, node, terms) {
+            self.operations
+                .quarantine(now, names, Some(until), &mut self.parts);
+        }
+        if let Some(twin) = self.parts.nodes.twin_of(node) {
+            if self.parts.nodes[node].hold_handshake() {
+                return Ok(()); // Its debts are paid over this connection.
+            }
+            return Err(Trouble::Unusable(Unusable::SameServer(twin.index() as u8)));
+        }
+        self.parts
+            .nodes
+            .handshake_done(node, &mut self.parts.timers);
+        self.joined(now, node);
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let (claims, mut below) = parts.claims(now);
+        claims.pay_debts(node, &mut below); // Debts that came up meanwhile.
+        operations.ask_late(now, node, parts);
+        if parts.fencing.is_used() {
+            parts.fencing.floors_changed(&mut parts.news); // It may have lost its floor.
+        }
+        operations.stir_all(now, parts);
+        operations.regained(now, parts);
+        let forgetful = parts.nodes[node].trust.kept_until(now).is_some();
+        parts.keeper.is_back(node, forgetful);
+        let (claims, timers) = (&mut parts.claims, &mut parts.timers);
+        parts.keeper.register_again(now, claims, timers);
+        operations.extend_kept(now, parts);
+        Ok(())
+    }
+
+    // ----- markers --------------------------------------------------------------------------
+
+    /// `node` has joined, perhaps with a barrier, and perhaps with a longer ttl than was known.
+    fn joined(&mut self, now: Instant, node: NodeId) {
+        if let Some(membership) = self.parts.nodes[node].trust.membership() {
+            self.parts.restarts.heard_of(membership.longest);
+        }
+        let longest = self.parts.restarts.longest();
+        for other in self.parts.nodes.ids() {
+            if self.parts.nodes[other].trust.demand(longest) {
+                self.operations
+                    .quarantine(now, NodeSet::of(other), Some(now), &mut self.parts);
+            }
+            if let Err(trouble) = self.parts.nodes.rejoin(now, other, longest) {
+                self.give_up(now, other, trouble);
+            }
+        }
+        if self.parts.nodes[node].trust.has_joined() != Some(true) {
+            return; // It was asked once more, and that answer will tell.
+        }
+        let until = self.parts.nodes[node].trust.kept_until(now);
+        self.operations
+            .quarantine(now, NodeSet::of(node), until, &mut self.parts);
+        self.operations.each(now, &mut self.parts, |operation, cx| {
+            operation.heard(Change::Joined(node), cx);
+        });
+    }
+
+    // ----- what may have been forgotten -----------------------------------------------------
+
+    /// A server that loads or follows another may come back without its locks. The node has to shake hands again, under
+    /// each name by which it is connected, and does not vote for a while after that.
+    #[cold]
+    fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
+        let Some((names, trouble)) = self.parts.nodes.alarm(node, error) else {
+            return Ok(());
+        };
+        for other in names.iter() {
+            self.give_up(now, other, trouble);
+        }
+        Err(trouble)
+    }
+
+    // ----- a connection ends ----------------------------------------------------------------
+
+    #[cold]
+    fn disconnected(&mut self, now: Instant, node: NodeId, LinkError(reason): LinkError) {
+        if self.parts.nodes.has_link(node) {
+            let early = reason == LinkFault::Reset && !self.parts.nodes[node].handshake.is_ready();
+            let reason = match early {
+                true => LinkFault::HandshakeReset,
+                false => reason,
+            };
+            let trouble = match Unusable::of(reason) {
+                Some(unusable) => Trouble::Unusable(unusable),
+                None => Trouble::Link(reason),
+            };
+            self.lose_link(now, node, trouble);
+        }
+    }
+
+    /// Closes the connection to `node`, or ends the attempt to open one.
+    fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
+        self.parts.nodes.close(node);
+        // This comes before the missing node makes an operation fail, because no later attempt would succeed.
+        if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
+            self.operations.open_all(&mut self.parts);
+            self.operations.each(now, &mut self.parts, |operation, cx| {
+                operation.heard(Change::OtherCluster, cx)
+            });
+        }
+        self.lose_link(now, node, trouble);
+    }
+
+    /// The connection is gone. Questions that were sent over it get no answer, and locks that may have been taken over
+    /// it are owed a release.
+    fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
+        parts.queues.lost(node);
+        let (claims, mut below) = parts.claims(now);
+        for (request, left) in lost {
+            claims.unanswered(node, request, left, &mut below);
+        }
+        operations.each(now, parts, |operation, cx| {
+            operation.lose(node, Lost::Connection(trouble.outcome()), cx);
+        });
+        let wanted = operations.is_anything_wanted(parts);
+        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
+        nodes.connect_again(now, node, delay, timers);
+        nodes.watch_lines(now, wanted, timers);
+        if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
+            operations.stir_all(now, parts); // They may wait in vain.
+        }
+    }
+
+    // ----- what is due ----------------------------------------------------------------------
+
+    /// The driver has handed in everything of this turn. Checks which nodes were silent in it, and does what is due.
+    #[inline(never)]
+    fn tick(&mut self, now: Instant) {
+        // The wheel does not go back, so the time here must not either. Otherwise an operation could find that its time
+        // is still to come, and arm the same timer for ever.
+        let now = now.max(self.parts.timers.latest());
+        self.parts.nodes.listen(now, &mut self.parts.timers);
+        while let Some(place) = self.parts.queues.reminded(now) {
+            let contender = self.parts.queues.contender(place);
+            self.operations.stir(now, contender, &mut self.parts);
+        }
+        while let Some(alarm) = self.parts.timers.expire(now) {
+            self.fired(now, alarm);
+        }
+        self.operations.extend_kept(now, &mut self.parts);
+    }
+
+    /// A timer has fired.
+    fn fired(&mut self, now: Instant, alarm: Alarm) {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let timers = &mut parts.timers;
+        match alarm {
+            Alarm::Connection(node) => {
+                if let Some(trouble) = parts.nodes.connection_due(now, node, timers) {
+                    self.give_up(now, node, trouble);
+                }
+            }
+            Alarm::Silence(node) => {
+                let wanted = operations.is_anything_wanted(parts);
+                let timers = &mut parts.timers;
+                if let Some(trouble) = parts.nodes.silence_due(now, node, wanted, timers) {
+                    self.give_up(now, node, trouble);
+                }
+            }
+            Alarm::Lines => {
+                let asked = operations.len(&parts.queues) != 0;
+                let wanted = asked || !parts.claims.is_empty();
+                parts.nodes.lines_due(now, wanted, asked, timers);
+            }
+            Alarm::Debts(node) => {
+                parts.nodes[node].debt_timer = None;
+                let (claims, mut below) = parts.claims(now);
+                claims.try_debts_again(node, &mut below);
+            }
+            Alarm::Floors => parts.fencing.due(&mut parts.news),
+            Alarm::Operation(key) => operations.with(now, key, parts, due),
+            Alarm::Claim(key) => operations.claim_due(now, key, parts),
+            Alarm::Waiter(key) => operations.waited(now, key, parts),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The keeper: extends kept locks in time, and reports the end of every held lock.
+//!
+//! A held lock has one timer. It fires for whatever comes first: the lock is at risk, its validity ends, or, if the
+//! lock is kept, it has to be extended. A lock that has to be extended goes into the queue, and is extended as soon as
+//! there is room.
+//!
+//! A kept lock is extended when half of its validity is left. It is extended earlier if a node may lack its copy:
+//!
+//! * A node that is connected again may lack locks: it restarted without them, they ended there because they could not
+//!   be extended, or it was away when they were taken. An extension shows whether the node lacks the lock, and the
+//!   next one, which also follows at once, sends a copy (`operation::top_up`). A lock whose last extension has failed
+//!   is extended as well: this node may be the one that it needs.
+//! * An extension has found that a node lacks the lock.
+//! * A node reports that the keys have changed (`looks`).
+//!
+//! # Guarantees
+//!
+//! * At most [`EXTENSIONS_AT_ONCE`] extensions are open. Of the locks that wait, the one that was due first is next.
+//!   Locks that are extended early come after those that are due, and locks for a node that is back come last.
+//! * The end of a lock is reported a tick early rather than late.
+//!
+//! # Not here
+//!
+//! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets its
+//! copy with the next extensions, because a node that is silent again and again would cause as many rounds of them.
+
+mod looks;
+
+use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
+use alloc::sync::Arc;
+use core::cmp::Reverse;
+use core::time::Duration;
+
+use crate::invariant::Must;
+use crate::keys::{ClaimKey, NodeId};
+use crate::limits::EXTENSIONS_AT_ONCE;
+use crate::quorum::{Drift, Keeping, Kept, Lock, NodeSet};
+use crate::time::{Instant, NANOS_PER_TICK, nanos};
+
+use super::alarm::Timers;
+use super::claims::Claims;
+use super::claims::claim::Claim;
+use super::news::News;
+use super::queues::Queues;
+use super::settings::Settings;
+use looks::Looks;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Keeper {
+    drift: Drift,
+    /// The number of extensions that are open.
+    open: usize,
+    /// The locks that have to be extended, and when that is due. Some may be over.
+    queue: BinaryHeap<Reverse<(Instant, ClaimKey)>>,
+    /// There already is a `News::Room`.
+    is_told: bool,
+    /// The nodes that are connected again. A search finds the locks that these nodes may lack.
+    back: NodeSet,
+    /// The nodes of `back` that may have forgotten every lock.
+    forgetful: NodeSet,
+    /// The index of the claim where the search goes on.
+    next: usize,
+    /// The voters of locks that were granted to another engine and are kept here. Such locks are rare. Only these nodes
+    /// count when such a lock is extended.
+    voters: BTreeMap<ClaimKey, NodeSet>,
+    pub(super) looks: Looks,
+}
+
+/// What has to be reported about a held lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum LockDue {
+    /// It is over.
+    Over,
+    /// It is at risk.
+    AtRisk,
+}
+
+impl Keeper {
+    pub(super) fn new(drift: Drift) -> Self {
+        Self {
+            drift,
+            open: 0,
+            queue: BinaryHeap::new(),
+            is_told: false,
+            back: NodeSet::EMPTY,
+            forgetful: NodeSet::EMPTY,
+            next: 0,
+            voters: BTreeMap::new(),
+            looks: Looks::default(),
+        }
+    }
+
+    /// Returns the number of kept locks from other engines.
+    #[cfg(test)]
+    pub(super) fn kept_from_elsewhere(&self) -> usize {
+        self.voters.len()
+    }
+
+    /// Starts to extend `lock`, whose claim is `claim`.
+    pub(super) fn keep(
+        &mut self,
+        (key, claim): (ClaimKey, &mut Claim),
+        lock: &mut Lock,
+        keeping: Keeping,
+        timers: &mut Timers,
+    ) {
+        claim.begin_again();
+        claim.kept = Some(lock.keep(keeping));
+        if guard!(EveryVoterCounts, claim.is_adopted()) {
+            self.voters.insert(key, lock.voters());
+        }
+        self.looks
+            .begin(key, claim.held_since().unwrap_or_default());
+        self.arm(key, claim, timers);
+    }
+
+    /// The lock of `claim` is not held any more.
+    pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
+        self.looks.forget(key, claim, queues);
+        self.voters.remove(&key);
+    }
+
+    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended. If the lock was granted
+    /// to another engine, only the nodes it stands on count. The previous owner may still release a copy that it had no
+    /// answer about, over its own connection, after it was extended here.
+    pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
+        self.voters.get(&claim).copied().unwrap_or(all)
+    }
+
+    // ----- time -------------------------------------------------------------------------------
+
+    /// Arms the timer of the held lock of `claim`.
+    ///
+    /// The end of its validity is reported a tick early rather than late: this is the one timer that rounds down.
+    pub(super) fn arm(&self, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
+        let mut at = told_at(stands_until(claim));
+        if let Some(kept) = &claim.kept {
+            at = at.min(self.due_at(key, claim, kept));
+        }
+        if claim.busy().alert != 0 {
+            at = at.min(at_risk_from(claim));
+        }
+        claim.wake_at(at, key, timers);
+    }
+
+    /// Returns when the kept lock of `claim` has to be extended, or looked at. [`Instant::MAX`]: never, or it is in the
+    /// queue.
+    fn due_at(&self, key: ClaimKey, claim: &Claim, kept: &Arc<Kept>) -> Instant {
+        if kept.is_waiting() {
+            return Instant::MAX;
+        }
+        let due = kept.due_at(claim.valid_until(), claim.busy().again, self.drift);
+        match claim.busy().extending {
+            0 => due.min(self.looks.due_at(key)),
+            _ => due, // The look follows when the extension has ended.
+        }
+    }
+
+    /// Handles the timer of the held lock of `claim`. Returns what has to be reported about it.
+    pub(super) fn due(
+        &mut self,
+        now: Instant,
+        key: ClaimKey,
+        claim: &mut Claim,
+        timers: &mut Timers,
+    ) -> Option<LockDue> {
+        if told_at(stands_until(claim)) <= now {
+            return Some(LockDue::Over);
+        }
+        let is_at_risk = claim.busy().alert != 0 && at_risk_from(claim) <= now;
+        if is_at_risk {
+            claim.busy_mut().alert = 0;
+        }
+        self.attend(now, key, claim, timers);
+        is_at_risk.then_some(LockDue::AtRisk)
+    }
+
+    /// Asks for an alert when less than `left` is left of the held lock of `claim`.
+    pub(super) fn alert(
+        &self,
+        (key, claim): (ClaimKey, &mut Claim),
+        left: Duration,
+        timers: &mut Timers,
+    ) {
+        // Whole ticks, plus one because the timer rounds up.
+        let ticks = nanos(left).div_ceil(NANOS_PER_TICK).saturating_add(1);
+        let busy = claim.busy_mut();
+        busy.alert = busy.alert.max(ticks);
+        self.arm(key, claim, timers);
+    }
+
+    // ----- the queue --------------------------------------------------------------------------
+
+    /// Puts the kept lock of `claim` into the queue.
+    fn enqueue(&mut self, key: ClaimKey, claim: &Claim) {
+        let Some(kept) = &claim.kept else {
+            return;
+        };
+        let due = kept.due_at(claim.valid_until(), Instant::ZERO, self.drift);
+        if kept.waits_from_now_on() {
+            self.queue.push(Reverse((due, key)));
+        }
+    }
+
+    /// Puts the held lock of `claim` into the queue if it is due. Arms its timer.
+    fn attend(&mut self, now: Instant, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
+        let kept = claim.kept.as_ref();
+        if kept.is_some_and(|kept| self.due_at(key, claim, kept) <= now) {
+            self.enqueue(key, claim);
+        }
+        self.arm(key, claim, timers);
+    }
+
+    /// Extends the kept lock of `claim` at the next poll.
+    pub(super) fn ask(&mut self, key: ClaimKey, claim: &Claim, news: &mut VecDeque<News>) {
+        self.enqueue(key, claim);
+        self.tell(news);
+    }
+
+    /// An extension has begun.
+    pub(super) fn begun(&mut self) {
+        self.open += 1;
+    }
+
+    /// An extension has ended. Others begin at the next poll.
+    pub(super) fn ended(&mut self, news: &mut VecDeque<News>) {
+        self.open = self.open.checked_sub(1).must().unwrap_or(0);
+        self.tell(news);
+    }
+
+    fn tell(&mut self, news: &mut VecDeque<News>) {
+        let waits = !self.queue.is_empty() || !self.back.is_empty();
+        if waits && !core::mem::replace(&mut self.is_told, true) {
+            news.push_back(News::Room);
+        }
+    }
+
+    /// The engine has handled `News::Room`.
+    pub(super) fn told(&mut self) {
+        self.is_told = false;
+    }
+
+    /// Returns the next lock to extend and its ttl, if another extension may be open.
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        claims: &mut Claims,
+        timers: &mut Timers,
+        settings: &Settings,
+    ) -> Option<(ClaimKey, Duration)> {
+        while self.open < EXTENSIONS_AT_ONCE {
+            let (key, is_searched) = match self.queue.pop() {
+                Some(Reverse((_, key))) => (key, false),
+                None => (self.search(claims)?, true),
+            };
+            let locks = claims.len();
+            let Some(claim) = claims.wake(key).filter(|claim| claim.is_held()) else {
+                continue; // The lock is over.
+            };
+            let ttl = self.extension(now, (key, claim), is_searched, locks);
+            self.arm(key, claim, timers);
+            let delay = claim.entry.delay();
+            // The rest of its limit may be too short for any validity.
+            if let Some(ttl) = ttl.and_then(|ttl| settings.check_ttl(ttl, delay).ok()) {
+                return Some((key, ttl));
+            }
+            claims.rest(key);
+        }
+        None
+    }
+
+    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of its extension. `None`: it was
+    /// extended meanwhile, or an extension is open. `is_searched`: a node that is back may lack it.
+    fn extension(
+        &mut self,
+        now: Instant,
+        (key, claim): (ClaimKey, &mut Claim),
+        is_searched: bool,
+        locks: usize,
+    ) -> Option<Duration> {
+        let kept = claim.kept.as_ref()?;
+        kept.waits_no_more();
+        let end = claim.valid_until();
+        let early = kept.extension(now, end, self.drift);
+        let due = kept.due(now, (end, claim.busy().again), locks, self.drift);
+        if let Some((_, again)) = due {
+            claim.busy_mut().again = again;
+        }
+        if claim.busy().extending != 0 {
+            return None;
+        }
+        // Looks at a key that is missing all the time have their own pace.
+        let looks = self.looks.take(now, key, early);
+        let is_early = is_searched || looks.unwrap_or(!claim.lacking().is_empty());
+        let due = due.map(|(ttl, _)| ttl);
+        due.or(early.filter(|_| is_early))
+    }
+
+    // ----- nodes that are back, and keys that change --------------------------------------------
+
+    /// `node` can be asked again. `is_forgetful`: it may have forgotten every lock.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_back(&mut self, node: NodeId, is_forgetful: bool) {
+        self.back.insert(node);
+        if is_forgetful {
+            self.forgetful.insert(node);
+        }
+        self.next = 0;
+    }
+
+    /// Returns the next lock that a node which is back may lack.
+    fn search(&mut self, claims: &Claims) -> Option<ClaimKey> {
+        if self.back.is_empty() {
+            return None;
+        }
+        let found = claims.find(self.next, |claim| self.may_be_lacking(claim));
+        match found {
+            Some((index, _)) => self.next = index + 1,
+            None => (self.back, self.forgetful) = (NodeSet::EMPTY, NodeSet::EMPTY),
+        }
+        found.map(|(_, key)| key)
+    }
+
+    /// Returns `true` if the lock of `claim` is kept, and either its last extension has failed or a node that is back
+    /// may lack it.
+    fn may_be_lacking(&self, claim: &Claim) -> bool {
+        let has = claim.confirmed().without(self.forgetful);
+        let gets_copy = !self.back.without(has).is_empty() && !claim.is_adopted();
+        let has_failed = claim.busy().again != Instant::ZERO;
+        claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)
+    }
+
+    /// A connection was lost with its registrations. Makes a look at every watched lock due.
+    pub(super) fn register_again(
+        &mut self,
+        now: Instant,
+        claims: &mut Claims,
+        timers: &mut Timers,
+    ) {
+        for key in self.looks.register_again(now) {
+            if let Some(claim) = claims.get_mut(key).filter(|claim| claim.is_held()) {
+                self.arm(key, claim, timers);
+            }
+        }
+    }
+
+    /// Looks at the locks whose keys have changed, as soon as that may be.
+    pub(super) fn look_at_changed(
+        &mut self,
+        now: Instant,
+        claims: &mut Claims,
+        timers: &mut Timers,
+    ) {
+        while let Some(key) = self.looks.next_changed(now) {
+            if let Some(claim) = claims.get_mut(key).filter(|claim| claim.is_held()) {
+                self.attend(now, key, claim, timers);
+            }
+        }
+    }
+}
+
+/// Returns when the holder of `claim` learns at the latest that its lock is over: at the end of its validity, or if
+/// that is not known, when the keys are gone.
+fn stands_until(claim: &Claim) -> Instant {
+    match claim.valid_until() {
+        Instant::ZERO => claim.gone_by,
+        known => known,
+    }
+}
+
+/// Returns when the holder of `claim` has to learn that its lock is at risk: at most two ticks early, never late.
+fn at_risk_from(claim: &Claim) -> Instant {
+    let early = Duration::from_nanos(claim.busy().alert.saturating_mul(NANOS_PER_TICK));
+    stands_until(claim).saturating_sub(early)
+}
+
+/// Returns when the end of a validity is reported: a tick before it, rounded down.
+fn told_at(end: Instant) -> Instant {
+    let tick = Duration::from_nanos(NANOS_PER_TICK);
+    Instant::from_tick(end.saturating_sub(tick).tick_floor())
+}

@@ -1,0 +1,213 @@
+//! Looks: kept locks whose keys may have changed are extended at once.
+//!
+//! An extension also asks each node to report the next change of the keys. It reads them behind its own write, which no
+//! node reports. If a node reports a change that was not ours, the engine *looks at* the lock: it extends it at once.
+//! So if the keys of a lock are deleted, the lock is over for its holder two round trips later. The first look comes
+//! soon after a lock was taken, and registers its keys. A lost connection loses its registrations, so each new
+//! connection is followed by a look.
+//!
+//! # Guarantees
+//!
+//! * A lock whose keys are changed again and again gets eight looks at once, and then one in 250 ms. While looks find
+//!   no copy missing, the time between them doubles, up to half of the validity. A server may report our own writes
+//!   (Redis up to 6.2.7 and 7.0.4 reports those of scripts), or all keys that do not fit its table.
+//! * At most [`WATCHED_MAX`] keys are watched this way.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Bound::{Included, Unbounded};
+use core::time::Duration;
+
+use crate::engine::claims::claim::Claim;
+use crate::engine::queues::Queues;
+use crate::keys::ClaimKey;
+use crate::limits::WATCHED_MAX;
+use crate::slab::Key;
+use crate::time::Instant;
+
+/// The time from taking a lock, or from a new connection, to the look that registers the keys. A lock that is released
+/// earlier costs nothing.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+
+/// The time between looks at a lock whose keys are changed again and again.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// How far the looks at a lock may be ahead of that pace: every node may report a deletion at another time.
+const LOOKS_AHEAD: Duration = Duration::from_secs(2);
+
+/// After this number of looks that have found every copy, the time between looks doubles.
+const LOOKS_IN_VAIN: u32 = 8;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct Looks {
+    /// The keys that nodes report, by the hash of the part of the name that a report shows, and the kept locks on them.
+    watched: BTreeSet<(u64, ClaimKey)>,
+    /// The locks that have to be looked at, or were looked at lately.
+    looks: BTreeMap<ClaimKey, Look>,
+    /// The locks whose keys have just changed.
+    changed: Vec<ClaimKey>,
+    /// The largest number of keys that are watched.
+    pub(in crate::engine) most: usize,
+}
+
+/// The schedule of the looks at one lock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    /// When a look is due. `None`: nothing has changed since the last one.
+    due: Option<Instant>,
+    /// When the next look is due at the regular pace.
+    next: Instant,
+    /// The number of looks since one has found that a copy is missing.
+    in_vain: u32,
+    /// No look before this time, because many have found every copy.
+    rests_until: Instant,
+}
+
+impl Look {
+    /// Returns when the next look can be. `None`: nothing has changed.
+    fn due_at(&self) -> Option<Instant> {
+        let may_be_at = self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until);
+        Some(self.due?.max(may_be_at))
+    }
+
+    /// Returns `true` if this record can be forgotten.
+    fn has_ended(&self, now: Instant) -> bool {
+        let end = self.next.max(self.rests_until).saturating_add(LOOKS_AHEAD);
+        self.due.is_none() && end <= now
+    }
+
+    /// A look begins. The lock is valid for `ttl` after it.
+    fn begins(&mut self, now: Instant, ttl: Duration) {
+        self.due = None;
+        self.next = self.next.max(now).saturating_add(LOOK_EVERY);
+        self.in_vain = self.in_vain.saturating_add(1);
+        if let Some(doubled) = self.in_vain.checked_sub(LOOKS_IN_VAIN) {
+            let rest = LOOK_EVERY.saturating_mul(1 << doubled.min(16));
+            self.rests_until = now.saturating_add(rest.min(ttl / 2));
+        }
+    }
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            watched: BTreeSet::new(),
+            looks: BTreeMap::new(),
+            changed: Vec::new(),
+            most: WATCHED_MAX,
+        }
+    }
+}
+
+impl Looks {
+    /// Returns `true` if this number of further keys may be watched.
+    fn has_room_for(&self, keys: usize) -> bool {
+        self.watched.len() + keys <= self.most
+    }
+
+    /// Looks soon, if there is room, at the lock of `claim`, which has been held since `since`.
+    pub(super) fn begin(&mut self, claim: ClaimKey, since: Instant) {
+        if self.has_room_for(1) && self.looks.len() < 2 * WATCHED_MAX {
+            let due = Some(since.saturating_add(LOOK_AFTER));
+            self.looks.entry(claim).or_default().due = due;
+        }
+    }
+
+    /// Registers the keys of the kept `claim` with its next extension, so that the nodes report changes. Does nothing
+    /// if they are registered already or there is no room.
+    pub(in crate::engine) fn watch(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
+        if let Some(kept) = &claim.kept
+            && !kept.is_watched()
+            && self.has_room_for(claim.entry.names().len())
+        {
+            kept.watch();
+            for name in claim.entry.names() {
+                self.watched.insert((queues.hash_cut(name), key));
+            }
+        }
+    }
+
+    /// The lock of `claim` is not held any more.
+    pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
+        for name in claim.entry.names() {
+            self.watched.remove(&(queues.hash_cut(name), key));
+        }
+        self.looks.remove(&key);
+    }
+
+    /// Returns when the lock of `claim` should be looked at. [`Instant::MAX`]: nothing has changed.
+    pub(super) fn due_at(&self, claim: ClaimKey) -> Instant {
+        let due = self.looks.get(&claim).and_then(Look::due_at);
+        due.unwrap_or(Instant::MAX)
+    }
+
+    /// Returns `true` if the keys of the lock of `claim` may have changed since it was looked at.
+    pub(in crate::engine) fn is_due(&self, claim: ClaimKey) -> bool {
+        self.looks
+            .get(&claim)
+            .is_some_and(|look| look.due.is_some())
+    }
+
+    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns whether that is a look; `false`:
+    /// its look has to wait. `None`: nothing has changed.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        ttl: Option<Duration>,
+    ) -> Option<bool> {
+        let look = self.looks.get_mut(&claim)?;
+        if look.has_ended(now) {
+            self.looks.remove(&claim);
+            return None;
+        }
+        let is_look = look.due_at()? <= now;
+        if is_look {
+            look.begins(now, ttl.unwrap_or_default());
+        }
+        Some(is_look)
+    }
+
+    /// A node lacks a copy of the lock of `claim`.
+    pub(in crate::engine) fn found_missing(&mut self, claim: ClaimKey) {
+        if let Some(look) = self.looks.get_mut(&claim) {
+            (look.in_vain, look.rests_until) = (0, Instant::ZERO);
+        }
+    }
+
+    /// The key whose name has this `hash` has changed, or for `None` any may have. Returns `true` if a kept lock is on
+    /// it.
+    pub(in crate::engine) fn changed(&mut self, hash: Option<u64>) -> bool {
+        let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
+        let watched = self.watched.range((first, Unbounded));
+        let watched = watched.take_while(|(of, _)| hash.is_none_or(|hash| hash == *of));
+        self.changed.extend(watched.map(|(_, claim)| *claim));
+        !self.changed.is_empty()
+    }
+
+    /// Returns the next lock whose keys have changed. A look at it is due.
+    pub(super) fn next_changed(&mut self, now: Instant) -> Option<ClaimKey> {
+        let claim = self.changed.pop()?;
+        self.look(now, claim).due = Some(now);
+        Some(claim)
+    }
+
+    /// Makes a look at every watched lock due soon. Returns the locks.
+    pub(super) fn register_again(&mut self, now: Instant) -> Vec<ClaimKey> {
+        let watched: Vec<_> = self.watched.iter().map(|(_, claim)| *claim).collect();
+        for claim in &watched {
+            let soon = now.saturating_add(LOOK_AFTER);
+            self.look(now, *claim).due.get_or_insert(soon);
+        }
+        watched
+    }
+
+    fn look(&mut self, now: Instant, claim: ClaimKey) -> &mut Look {
+        let look = self.looks.entry(claim).or_default();
+        if look.has_ended(now) {
+            *look = Look::default();
+        }
+        look
+    }
+}
