@@ -591,7 +591,8 @@ impl Builder {
     }
 }
 
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(feature = "embedded")]
+#[cfg(test)]
 mod tests {
     use super::call::REPORTS_MAX;
     use super::*;
