@@ -7,6 +7,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -22,6 +23,10 @@ use crate::output::{self, printable};
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(3);
 
+/// What is said of a lock that is free, and not granted.
+const FREE: &str =
+    "it is free, and was not granted yet; if that lasts, `shearline nodes` shows why";
+
 type Looking<'a> = Pin<Box<dyn Future<Output = Result<Inspection, InspectError>> + 'a>>;
 
 /// The wait for one lock.
@@ -34,12 +39,16 @@ pub(crate) struct Waiting<'a> {
     next: Option<Instant>,
     looking: Option<Looking<'a>>,
     said: Option<Reason>,
+    /// It was free at the last look.
+    was_free: bool,
 }
 
 /// Why the lock is not had.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Reason {
     HeldBy(Vec<u8>),
+    /// It was free at two looks, so it is rather the nodes that do not grant it than others that were first.
+    Free,
     Split,
     NoQuorum,
     /// As before, and nodes have refused to answer.
@@ -73,6 +82,7 @@ impl<'a> Waiting<'a> {
             next: talks.then(|| now().saturating_add(FIRST)),
             looking: None,
             said: None,
+            was_free: false,
         }
     }
 
@@ -92,11 +102,14 @@ impl<'a> Waiting<'a> {
     }
 
     fn tell(&mut self, told: &Result<Inspection, InspectError>) {
+        let is_free = told.as_ref().is_ok_and(Inspection::is_free);
+        let was_free = mem::replace(&mut self.was_free, is_free);
         let (reason, text): (_, String) = match told {
             Ok(told) => match told.holder() {
                 Some(holder) => (Reason::HeldBy(holder.owner.to_vec()), inspect::state(told)),
                 // It can be had now, or will be told by the next look.
-                None if told.is_free() => return,
+                None if is_free && !was_free => return,
+                None if is_free => (Reason::Free, FREE.to_owned()),
                 None => (Reason::Split, inspect::state(told)),
             },
             Err(error @ InspectError::NoQuorum(report)) => (no_quorum(report), error.to_string()),

@@ -101,6 +101,23 @@ fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
     cluster.assert_empty();
 }
 
+/// They answer questions, and refuse the lock.
+#[test]
+fn who_waits_for_a_lock_that_is_free_is_told_what_to_do() {
+    let cluster = servers::three();
+    cluster.at_once(0..3, &[b"CONFIG", b"SET", b"maxmemory", b"1"]);
+    let line = "run report --guard off -- true";
+    let (mut run, mut errors) = going(command(&cluster.urls(), line.split_whitespace()));
+    assert_eq!(
+        self::line(&mut errors),
+        "shearline: waiting for report: it is free, and was not granted yet; if that lasts, `shearline nodes` shows why\n"
+    );
+    cluster.at_once(0..3, &[b"CONFIG", b"SET", b"maxmemory", b"0"]);
+    assert_eq!(rest(errors), "");
+    assert!(run.0.wait().expect("it ends").success());
+    cluster.assert_empty();
+}
+
 /// What takes longer than either option says is no answer; nodes that are only far away are waited for.
 #[test]
 fn nodes_that_are_far_away_need_longer_timeouts() {
