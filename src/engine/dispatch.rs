@@ -111,12 +111,7 @@ impl Engine {
                 claims.admitted(node, &mut below);
             }
             Heard::Ready => return self.ready(now, node),
-            Heard::Stepped => {
-                let terms = self.parts.restarts.terms();
-                let until = self.parts.nodes[node].trust.stepped(now, terms);
-                self.operations
-                    .quarantine(now, NodeSet::of(node), until, &mut self.parts);
-            }
+            Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
                 let longest = self.parts.restarts.longest();
                 return self.parts.nodes.writing_to(node).join(now, longest);
@@ -164,6 +159,14 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// The clock of `node` was stepped, so keys may have ended early there.
+    fn stepped(&mut self, now: Instant, node: NodeId) {
+        let terms = self.parts.restarts.terms();
+        let until = self.parts.nodes[node].trust.stepped(now, terms);
+        self.operations
+            .quarantine(now, NodeSet::of(node), until, &mut self.parts);
     }
 
     /// `node` has answered several renewals at once. Each one counts as an answer to its own command.

@@ -67,15 +67,14 @@ pub(super) fn learn(
             None
         }
         Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
-        Request::Raise { .. }
-        | Request::Count { .. }
-        | Request::Why { .. }
-        | Request::Handshake(_)
+        Request::Raise { claim } => parts.claims.get(claim).and_then(Claim::attempted_by),
+        Request::Count { operation } | Request::Why { operation } => Some(operation),
+        Request::Handshake(_)
         | Request::Batch { .. }
         | Request::Transaction
         | Request::Withdrawn
         | Request::Time
-        | Request::Track => asked_by(answer.request, parts),
+        | Request::Track => None,
     }
 }
 
@@ -139,28 +138,5 @@ fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
     let token = parts.nodes[node].connection.token.take();
     if let Some((waiting, _)) = parts.queues.waiting(place) {
         waiting.belief.named(node, token);
-    }
-}
-
-/// Returns the operation that waits for the answer to `request`, if it still does.
-pub(super) fn asked_by(request: Request, parts: &Parts) -> Option<OperationKey> {
-    match request {
-        Request::Take { claim, .. } | Request::Raise { claim } => {
-            parts.claims.get(claim).and_then(Claim::attempted_by)
-        }
-        Request::Question { operation, .. }
-        | Request::LookAtFloor { operation }
-        | Request::Count { operation }
-        | Request::Why { operation } => Some(operation),
-        Request::Handshake(_)
-        | Request::Floor { .. }
-        | Request::Release { .. }
-        | Request::Probe { .. }
-        | Request::Transaction
-        | Request::Batch { .. }
-        | Request::Withdrawn
-        | Request::Time
-        | Request::Track
-        | Request::Look { .. } => None,
     }
 }

@@ -21,7 +21,7 @@ use crate::time::Instant;
 
 use super::claims::busy::Questions;
 use super::contract::{Cause, Event, RoundId};
-use super::learning::{asked_by, learn};
+use super::learning::learn;
 use super::operation::acquire::Acquire;
 use super::operation::held::Verdict;
 use super::operation::round::{Ballot, Round, State};
@@ -396,6 +396,7 @@ impl Operations {
     // ----- answers ----------------------------------------------------------------------------
 
     /// Handles the `answer` of `node`.
+    #[inline]
     pub(super) fn answered(
         &mut self,
         now: Instant,
@@ -410,9 +411,8 @@ impl Operations {
         }
     }
 
-    // ----- answers that do not count ----------------------------------------------------------
-
-    /// Handles an `answer` of `node` that does not count. `first`: its answers counted until now.
+    /// Handles an `answer` of `node` that does not count, for this reason. `first`: its answers counted until now.
+    #[cold]
     pub(super) fn answered_uncounted(
         &mut self,
         now: Instant,
@@ -421,11 +421,13 @@ impl Operations {
         (outcome, first): (NodeOutcome, bool),
         parts: &mut Parts,
     ) {
-        let operation = asked_by(answer.request, parts);
-        if let Some(operation) = operation.and_then(|key| self.get_mut(key)) {
-            operation.round.lose(node, outcome);
+        let operation = learn(now, node, answer, parts);
+        if let Some(operation) = operation {
+            self.with(now, operation, parts, |operation, cx| {
+                cx.round.lose(node, outcome);
+                operation.answered(node, answer, cx);
+            });
         }
-        self.answered(now, node, answer, parts);
         if first {
             self.lose_answers(now, node, outcome, parts);
         }
