@@ -4,7 +4,7 @@
 use crate::error::{LinkError, LinkFault, ServerError, Unusable};
 use crate::keys::NodeId;
 use crate::limits::STRING_BYTES_MAX;
-use crate::node::{Answer, Heard, Trouble};
+use crate::node::{Answer, Heard, Reply, Trouble};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
@@ -149,6 +149,11 @@ impl Engine {
                 operations.answered_uncounted(now, node, &mut answer, (outcome, first), parts);
                 let longest = parts.restarts.longest();
                 return parts.nodes.rejoin(now, node, longest);
+            }
+            Heard::Done(request) => {
+                let reply = Reply::Done;
+                let (answer, parts) = (&mut Answer { request, reply }, &mut self.parts);
+                self.operations.answered(now, node, answer, parts);
             }
             Heard::Answer(mut answer) => {
                 let parts = &mut self.parts;

@@ -110,8 +110,7 @@ impl Node {
                     if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
                         self.connection.probed = 0;
                         self.load_postponed(now);
-                        let reply = Reply::Done;
-                        return Ok(Some(Heard::Answer(Answer { request, reply })));
+                        return Ok(Some(Heard::Done(request)));
                     }
                     if names_a_token(request) {
                         keep_token(&mut self.connection.token, value);

@@ -14,7 +14,9 @@ use crate::node::request::{Asker, Remaining, Request};
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// An answer to a lock command.
+    /// The command was done, as most are. It is told apart from other answers, because it is half as long.
+    Done(Request),
+    /// Another answer to a lock command.
     Answer(Answer),
     /// The server accepts us: debts are sent first, then [`Node::survey`](crate::node::Node::survey).
     Admitted,
