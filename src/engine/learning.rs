@@ -17,43 +17,8 @@ use super::parts::Parts;
 
 /// Handles the `answer` of `node`. Claims learn from it, even if the operation that asked is over. Returns the
 /// operation that it is for, if there is one.
-// Inlined for the answers about every lock; the others are handled out of line.
-#[inline(always)]
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "all else is handled out of line"
-)]
+#[inline]
 pub(super) fn learn(
-    now: Instant,
-    node: NodeId,
-    answer: &mut Answer,
-    parts: &mut Parts,
-) -> Option<OperationKey> {
-    let reply = answer.reply;
-    match answer.request {
-        Request::Take {
-            claim,
-            by: Taking::Set,
-        } => acquire::take_answered(now, node, claim, reply, parts),
-        Request::Release {
-            claim,
-            by,
-            several,
-            repair,
-        } => {
-            // A look that was sent before it may have registered the key that it has deleted.
-            if repair && (reply == Reply::Done || several) {
-                parts.wrote(now, claim);
-            }
-            let (claims, mut below) = parts.claims(now);
-            claims.release_answered(node, (claim, by), reply, &mut below)
-        }
-        _ => learn_other(now, node, answer, parts),
-    }
-}
-
-#[inline(never)]
-fn learn_other(
     now: Instant,
     node: NodeId,
     answer: &mut Answer,
@@ -66,6 +31,19 @@ fn learn_other(
                 answer.reply = learn_of_counters(node, reply, parts);
             }
             acquire::take_answered(now, node, claim, reply, parts)
+        }
+        Request::Release {
+            claim,
+            by,
+            several,
+            repair,
+        } => {
+            // A look that was sent before it may have registered the key that it has deleted.
+            if repair && (reply == Reply::Done || several) {
+                parts.wrote(now, claim);
+            }
+            let (claims, mut below) = parts.claims(now);
+            claims.release_answered(node, (claim, by), reply, &mut below)
         }
         Request::Question {
             question,
@@ -91,8 +69,7 @@ fn learn_other(
         Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
         Request::Raise { claim } => parts.claims.get(claim).and_then(Claim::attempted_by),
         Request::Count { operation } | Request::Why { operation } => Some(operation),
-        Request::Release { .. }
-        | Request::Handshake(_)
+        Request::Handshake(_)
         | Request::Batch { .. }
         | Request::Transaction
         | Request::Withdrawn

@@ -293,7 +293,7 @@ impl Nodes {
         let until = self[node].trust.until(now).filter(|_| told)?;
         let names = self.other_names(node);
         for other in names.iter() {
-            self[other].trust.keep_until(Some(until));
+            self[other].trust.keep_until(until);
         }
         Some((names, until))
     }

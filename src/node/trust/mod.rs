@@ -76,9 +76,10 @@ pub(crate) struct Trust {
     replid: Option<String>,
     /// The server said over a connection that it serves no writes. When it serves again, it may be another.
     alarmed: bool,
-    until: Option<Instant>,
+    /// When the quarantine for what the server may have forgotten ends. Zero: there was none.
+    until: Instant,
     /// The end of the quarantine for a step of its clock.
-    stepped_until: Option<Instant>,
+    stepped_until: Instant,
     /// This node, and the nodes of the configuration that were seen to be the same server. Kept for good: a server that
     /// restarts gets another `run_id`, and keeps its names.
     pub(crate) names: NodeSet,
@@ -103,8 +104,8 @@ impl Trust {
             run_id: None,
             replid: None,
             alarmed: false,
-            until: None,
-            stepped_until: None,
+            until: Instant::ZERO,
+            stepped_until: Instant::ZERO,
             names: NodeSet::EMPTY,
             clock: Clock::new(config),
         }
@@ -170,15 +171,19 @@ impl Trust {
     /// Returns when the node's answers count again, if they do not at `now`: because of what this handle has seen, or
     /// because of a barrier on the node.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
-        let barrier = self.membership().and_then(|there| there.until(now));
-        self.until(now).max(barrier)
+        match self.membership() {
+            None => self.until(now),
+            Some(there) => self.until(now).max(there.until(now)),
+        }
     }
 
     /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
     /// count. `None` if it may be asked at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
-        let barrier = self.membership().and_then(|there| there.unasked_until(now));
-        self.until(now).max(barrier)
+        match self.membership() {
+            None => self.until(now),
+            Some(there) => self.until(now).max(there.unasked_until(now)),
+        }
     }
 
     /// Decides whether the answer of a server whose handshake is done counts. `stale` says that it was asked under an
@@ -213,9 +218,8 @@ impl Trust {
 
     /// Returns when the node's answers count again, if what this handle has seen forbids them at `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
-        self.until
-            .max(self.stepped_until)
-            .filter(|until| guard!(QuarantineIgnored, now < *until))
+        let until = self.until.max(self.stepped_until);
+        guard!(QuarantineIgnored, now < until).then_some(until)
     }
 
     /// Returns `true` if the node's clock was seen to be stepped, and its answers do not count at `now`.
@@ -227,7 +231,7 @@ impl Trust {
     /// A step makes a node forget nothing.
     pub(crate) fn counts_but_for_steps(&self, now: Instant) -> bool {
         let barrier = self.membership().and_then(|there| there.until(now));
-        self.until.max(barrier).is_none_or(|until| until <= now)
+        self.until <= now && barrier.is_none_or(|until| until <= now)
     }
 
     /// Returns why the connection is of no further use, if `error` shows that the server may come back without locks
@@ -294,7 +298,7 @@ impl Trust {
                 .saturating_sub(uptime),
             Some(_) | None => Duration::ZERO,
         };
-        self.until = self.until.max(Some(now.saturating_add(span)));
+        self.keep_until(now.saturating_add(span));
     }
 
     /// The handshake has ended at `now`, and the marker says whether the server forgot anything. Two cases remain: an
@@ -307,7 +311,7 @@ impl Trust {
         remember(&mut self.run_id, &identity.run_id);
         remember(&mut self.replid, &identity.replid);
         if core::mem::take(&mut self.alarmed) || returned {
-            self.keep_until(Some(now.saturating_add(terms.span)));
+            self.keep_until(now.saturating_add(terms.span));
         }
     }
 
@@ -316,7 +320,7 @@ impl Trust {
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
         let on = !matches!(self.kind, Kind::Off); // Otherwise the step is only reported.
         if guard!(StepIgnored, on) {
-            self.stepped_until = Some(now.saturating_add(terms.span)).max(self.stepped_until);
+            self.stepped_until = now.saturating_add(terms.span).max(self.stepped_until);
             return self.until(now);
         }
         None
@@ -325,8 +329,11 @@ impl Trust {
     /// Returns until when another name of the same server, whose handshake has ended, must not vote because of what
     /// this name knows. If the alarm was about that process (`same`), that handshake ends it. Otherwise the alarm
     /// stays, because this name may stand for another server by now.
-    pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Option<Instant> {
-        let alarm = self.alarmed.then(|| now.saturating_add(terms.span));
+    pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
+        let alarm = match self.alarmed {
+            true => now.saturating_add(terms.span),
+            false => Instant::ZERO,
+        };
         if same {
             self.alarmed = false;
             self.keep_until(alarm);
@@ -335,14 +342,14 @@ impl Trust {
     }
 
     /// Keeps the node from voting at least until then.
-    pub(crate) fn keep_until(&mut self, until: Option<Instant>) {
+    pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }
 
     /// Counts the node's answers from now on: an operator states that every lock that it has forgotten is over.
     pub(crate) fn lift(&mut self) {
-        self.until = None;
-        self.stepped_until = None;
+        self.until = Instant::ZERO;
+        self.stepped_until = Instant::ZERO;
         self.alarmed = false;
     }
 
