@@ -363,7 +363,9 @@ impl Engine {
         while let Some(alarm) = self.parts.timers.expire(now) {
             self.fired(now, alarm);
         }
-        self.operations.extend_kept(now, &mut self.parts);
+        if !self.parts.keeper.is_idle() {
+            self.operations.extend_kept(now, &mut self.parts);
+        }
     }
 
     /// A timer has fired.

@@ -241,6 +241,12 @@ impl Keeper {
         self.is_told = false;
     }
 
+    /// Returns `true` if no lock has to be extended now.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.back.is_empty()
+    }
+
     /// Returns the next lock to extend and its ttl, if another extension may be open.
     pub(super) fn next(
         &mut self,

@@ -54,13 +54,6 @@ impl Reply {
     /// Returns the vote, and the outcome for the report.
     #[inline]
     pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
-        if let Self::Done = self {
-            return (Vote::Yes, NodeOutcome::Granted); // As most.
-        }
-        self.rarer_vote()
-    }
-
-    fn rarer_vote(self) -> (Vote, NodeOutcome) {
         match self {
             Self::Done | Self::Kept(_) | Self::Number(_) | Self::Counted { .. } => {
                 (Vote::Yes, NodeOutcome::Granted)
