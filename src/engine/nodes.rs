@@ -10,6 +10,7 @@
 //!
 //! The meaning of the bytes for operations and claims.
 
+mod names;
 pub(super) mod probes;
 pub(super) mod turns;
 
@@ -24,9 +25,9 @@ use rand::rngs::StdRng;
 use crate::config::Config;
 #[cfg(feature = "std")]
 use crate::config::NodeConfig;
-use crate::error::{LinkFault, NodeOutcome, ServerError, TrustError};
+use crate::error::{LinkFault, NodeOutcome};
 use crate::limits::NODES_MAX;
-use crate::node::{HELLO, Node, Request, Terms, Trouble};
+use crate::node::{HELLO, Node, Request, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
@@ -244,117 +245,6 @@ impl Nodes {
         known.sort_unstable();
         let slowest = known.get(self.quorum() - 1).or(known.last());
         slowest.copied().unwrap_or_default()
-    }
-
-    // ----- one server under several names -----------------------------------------------------
-
-    /// Returns another ready node that is the same server process.
-    pub(super) fn twin_of(&self, node: NodeId) -> Option<NodeId> {
-        let own = self[node].handshake.run_id()?;
-        self.ids().find(|&other| {
-            let there = &self[other];
-            other != node
-                && there.handshake.is_ready()
-                && guard!(TwinVotes, there.handshake.run_id() == Some(own))
-        })
-    }
-
-    /// Returns the other names of the server behind `node`.
-    pub(super) fn other_names(&self, node: NodeId) -> NodeSet {
-        let trust = &self[node].trust;
-        let same = |other: NodeId| other != node && self[other].trust.is_of(trust);
-        self.set().filter(same)
-    }
-
-    /// The handshake of `node` is done.
-    ///
-    /// Gives a server that is configured under several names one quarantine: the longest that any name knows, and the
-    /// alarm of each. A name that is connected has already served its own. An alarm always has to be passed on. If
-    /// there are markers, every quarantine has to be passed on, because no change of identity shows it. In these cases,
-    /// returns the names to pass it to, and its end.
-    pub(super) fn begin_quarantine(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        terms: Terms,
-    ) -> Option<(NodeSet, Instant)> {
-        let there = &mut self[node];
-        let identity = there.handshake.identity();
-        let told = identity.is_some_and(|its| there.trust.handshake_done(now, its, terms));
-        let present = self.other_names(node);
-        self.note_names(node, present);
-        for other in self[node].trust.names.iter() {
-            if other != node {
-                let same = present.contains(other);
-                let until = self[other].trust.hand_on(now, terms, same);
-                self[node].trust.keep_until(until);
-            }
-        }
-        let until = self[node].trust.until(now).filter(|_| told)?;
-        let names = self.other_names(node);
-        for other in names.iter() {
-            self[other].trust.keep_until(until);
-        }
-        Some((names, until))
-    }
-
-    /// Records for all names of the server behind `node`, present and earlier ones, that they lead to the same server.
-    fn note_names(&mut self, node: NodeId, present: NodeSet) {
-        let mut names = self[node].trust.names.union(present);
-        names.insert(node);
-        for other in present.iter() {
-            names = names.union(self[other].trust.names);
-        }
-        for name in names.iter() {
-            self[name].trust.names = names;
-        }
-    }
-
-    /// A server that loads or follows another may come back without its locks. If `error` says so, returns the other
-    /// names under which it is connected, and the reason to give up these connections too.
-    pub(super) fn alarm(&mut self, node: NodeId, error: ServerError) -> Option<(NodeSet, Trouble)> {
-        let trouble = self[node].trust.heard(error)?;
-        let names = self
-            .other_names(node)
-            .filter(|name| self[name].handshake.is_ready());
-        for name in names.iter() {
-            self[name].trust.alarm();
-        }
-        Some((names, trouble))
-    }
-
-    /// Asks `node` to join, with the `longest` ttl, if it has to and was not asked yet. An error ends its connection.
-    pub(super) fn rejoin(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        longest: Duration,
-    ) -> Result<(), Trouble> {
-        match self[node].trust.has_joined() == Some(false) {
-            true => self.writing_to(node).join(now, longest),
-            false => Ok(()),
-        }
-    }
-
-    /// Trusts the server with this `run_id` behind `node`, under any of its names. Returns `true` if it did not vote
-    /// before.
-    pub(super) fn trust(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        run_id: &str,
-        longest: Duration,
-    ) -> Result<bool, TrustError> {
-        let there = self
-            .all
-            .get_mut(node.index())
-            .ok_or(TrustError::UnknownNode)?;
-        let kept = there.trust(now, run_id, longest)?;
-        self.to_write.insert(node);
-        for other in self.other_names(node).iter() {
-            self[other].trust.lift();
-        }
-        Ok(kept)
     }
 
     // ----- connections ----------------------------------------------------------------------

@@ -38,7 +38,7 @@ impl Builder {
 
     /// [`build`](Self::build) as a future, for any executor. Nothing happens before the first poll.
     pub fn build_async(&self) -> Building {
-        Building(Stage::New(Box::new(self.clone())))
+        Building(Step::New(Box::new(self.clone())))
     }
 }
 
@@ -61,9 +61,9 @@ fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
 /// The I/O thread connects. If the future is dropped before it completes, that thread ends after the connect timeout at
 /// the latest. In a forked child, a future that was polled before the fork completes with an error.
 #[must_use = "a future does nothing unless it is polled"]
-pub struct Building(Stage);
+pub struct Building(Step);
 
-enum Stage {
+enum Step {
     /// Not polled yet.
     New(Box<Builder>),
     Waiting(Waiting),
@@ -118,10 +118,10 @@ impl Future for Building {
     type Output = Result<Redlock, BuildError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut waiting = match mem::replace(&mut self.0, Stage::Done) {
-            Stage::New(builder) => Self::begin(&builder)?,
-            Stage::Waiting(waiting) => waiting,
-            Stage::Done => panic!("polled after it has completed"),
+        let mut waiting = match mem::replace(&mut self.0, Step::Done) {
+            Step::New(builder) => Self::begin(&builder)?,
+            Step::Waiting(waiting) => waiting,
+            Step::Done => panic!("polled after it has completed"),
         };
         if getpid() != waiting.process {
             // A thread that this process does not have may hold the mutex of the site.
@@ -129,7 +129,7 @@ impl Future for Building {
         }
         match waiting.site.poll(context.waker())? {
             Poll::Pending => {
-                self.0 = Stage::Waiting(waiting);
+                self.0 = Step::Waiting(waiting);
                 Poll::Pending
             }
             Poll::Ready(shared) => {
