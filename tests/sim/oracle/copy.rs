@@ -146,9 +146,17 @@ impl World {
             return Some("a copy before a majority without it has confirmed the lock");
         };
         let ttl = deed.command.ttl.and_then(super::ledger::millis)?;
-        // An extension by its holder may have been told since it began; and a longer one may be under way.
-        let left = calls.end().max(record.believed).saturating_since(*certain);
         let all = &self.oracle.calls[deed.peer][record.resource];
+        // A longer extension may be confirmed beside it, and not be told yet.
+        let (asked, open) = (deed.wanted.asked, [&all.extend, &all.beside]);
+        let open = open
+            .into_iter()
+            .filter(|calls| (calls.spell.from..=calls.spell.to).contains(&asked));
+        // An extension by its holder may have been told since it began.
+        let ends = open.map(|calls| calls.end());
+        let ends = ends.chain([calls.end(), record.believed]);
+        let end = ends.max().expect("there are two");
+        let left = end.saturating_since(*certain);
         let asked = [record.ttl, calls.ttl, all.extend.ttl, all.beside.ttl];
         let asked = asked.into_iter().max().unwrap_or_default();
         let longest = left.saturating_add(drift(asked));
