@@ -18,7 +18,7 @@ use crate::status::{self, Status};
 ///
 /// The nodes have to be those of the lock, in the same order.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = status::TABLE)]
+#[command(after_long_help = status::table_with(Status::Lost))]
 pub(crate) struct Args {
     #[command(flatten)]
     held: Held,

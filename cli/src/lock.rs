@@ -41,7 +41,7 @@ extend and unlock take the whole line, so keep the quotes.";
 ///
 /// The text is enough to release the lock, so keep it to yourself.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = format!("{EXAMPLE}\n\n{}", status::TABLE))]
+#[command(after_long_help = format!("{EXAMPLE}\n\n{}", status::table_with(Status::NotTaken)))]
 pub(crate) struct Args {
     /// The name of the lock, the same for all who must not work at once.
     name: OsString,

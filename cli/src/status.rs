@@ -88,6 +88,21 @@ Exit statuses:
   127  the command of `run` does not exist
   128+N  ended by signal N, as shells count";
 
+/// Returns the table of the statuses with which one command ends. Each has these: 0, 1, 64, 69, 78 and 128+N.
+pub(crate) fn table_with(status: Status) -> String {
+    let others = [
+        Status::Lost,
+        Status::NotTaken,
+        Status::CannotRun,
+        Status::NotFound,
+    ];
+    let others = others.map(Status::code).map(|code| format!("  {code:<4} "));
+    let own = format!("  {:<4} ", status.code());
+    let is_kept =
+        |line: &&str| line.starts_with(&own) || !others.iter().any(|other| line.starts_with(other));
+    TABLE.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

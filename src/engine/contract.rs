@@ -413,8 +413,8 @@ pub struct NodeStatus {
     /// or `a transaction` (two round trips). `None` if no lock was taken on this connection, or the user may release
     /// none. Locks on several resources and [fenced](crate::LockOptions::fenced) locks do not show here.
     pub releasing: Option<&'static str>,
-    /// The least time that the server has been up: servers give it in whole seconds, and up to two seconds less are
-    /// shown. `None` while there is no connection, and if the user may not ask `INFO server`.
+    /// The server has been up for at least this long. Up to two seconds may be missing, because servers report whole
+    /// seconds. `None` while there is no connection, and if the user may not ask `INFO server`.
     pub uptime: Option<Duration>,
     /// The longest ttl of all clients, as the node's marker says. Only with
     /// [`RestartGuard::Strict`](crate::RestartGuard); `None` while this handle does not know the marker.

@@ -36,7 +36,7 @@ pub fn open_work(
 }
 
 /// Returns the work that waits until the transaction at `node` ends: its kind, the token, and a number for the
-/// asker. An oracle needs this to know when it was asked for.
+/// asker. An oracle learns from it when each piece of work was asked for.
 pub fn waiting_work(
     engine: &Engine,
     node: NodeId,

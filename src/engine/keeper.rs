@@ -121,9 +121,10 @@ impl Keeper {
         self.voters.remove(&key);
     }
 
-    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended. If the lock was granted
-    /// to another engine, only the nodes it stands on count. The previous owner may still release a copy that it had no
-    /// answer about, over its own connection, after it was extended here.
+    /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
+    ///
+    /// If another engine was granted the lock, only the nodes on which it was handed over count. That engine may have a
+    /// `SET` unanswered on some other node. It still sends a release there, which would delete what we extended.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }

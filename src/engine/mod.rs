@@ -24,6 +24,7 @@
 //! | `contract` | everything that goes in or comes out |
 //! | `mod` | the state of the engine, its outputs, and when it wants to be woken |
 //! | `calls`, `dispatch` | the calls; the inputs and timers |
+//! | `learning` | passes each answer to the claims that learn from it |
 //! | `operations`, `operation` | the open operations; one file for each kind |
 //! | `operations::changes` | what happens to several of them, and what the engine begins by itself |
 //! | `inspection`, `breaking` | the results of inspecting and of breaking a lock |
@@ -37,7 +38,7 @@
 //! | `stats` | counts of outcomes, and histograms of times |
 //! | `notices` | with the feature `tracing`: notices for an operator |
 //! | `check` | checks whether a majority would vote, and what an operator has to repair |
-//! | `alarm`, `news`, `answer` | purposes of timers; news for the next poll; answers for operations |
+//! | `alarm`, `news` | purposes of timers; news for the next poll |
 //! | `inside` | functions for the simulator |
 //! | `settings`, `pool` | the configuration; buffers |
 //!
@@ -218,8 +219,7 @@ impl Engine {
         self.parts.resting + self.parts.queues.waiters.waiting()
     }
 
-    /// Returns when the last present key has expired. If a `SET` or an extension is unanswered, its key may last a
-    /// whole ttl from now.
+    /// See `Claims::keys_end_by`.
     #[cfg(feature = "std")]
     pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
         self.parts.claims.keys_end_by(now)

@@ -36,10 +36,8 @@ pub enum LockError {
     /// it with other nodes, or under another name. Two such memberships can have majorities without a node in common.
     /// So no lock is taken while any node reports this, and the call does not try again. The nodes that count still
     /// extend the locks that are held.
-    #[error(
-        "a node belongs to another cluster, so no lock is taken: {0}; give all clients the same \
-         nodes and cluster name, or see `Redlock::reinit`"
-    )]
+    // The report says what to do.
+    #[error("a node belongs to another cluster, so no lock is taken: {0}")]
     OtherCluster(Report),
     /// The request can never succeed as written; nothing was sent.
     #[error("{0}")]

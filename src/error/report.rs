@@ -327,10 +327,11 @@ impl Report {
         }
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, votes: &str, granted: &str) -> fmt::Result {
+    fn write(&self, f: &mut fmt::Formatter<'_>, vote: &str, granted: &str) -> fmt::Result {
         let (yes, quorum) = (self.granted(), self.quorum());
         let nodes = self.of_all(granted);
-        write!(f, "{yes} of the {quorum} {votes} needed ({nodes})")?;
+        let plural = if quorum == 1 { "" } else { "s" };
+        write!(f, "{yes} of the {quorum} {vote}{plural} needed ({nodes})")?;
         if 1 < self.tries() {
             let elapsed = Span(self.elapsed()).rounded_to_millis();
             write!(f, " after {} tries in {elapsed}", self.tries())?;
@@ -347,7 +348,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, "votes", "granted")
+        self.write(f, "vote", "granted")
     }
 }
 
@@ -356,7 +357,7 @@ pub(crate) struct Answers<'a>(pub(crate) &'a Report);
 
 impl fmt::Display for Answers<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(f, "answers", "answered")
+        self.0.write(f, "answer", "answered")
     }
 }
 
@@ -627,6 +628,23 @@ mod tests {
     }
 
     #[test]
+    fn what_to_do_about_another_cluster_is_said_once() {
+        let elsewhere = NodeOutcome::Unusable(Unusable::OtherCluster {
+            nodes: 5,
+            quorum: 3,
+            name: false,
+        });
+        let node = NodeReport::new("a:1".into(), elsewhere, None);
+        let report = Report::new(Instant::ZERO, [node].into(), 1, 1, Duration::ZERO);
+        assert_eq!(
+            LockError::OtherCluster(report).to_string(),
+            "a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
+             is that of a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
+             see `Redlock::reinit`)"
+        );
+    }
+
+    #[test]
     fn a_lock_that_is_held_says_by_whom_and_for_how_long_where_that_is_known() {
         let report = || {
             let node = NodeReport::new("a:1".into(), NodeOutcome::Held, None);
@@ -637,22 +655,22 @@ mod tests {
         let at = Instant::from_millis;
         assert_eq!(
             text(report().held_until(None, Instant::MAX)),
-            "another client holds the lock: 0 of the 1 votes needed (a:1 held); try again later, or \
+            "another client holds the lock: 0 of the 1 vote needed (a:1 held); try again later, or \
              wait longer"
         );
         assert_eq!(
             text(report().held_here(b"billing-7", at(5_001))),
-            "this handle itself holds the lock: 0 of the 1 votes needed (a:1 held), held for 5s \
+            "this handle itself holds the lock: 0 of the 1 vote needed (a:1 held), held for 5s \
              more; try again later, or wait longer"
         );
         assert_eq!(
             text(report().held_until(Some(b"billing\x1b7"), at(1_500))),
-            "another client (billing\\x1b7) holds the lock: 0 of the 1 votes needed (a:1 held), held \
+            "another client (billing\\x1b7) holds the lock: 0 of the 1 vote needed (a:1 held), held \
              for 1s more; try again later, or wait longer"
         );
         assert_eq!(
             text(report().held_for_ever(Some(b""))),
-            "another client holds the lock: 0 of the 1 votes needed (a:1 held), held without an \
+            "another client holds the lock: 0 of the 1 vote needed (a:1 held), held without an \
              expiry; it does not end by itself: if its holder is gone, delete the key"
         );
         let long = [b'n'; 1_024];
@@ -661,7 +679,7 @@ mod tests {
         assert_eq!(
             text(several),
             format!(
-                "another client holds the lock on {shown}: 0 of the 1 votes needed (a:1 held ({shown})); try \
+                "another client holds the lock on {shown}: 0 of the 1 vote needed (a:1 held ({shown})); try \
                  again later, or wait longer"
             )
         );

@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// Returns what it means that the server has answered what was `sent` by what was `read`.
+    /// Handles the answer `read` to the command `sent`, and returns what the engine has to know of it.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl AtRisk {
         this
     }
 
-    /// Returns `true` if less than that is left now. Always `true` in a forked child.
+    /// Returns `true` if the lock is at risk now. Always `true` in a forked child.
     #[must_use]
     pub fn is_at_risk(&self) -> bool {
         self.0.is_given()

@@ -40,8 +40,8 @@ pub struct Acquiring {
 enum Stage {
     /// Not polled yet.
     New(Wanted, LockOptions),
-    /// The operation that began at this time. Its span stands behind the reply, so that a cancelled operation has ended
-    /// when that is dropped.
+    /// The operation that began at this time. Fields drop in order: the reply cancels the operation before the span
+    /// ends.
     Waiting(Reply, Instant, Operation),
     Done,
 }

@@ -338,7 +338,7 @@ impl LockGuard {
             let (lock, slot) = self.take_to_release()?;
             let shared = self.redlock.shared();
             let wait = shared.patience(lock.ttl());
-            // Without a deadline: the release has to be asked for, even if that takes longer.
+            // No deadline applies here: the release must be handed to the engine, however long the mutex takes.
             let mut section = shared.enter()?;
             let round = section.release(&slot, WaitsAs::Thread, lock)?;
             // If no outcome comes in time, the release is sent nevertheless.

@@ -78,7 +78,7 @@ impl Tenure {
         self.fate.load(Ordering::Acquire) == RELEASED
     }
 
-    /// Returns `true` if the lock, which is valid until `end`, is lost, or less than `early` is left.
+    /// Returns `true` if the lock is lost, or if less than `early` is left until its `end`.
     pub(super) fn is_over_at(&self, now: Instant, end: Instant, early: Duration) -> bool {
         match self.fate.load(Ordering::Acquire) {
             LOST => true,

@@ -115,6 +115,25 @@ fn the_help_names_every_command_and_every_status() {
 }
 
 #[test]
+fn the_help_of_a_command_has_no_status_that_it_never_has() {
+    for (command, has, hasnt) in [("lock", "75", "74"), ("extend", "74", "75")] {
+        let help = help(command).to_string();
+        for status in ["0", "1", "64", "69", "78", has] {
+            assert!(
+                help.contains(&format!("\n  {status:<4} ")),
+                "{status} in {help}"
+            );
+        }
+        for status in [hasnt, "126", "127"] {
+            assert!(
+                !help.contains(&format!("\n  {status} ")),
+                "{status} in {help}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_help_of_run_says_what_is_not_promised() {
     let help = help("run").to_string();
     for said in [

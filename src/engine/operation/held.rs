@@ -76,9 +76,7 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ConfirmError::Expired);
         }
-        // If the lock was granted to this engine, all nodes count. If the lock was handed over, only the nodes that it
-        // stands on count: the previous owner may still release a copy that it had no answer about, over its own
-        // connection, after the lock was extended here.
+        // All nodes count if this engine was granted the lock; otherwise see `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {

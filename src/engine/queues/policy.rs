@@ -1,5 +1,5 @@
-//! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. No other file
-//! decides either.
+//! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only the random
+//! delay is drawn elsewhere (`acquire::waiting`), because it depends on the tries and the time that are left.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |

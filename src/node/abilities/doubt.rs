@@ -69,7 +69,7 @@ impl Abilities {
             Some(refusal) => return Some(refusal.outcome(Dialect::Text.verb())),
         }
         self.scripts.tried = true;
-        // No guard needs scripts on a node in doubt.
+        // It cannot fail: a node whose guard needs scripts is never in doubt.
         let _ = self.scripts_refused(Dialect::Text.verb());
         None
     }

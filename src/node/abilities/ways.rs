@@ -168,8 +168,8 @@ impl Abilities {
         self.scripts.tried = false;
     }
 
-    /// Uses scripts for the next question if the node has refused all other ways, or the only one for a lock on several
-    /// resources.
+    /// Uses scripts again if the node has refused every other way of releasing one resource, or the transaction that
+    /// releases several.
     #[cold]
     pub(crate) fn reconsider_scripts(&mut self) {
         if self.ways.is_none_left() || self.ways.several_refused {

@@ -54,7 +54,7 @@ pub(crate) struct Batch {
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
-    /// It is not the node's turn. Set only while some renewals are collected.
+    /// The renewals wait until it is this node's turn (`nodes::turns`). Set only while some are collected.
     pub(crate) waits: bool,
     /// The number of renewals in batches that are not answered.
     unanswered: usize,

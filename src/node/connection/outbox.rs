@@ -95,8 +95,8 @@ impl Outbox {
         self.withdrawn != 0
     }
 
-    /// Removes the bytes of all withdrawn commands. `places` calls the function that it gets with start and length of
-    /// each command, in order.
+    /// Removes the bytes of all withdrawn commands. `places` passes the start and length of each of them, in order, to
+    /// its argument.
     pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {
         let (mut kept, mut read) = (0, 0);
         let Self { bytes, base, .. } = self;

@@ -178,7 +178,7 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // The window holds only stalls: they change the round trip, but not the node timeout.
+        // All 32 were stalls: the round trip is now theirs, but the node timeout hardly grows.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));

@@ -125,8 +125,8 @@ pub(crate) const RAISE_FENCED: Script = Script {
     sha1: "abc76174ca67a0b02bc44461e9ea6f9062f71b0e",
 };
 
-/// Makes the floor one of this `run_id`, and never lowers it. Answers `1`. Arguments: the `run_id`, a number, and a
-/// second number that counts for at most a second more than the server's clock. The floor is the only key.
+/// Writes a floor for this `run_id`, no lower than the present one. Answers `1`. Arguments: the `run_id`, a number,
+/// and a second number that counts for at most a second more than the server's clock. The floor is the only key.
 pub(crate) const SET_FLOOR: Script = Script {
     text: "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) \
            if x>9e15 then x=0 end \

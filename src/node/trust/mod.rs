@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // Without a longest ttl that holds for all clients, no client has to wait for a guess.
+        // If `max_ttl` was not set, an assumed one makes nobody wait.
         assert_eq!(met(ASSUMED, 0), None);
     }
 

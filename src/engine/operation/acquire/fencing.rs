@@ -18,7 +18,7 @@
 //!
 //! # Not here
 //!
-//! The proof: [`manual::safety`](crate::manual::safety). The commands of a node: `node::fencing`.
+//! The proof: [`manual::safety`](crate::manual::safety). The commands of a node: `node::recipes::fenced`.
 
 use alloc::boxed::Box;
 use alloc::vec;
