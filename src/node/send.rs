@@ -211,8 +211,7 @@ impl Node {
         };
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
-        let by = taking;
-        self.send(now, Request::Take { claim, by }, bytes);
+        self.send(now, Request::Take { claim, by: taking }, bytes);
         Ok(true)
     }
 
