@@ -78,8 +78,9 @@
 //! | `shared` | [`Redlock`], its guards and futures: lets many threads and tasks use one engine, and wakes them. |
 //! | `local` | [`LocalRedlock`]: drives the engine on the caller's own thread. |
 //! | `trace` | The spans and events of the feature `tracing`; empty without it. |
+//! | `calls` | What both handles do in the same way for an operation: how it begins, and what its outcome becomes. |
 //! | `embedded` | Lock nodes in this process, for tests, demos and the simulator. |
-//! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, encrypts, looks host names up, and reads the clock. The only part that waits. |
+//! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, encrypts, and looks host names up. The only part that waits. |
 //! | [`engine`] | The algorithm over N nodes, as a state machine: begins, decides and ends every operation, and says what is sent next. |
 //! | `node` | One connection: handshake, commands in flight, releases that are owed, and whether an answer counts. |
 //! | `config` | [`Builder`] and what it builds: settings that are valid by construction, and the URLs of nodes. |
@@ -90,6 +91,7 @@
 //! | [`resp`] | RESP2 and RESP3: turns bytes into values, and commands into bytes. Knows no lock and no node. |
 //! | `keys` | Typed indices of nodes and records, which several modules pass on. |
 //! | `invariant` | Reports a broken invariant: panics in tests, counts in release. |
+//! | `clock` | The only place that reads a clock. |
 //! | `slab` | Records at fixed places, found by small keys. |
 //! | `histogram` | [`Histogram`]: counts durations. |
 //! | `error`, `limits`, `resource`, `time` | Errors, every bound with its reason, names and tokens, [`Instant`]. |
