@@ -186,6 +186,7 @@ impl Node {
         sent: Sent,
         refusal: Refusal,
     ) -> Result<Heard, Trouble> {
+        self.connection.token = None; // An earlier answer may have named one.
         if let Request::Probe { .. } = sent.request {
             self.connection.probed = 0;
             return Ok(self.tried(sent.request, Err(refusal)));
