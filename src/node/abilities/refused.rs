@@ -232,7 +232,7 @@ impl Abilities {
                 false
             }
             Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq | Dialect::Watch => {
-                if refused {
+                if refused && self.native == Some(by) {
                     self.native = None;
                     self.native_refused = true;
                 }
