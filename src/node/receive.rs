@@ -60,7 +60,7 @@ impl Node {
                 self.handshake.keep_words(sent.request, line);
                 if sent.request.is_about_locks() {
                     let refusal = Refusal::of(value);
-                    return self.heard_refusal(now, sent, refusal).map(Some);
+                    return Ok(Some(self.heard_refusal(now, sent.request, refusal)));
                 }
             }
             let step = match sent.request {
@@ -179,21 +179,14 @@ impl Node {
 
     #[cold]
     #[inline(never)]
-    fn heard_refusal(
-        &mut self,
-        now: Instant,
-        sent: Sent,
-        refusal: Refusal,
-    ) -> Result<Heard, Trouble> {
-        if let Request::Probe { .. } = sent.request {
-            self.connection.probed = 0;
-            return Ok(self.tried(sent.request, Err(refusal)));
-        }
-        let read = self.refused(now, sent.request, refusal, false);
-        let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
+    fn heard_refusal(&mut self, now: Instant, request: Request, refusal: Refusal) -> Heard {
+        self.connection.token = None; // An earlier answer may have named one.
         self.connection.probed = 0;
-        let heard = self.trust.judge(now, sent.request, read.into(), stale);
-        heard.ok_or_else(|| self.nonsense(sent))
+        if let Request::Probe { .. } = request {
+            return self.tried(request, Err(refusal));
+        }
+        let reply = self.refused(now, request, refusal, false);
+        self.trust.judge_refusal(request, reply)
     }
 
     /// Returns what a refusal means, and does what follows from it. `transacted` says that a transaction was used.
@@ -281,7 +274,7 @@ impl Node {
         };
         match answer {
             Ok(reply) => self.answered(now, sent, reply.map(Read::from)).map(Some),
-            Err(refusal) => self.heard_refusal(now, sent, refusal).map(Some),
+            Err(refusal) => Ok(Some(self.heard_refusal(now, sent.request, refusal))),
         }
     }
 

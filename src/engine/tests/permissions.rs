@@ -185,3 +185,18 @@ fn what_cannot_be_told_just_now_is_no_missing_permission() {
     assert_eq!(world.state(0), NodeState::Ready);
     world.is_clean();
 }
+
+/// Redis 6.2 stops a script at the first key that the user may not write. The keys before it are taken.
+#[test]
+fn a_script_that_was_stopped_may_have_taken_some_of_the_keys() {
+    let stopped = "-ERR The user executing the script can't run this command or subcommand|";
+    let mut world = World::ready(1);
+    world.try_all();
+    assert_eq!(world.take(0), ["TAKE a b 10000"]);
+    world.say(0, stopped);
+    let reason = NodeOutcome::Unusable(Unusable::NoPermission);
+    assert_eq!(outcomes(&world.no_quorum()), [reason]);
+    assert_eq!(world.take(0), ["RELEASE a b"]);
+    world.say(0, ":1|");
+    world.is_clean();
+}

@@ -406,3 +406,34 @@ fn a_call_that_was_not_tried_yet_is_tried() {
     }
     assert!(world.events.is_empty());
 }
+
+/// An inspection of another name is answered after it was cancelled, and each question for the holder is refused.
+#[test]
+fn a_refused_question_for_the_holder_names_no_token_of_another_name() {
+    let mut world = World::waits_for(&LockOptions::new(TTL).wait(SECOND));
+    world.sleep_saying(490 * MS, ":10000|", [""; 3]);
+    let other = world.engine.inspect(world.now, b"other").expect("asked");
+    world.drain();
+    world.take_all();
+    world.cancel(other);
+    (0..3).for_each(|node| world.has(node, BILLING, 9_000));
+    let mut refused = 0;
+    while world.events.is_empty() {
+        world.sleep_until_timer();
+        for node in 0..3 {
+            for sent in world.take(node) {
+                refused += usize::from(sent == "EVAL inspect");
+                let said = match sent.as_str() {
+                    "EVAL inspect" => "-BUSY Redis is busy running a script|",
+                    "PTTL k" => ":10000|",
+                    "SET k 10000" => "_|",
+                    "EVALSHA release" => ":0|",
+                    _ => "+OK|",
+                };
+                world.say(node, said);
+            }
+        }
+    }
+    assert_eq!(refused, 3);
+    assert_eq!(world.held_by_another().holder(), None);
+}

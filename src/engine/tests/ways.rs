@@ -286,3 +286,24 @@ fn a_node_that_is_permitted_again_wakes_those_who_wait() {
         assert_eq!(world.take(0), ["SET k 10000"]);
     }
 }
+
+/// Two names are asked for at once, and the user may use only the first one.
+#[test]
+fn who_asks_beside_another_for_a_name_that_is_not_permitted_is_told_so() {
+    const NO_KEY: &str = "-NOPERM No permissions to access a key|";
+    let mut world = bare(1);
+    for name in [b"k", b"l"] {
+        world.acquire_of(name, &LockOptions::new(TTL).tries(1));
+    }
+    let others = ["DELIFEQ l", "DELEX l", "SET l IFEQ"];
+    assert_eq!(world.take(0), [asked(), others.to_vec()].concat());
+    world.say(
+        0,
+        &format!(":0|{UNKNOWN}{SYNTAX}{WATCHED}$-1|:-2|{NO_NUMBER}"),
+    );
+    world.say(0, &format!("{NO_KEY}{UNKNOWN}{NO_KEY}+OK|"));
+    drop(world.lock());
+    world.say(0, &format!("+OK|*0|{}", NO_KEY.repeat(4)));
+    let reason = NodeOutcome::Unusable(Unusable::KeyPermission);
+    assert_eq!(outcomes(&world.no_quorum()), [reason]);
+}

@@ -47,7 +47,11 @@ impl Abilities {
                 by: Taking::First,
             } => return self.first_refused(claim, refusal),
             Request::Take { by, .. } => self.take_refused(by, refusal, hints),
-            _ if has_other_type(refusal) => Reply::Foreign(0),
+            Request::Release { .. } | Request::Question { .. } | Request::Raise { .. }
+                if has_other_type(refusal) =>
+            {
+                Reply::Foreign(0)
+            }
             Request::Release { by, several, .. } => {
                 self.release_refused(by, several, refusal, hints)
             }
@@ -228,7 +232,7 @@ impl Abilities {
                 false
             }
             Dialect::DelIfEq | Dialect::DelEx | Dialect::SetIfEq | Dialect::Watch => {
-                if refused {
+                if refused && self.native == Some(by) {
                     self.native = None;
                     self.native_refused = true;
                 }

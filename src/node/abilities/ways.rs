@@ -294,7 +294,9 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        if !is_last || self.may_release() {
+        // Another lock may have shown a way meanwhile, which the name of this one forbids.
+        let is_told = is_last && (is_waited_for || !self.may_release());
+        if !is_told {
             self.way_refused(way, refusal, hints);
             return None;
         }

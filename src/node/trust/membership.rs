@@ -181,12 +181,7 @@ impl Membership {
         stale: bool,
     ) -> Option<Option<NodeOutcome>> {
         let Some(left) = marker else {
-            return match reply.vote() {
-                (Vote::Abstain, _) => Some(None),
-                // The lock's key has another type. That error does not show whether it counts.
-                (Vote::No, NodeOutcome::Held) => Some(Some(NodeOutcome::Held)),
-                (Vote::Yes | Vote::No, _) => None,
-            };
+            return (reply.vote().0 == Vote::Abstain).then_some(None);
         };
         if guard!(MarkerIgnored, left < 0) {
             if !stale && self.open == 0 {

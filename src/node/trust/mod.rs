@@ -42,13 +42,13 @@ use core::time::Duration;
 
 use crate::config::{Config, RestartGuard};
 use crate::error::{ServerError, Unusable};
-use crate::quorum::NodeSet;
+use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
 
 use super::connection::Heard;
 use super::handshake::{Identity, Trouble, UPTIME_GRAIN};
 use super::refusal::may_forget;
-use super::reply::{Answer, Read};
+use super::reply::{Answer, Read, Reply};
 use super::request::{Request, Step, Taught};
 use clock::Clock;
 use marker::Cluster;
@@ -214,6 +214,22 @@ impl Trust {
                 first: voted && self.kept_until(now).is_some(),
             },
         })
+    }
+
+    /// Does the same for a refusal, which does not speak of the marker. That the lock's key has another type does not
+    /// show whether the answer counts.
+    #[cold]
+    pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
+        let answer = Answer { request, reply };
+        let is_checked = self.membership().is_some() && request.is_question();
+        match reply.vote() {
+            (Vote::No, outcome) if is_checked => Heard::Uncounted {
+                answer,
+                outcome,
+                first: false,
+            },
+            (Vote::Yes | Vote::No | Vote::Abstain, _) => Heard::Answer(answer),
+        }
     }
 
     /// Returns when the node's answers count again, if what this handle has seen forbids them at `now`.

@@ -97,6 +97,11 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
             "-OOM command not allowed when used memory > 'maxmemory'.|",
             Some(NodeOutcome::Refused(ServerError::from_line(b"OOM"))),
         ),
+        // Another program has written to the key of the floor.
+        (
+            "-WRONGTYPE Operation against a key|",
+            Some(NodeOutcome::Refused(ServerError::from_line(b"WRONGTYPE"))),
+        ),
         (
             "-NOPERM No permissions to access a key|",
             Some(NodeOutcome::Unusable(Unusable::KeyPermission)),

@@ -537,6 +537,38 @@ fn several_are_taken_by_a_transaction() {
     }
 }
 
+/// Scripts are tried again when the transaction that releases two names is refused. That says nothing of the native
+/// command, which releases one name.
+#[test]
+fn a_refused_transaction_is_no_refusal_of_the_native_release() {
+    let mut world = World::new(1);
+    world.unpermitted = true;
+    world.welcome_as(0, VALKEY);
+    finish_without(&mut world, 0, OWN);
+    world.try_all();
+    world.say(0, OWN);
+    let key = format!("$-1|:-2|{NO_NUMBER}");
+    world.say(0, &format!("{WATCHED}{key}{key}{UNKNOWN}"));
+    world.say(0, "+OK|+QUEUED|+QUEUED|*2|+OK|+OK|");
+    let lock = world.lock();
+    world.extend(&lock);
+    world.release(lock);
+    world.events.clear();
+    world.say(0, &format!("{OWN}{OWN}{OWN}$-1|:-2|$-1|:-2|"));
+    world.take(0);
+    world.say(0, &format!("{UNKNOWN}{UNKNOWN}{UNKNOWN}$-1|$-1|"));
+    world.pass(250 * MS);
+    assert_eq!(world.take(0), ["RELEASE a b"]);
+    world.say(0, ":1|");
+    world.is_clean();
+    world.try_once();
+    assert_eq!(world.take(0), [PROBE]);
+    world.say(0, ":0|");
+    world.take(0);
+    world.say(0, ":-2|");
+    assert!(world.take(0).contains(&"DELIFEQ k".into()));
+}
+
 /// It needs scripts, and is asked by one: the answer shows whether they are run by now.
 #[test]
 fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
