@@ -152,12 +152,13 @@ impl Engine {
             }
             Heard::Done(request) => {
                 let reply = Reply::Done;
-                let (answer, parts) = (&mut Answer { request, reply }, &mut self.parts);
-                self.operations.answered(now, node, answer, parts);
+                let mut answer = Answer { request, reply };
+                self.operations
+                    .answered(now, node, &mut answer, &mut self.parts);
             }
             Heard::Answer(mut answer) => {
-                let parts = &mut self.parts;
-                self.operations.answered(now, node, &mut answer, parts);
+                self.operations
+                    .answered(now, node, &mut answer, &mut self.parts);
                 if let Some(error) = answer.reply.error() {
                     return self.alarm(now, node, error);
                 }

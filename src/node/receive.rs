@@ -6,15 +6,15 @@
 //!   connection.
 //! * An answer comes with the restart guard's word whether it counts.
 
-use crate::error::{LinkFault, Unusable};
+use crate::error::LinkFault;
 use crate::invariant::Must;
 use crate::limits::{PUSHES_MAX, STRING_BYTES_MAX};
 use crate::resource::OwnedToken;
 use crate::resp::Value;
 use crate::time::Instant;
 
-use super::abilities::Hints;
-use super::connection::{Heard, InFlight, Sent, tracking};
+use super::abilities::{Abilities, Hints};
+use super::connection::{Heard, InFlight, Sent, Transactions, Wire, tracking};
 use super::handshake::{Next, Phase, Trouble};
 use super::refusal::Refusal;
 use super::reply::{Answer, Read, Reply};
@@ -41,97 +41,54 @@ impl Node {
     ) -> Result<Option<Heard>, Trouble> {
         self.connection.pulse.heard();
         loop {
-            let handshake = matches!(self.handshake.phase, Phase::Handshake(_));
             let value = match self.connection.inbox.next(piece) {
                 Ok(Some(frame)) => frame.value,
                 Ok(None) => return Ok(None),
-                Err(_) if handshake => return Err(Trouble::Unusable(Unusable::NotRedis)),
-                Err(_) => return Err(Trouble::Link(LinkFault::Protocol)),
+                Err(_) => return Err(self.handshake.not_resp()),
             };
             if matches!(value, Value::Push(_)) {
                 return pushed(value, changed, &mut self.connection.pushes);
             }
             self.connection.pushes = 0;
-            let Some(sent) = self.connection.wire.in_flight.pop() else {
-                return Err(Trouble::of_unasked(value));
-            };
+            let sent = self.connection.wire.in_flight.pop();
+            let sent = sent.ok_or_else(|| Trouble::of_unasked(value))?;
             self.connection.pulse.answered(now, sent.at);
+            let request = sent.request;
             if let Value::Error(line) | Value::BulkError(line) = value {
-                self.handshake.keep_words(sent.request, line);
-                if sent.request.is_about_locks() {
+                self.handshake.keep_words(request, line);
+                if request.is_about_locks() {
                     let refusal = Refusal::of(value);
-                    return Ok(Some(self.heard_refusal(now, sent.request, refusal)));
+                    return Ok(Some(self.heard_refusal(now, request, refusal)));
                 }
             }
-            let step = match sent.request {
-                Request::Handshake(step) => step,
-                Request::Time => match self.trust.clock.told(sent.at, now, value) {
-                    true => return Ok(Some(Heard::Stepped)),
-                    false => continue,
-                },
-                Request::Withdrawn => {
-                    self.connection.wire.in_flight.popped_withdrawn();
-                    return Err(Trouble::of_unasked(value));
+            if request.is_about_locks() {
+                if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
+                    self.connection.probed = 0;
+                    self.load_postponed(now);
+                    return Ok(Some(Heard::Done(request)));
                 }
-                Request::Batch { count } => {
-                    self.connection.wire.batch.answered(count, value)?;
-                    return Ok(Some(Heard::Batch));
+                keep_token(request, &mut self.connection.token, value);
+                let read = reply::read(request, value);
+                return self.answered(now, sent, read).map(Some);
+            }
+            let heard = match request {
+                Request::Handshake(step) => {
+                    let abilities = &mut self.abilities;
+                    let phase = &mut self.handshake.phase;
+                    let in_flight = &mut self.connection.wire.in_flight;
+                    let trust = &mut self.trust;
+                    let next = step_answered(now, step, value, abilities, trust, phase, in_flight)?;
+                    self.continue_handshake(now, next)
                 }
-                Request::Transaction => {
-                    if !self.connection.transactions.heard(value)? {
-                        continue;
-                    }
-                    self.connection
-                        .transactions
-                        .go_on(now, &mut self.connection.wire);
-                    return Ok(Some(Heard::Batch));
+                Request::Time => {
+                    let stepped = self.trust.clock.told(sent.at, now, value);
+                    stepped.then_some(Heard::Stepped)
                 }
-                Request::Track => {
-                    self.connection.wire.waking.refused(value);
-                    continue;
-                }
-                Request::Look {
-                    place,
-                    holder: false,
-                } => {
-                    let waking = &mut self.connection.wire.waking;
-                    return Ok(Some(tracking::looked(waking, place, value)));
-                }
-                request @ (Request::Take { .. }
-                | Request::Raise { .. }
-                | Request::Floor { .. }
-                | Request::LookAtFloor { .. }
-                | Request::Count { .. }
-                | Request::Probe { .. }
-                | Request::Release { .. }
-                | Request::Question { .. }
-                | Request::Look { .. }
-                | Request::Why { .. }) => {
-                    if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
-                        self.connection.probed = 0;
-                        self.load_postponed(now);
-                        return Ok(Some(Heard::Done(request)));
-                    }
-                    if names_a_token(request) {
-                        keep_token(&mut self.connection.token, value);
-                    }
-                    let read = reply::read(request, value);
-                    return self.answered(now, sent, read).map(Some);
+                request => {
+                    let wire = &mut self.connection.wire;
+                    wire_answered(now, request, value, wire, &mut self.connection.transactions)?
                 }
             };
-            if let Step::Load(taught) = step {
-                self.abilities.scripts.loaded(taught, value);
-            }
-            let (trust, phase) = (&mut self.trust, &mut self.handshake.phase);
-            let next = step_answered(
-                now,
-                step,
-                value,
-                trust,
-                phase,
-                &mut self.connection.wire.in_flight,
-            )?;
-            let heard = self.continue_handshake(now, next);
             if heard.is_some() {
                 return Ok(heard);
             }
@@ -338,24 +295,53 @@ fn pushed(
     }
 }
 
-/// Keeps the token that `value` names, if there is one.
+/// Keeps the token that `value` names, if `request` asks for one.
 #[cold]
 #[inline(never)]
-fn keep_token(kept: &mut Option<OwnedToken>, value: Value<'_>) {
-    *kept = reply::token_in(value).map(OwnedToken::new);
+fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>) {
+    if let Request::Look { .. }
+    | Request::Question {
+        question: Question::Inspect,
+        ..
+    } = request
+    {
+        *kept = reply::token_in(value).map(OwnedToken::new);
+    }
 }
 
-/// Returns `true` if the answer to `request` names the token in the key.
-#[inline]
-fn names_a_token(request: Request) -> bool {
-    matches!(
-        request,
-        Request::Look { .. }
-            | Request::Question {
-                question: Question::Inspect,
-                ..
-            }
-    )
+/// Takes the answer to what the connection itself has asked for.
+#[cold]
+#[inline(never)]
+fn wire_answered(
+    now: Instant,
+    request: Request,
+    value: Value<'_>,
+    wire: &mut Wire,
+    transactions: &mut Transactions,
+) -> Result<Option<Heard>, Trouble> {
+    match request {
+        Request::Batch { count } => {
+            wire.batch.answered(count, value)?;
+            Ok(Some(Heard::Batch))
+        }
+        Request::Transaction => {
+            let complete = transactions.heard(value)?;
+            Ok(complete.then(|| {
+                transactions.go_on(now, wire);
+                Heard::Batch
+            }))
+        }
+        Request::Track => {
+            wire.waking.refused(value);
+            Ok(None)
+        }
+        Request::Look { place, .. } => Ok(Some(tracking::looked(&mut wire.waking, place, value))),
+        Request::Withdrawn => {
+            wire.in_flight.popped_withdrawn();
+            Err(Trouble::of_unasked(value))
+        }
+        _ => Err(Trouble::Link(LinkFault::Protocol)),
+    }
 }
 
 /// A server has answered `step`, in its handshake or after it.
@@ -365,10 +351,14 @@ fn step_answered(
     now: Instant,
     step: Step,
     value: Value<'_>,
+    abilities: &mut Abilities,
     trust: &mut Trust,
     phase: &mut Phase,
     in_flight: &mut InFlight,
 ) -> Result<Next, Trouble> {
+    if let Step::Load(taught) = step {
+        abilities.scripts.loaded(taught, value);
+    }
     let again = step == Step::Join && matches!(phase, Phase::Ready { .. });
     let Some(server) = phase.server_mut() else {
         return Ok(Next::Wait);

@@ -28,13 +28,13 @@ use crate::timer::TimerKey;
 use super::request::{Asker, Request};
 use late::Late;
 use pulse::Pulse;
-use transaction::Transactions;
-use wire::Wire;
 
 pub(crate) use in_flight::Heard;
 pub(super) use in_flight::{InFlight, Sent};
 pub(crate) use late::Whose;
+pub(super) use transaction::Transactions;
 pub(crate) use transaction::Work;
+pub(super) use wire::Wire;
 
 /// The shortest silence after which a node is suspect. A busy machine is silent for almost this long now and then.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);

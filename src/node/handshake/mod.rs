@@ -28,7 +28,7 @@ use rand::rngs::StdRng;
 #[cfg(feature = "std")]
 use crate::config;
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkFault, NodeOutcome, ServerError, words};
+use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable, words};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
@@ -115,6 +115,15 @@ impl Handshake {
     pub(super) fn disconnected(&mut self, trouble: Trouble) {
         self.phase = Phase::Down;
         self.trouble = trouble;
+    }
+
+    /// Returns what follows from bytes that are not RESP.
+    #[cold]
+    pub(super) fn not_resp(&self) -> Trouble {
+        match self.phase {
+            Phase::Handshake(_) => Trouble::Unusable(Unusable::NotRedis),
+            _ => Trouble::Link(LinkFault::Protocol),
+        }
     }
 
     /// Keeps the text of an error, the answer to `request`.
