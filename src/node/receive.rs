@@ -50,8 +50,9 @@ impl Node {
                 return pushed(value, changed, &mut self.connection.pushes);
             }
             self.connection.pushes = 0;
-            let sent = self.connection.wire.in_flight.pop();
-            let sent = sent.ok_or_else(|| Trouble::of_unasked(value))?;
+            let Some(sent) = self.connection.wire.in_flight.pop() else {
+                return Err(Trouble::of_unasked(value));
+            };
             self.connection.pulse.answered(now, sent.at);
             let request = sent.request;
             if let Value::Error(line) | Value::BulkError(line) = value {
