@@ -55,6 +55,11 @@ impl Node {
             };
             self.connection.pulse.answered(now, sent.at);
             let request = sent.request;
+            if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
+                self.connection.probed = 0;
+                self.load_postponed(now);
+                return Ok(Some(Heard::Done(request)));
+            }
             if let Value::Error(line) | Value::BulkError(line) = value {
                 self.handshake.keep_words(request, line);
                 if request.is_about_locks() {
@@ -63,11 +68,6 @@ impl Node {
                 }
             }
             if request.is_about_locks() {
-                if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
-                    self.connection.probed = 0;
-                    self.load_postponed(now);
-                    return Ok(Some(Heard::Done(request)));
-                }
                 keep_token(request, &mut self.connection.token, value);
                 let read = reply::read(request, value);
                 return self.answered(now, sent, read).map(Some);
@@ -313,6 +313,10 @@ fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>)
 /// Takes the answer to what the connection itself has asked for.
 #[cold]
 #[inline(never)]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all else is handled by the caller"
+)]
 fn wire_answered(
     now: Instant,
     request: Request,
