@@ -56,8 +56,7 @@ impl Node {
             self.connection.pulse.answered(now, sent.at);
             let request = sent.request;
             if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
-                self.connection.probed = 0;
-                self.load_postponed(now);
+                self.obeys(now);
                 return Ok(Some(Heard::Done(request)));
             }
             if let Value::Error(line) | Value::BulkError(line) = value {
@@ -112,8 +111,7 @@ impl Node {
         let Some(mut read) = read else {
             return Err(self.nonsense(sent));
         };
-        self.connection.probed = 0;
-        self.load_postponed(now);
+        self.obeys(now);
         if let Request::Take { claim, by } = sent.request
             && by != Taking::Set
         {
@@ -179,8 +177,9 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// Asks a server again to load our scripts if it could not before and now answers.
-    fn load_postponed(&mut self, now: Instant) {
+    /// The server has done a command: asks it again to load our scripts if it could not before.
+    fn obeys(&mut self, now: Instant) {
+        self.connection.probed = 0;
         if self.handshake.is_ready() && self.abilities.scripts.take_postponed() {
             self.teach_scripts(now);
         }
