@@ -166,6 +166,11 @@ fn a_change_while_an_extension_is_open_has_another_follow() {
     world.say(0, "+OK|:1|");
     world.say(0, PUSH);
     assert_eq!(world.take_all().concat(), NOTHING);
+    let wakes = world.engine.poll_timeout().map(|(at, _)| at);
+    assert!(
+        wakes.is_some_and(|at| world.now < at),
+        "not again and again"
+    );
     world.say(1, "+OK|:1|");
     world.was_kept(&locks[0]);
     is_looked_at(&mut world);
