@@ -245,10 +245,35 @@ fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
     }
     world.all_say(0..3, "+OK|:1|");
     world.take_all();
-    world.pass(250 * MS);
-    world.say(1, PUSH);
-    is_looked_at(&mut world);
+    for _ in 0..3 {
+        world.pass(250 * MS);
+        world.say(1, PUSH);
+        is_looked_at(&mut world);
+        world.all_say(0..3, "+OK|:1|");
+    }
     drop(locks);
+}
+
+/// After a short pause they are as rare as before, and after a long one they begin anew.
+#[test]
+fn looks_that_have_found_every_copy_stay_rare_until_nothing_has_changed_for_long() {
+    for is_long in [false, true] {
+        let (mut world, locks) = watching(&[keeping()]);
+        looks_in_ten_seconds(&mut world, ":1");
+        world.sleep_until_sent(0);
+        world.all_say(0..3, "+OK|:1|");
+        world.was_kept(&locks[0]);
+        world.take_all();
+        if is_long {
+            world.pass(25 * SECOND);
+            let looks = looks_in_ten_seconds(&mut world, ":1");
+            assert!((8..=15).contains(&looks), "{looks}");
+        } else {
+            world.pass(4 * SECOND);
+            world.say(1, PUSH);
+            assert_eq!(world.take_all().concat(), NOTHING);
+        }
+    }
 }
 
 /// Where no extension is due any more, looks alone would find a loss.
