@@ -2,7 +2,7 @@
 
 use super::keep::{EXTEND, kept};
 use super::*;
-use crate::limits::EXTENSIONS_AT_ONCE;
+use crate::limits::{EXTENSIONS_AT_ONCE, WATCHED_MAX};
 
 const PUSH: &str = ">2|$10|invalidate|*1|$2|k0|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
@@ -302,6 +302,17 @@ fn a_connection_that_was_lost_has_locks_registered_again() {
     drop(locks);
 }
 
+/// A look for a new connection can wait for a moment. One for a change cannot, whichever was wanted first.
+#[test]
+fn a_change_is_looked_at_at_once_though_a_connection_was_lost() {
+    let (mut world, _locks) = watching(&[keeping()]);
+    world.lose(2);
+    world.greet_as(2, "run2", 3600);
+    assert_eq!(world.take(0), NOTHING);
+    world.say(1, PUSH);
+    assert_eq!(world.take(0), LOOKED);
+}
+
 /// While no other extension may begin, a look at one lock waits, and then another lock is due.
 #[test]
 fn of_the_locks_that_wait_the_one_that_is_due_first_is_next() {
@@ -352,6 +363,19 @@ fn a_lock_that_is_released_soon_costs_nothing_and_one_that_is_over_is_not_looked
     world.all_say(0..3, PUSH_ALL);
     world.pass(SECOND);
     assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+#[test]
+fn any_number_of_locks_that_are_over_leave_room_for_looks() {
+    let mut world = World::telling(1);
+    for _ in 0..2 * WATCHED_MAX {
+        let lock = world.kept_lock(b"k0", keeping());
+        world.release_on(0..1, lock);
+    }
+    world.take(0);
+    let _lock = world.kept_lock(b"k0", keeping());
+    world.pass(50 * MS);
+    assert_eq!(world.take(0)[1..], LOOKED);
 }
 
 #[test]
