@@ -254,6 +254,25 @@ fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
     drop(locks);
 }
 
+/// A server reports something twice a second.
+#[test]
+fn looks_become_rare_where_changes_come_slowly_too() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let mut looks = 0;
+    for quarter in 0..40 {
+        if quarter % 2 == 0 {
+            world.say(1, PUSH);
+        }
+        if !world.take_all().concat().is_empty() {
+            looks += 1;
+            world.all_say(0..3, "+OK|:1|");
+            world.was_kept(&locks[0]);
+        }
+        world.pass(250 * MS);
+    }
+    assert!((8..=13).contains(&looks), "{looks}");
+}
+
 /// After a short pause they are as rare as before, and after a long one they begin anew.
 #[test]
 fn looks_that_have_found_every_copy_stay_rare_until_nothing_has_changed_for_long() {
