@@ -102,6 +102,24 @@ fn the_first_look_at_a_lock_is_no_later_for_others() {
     }
 }
 
+#[test]
+fn a_lock_is_not_looked_at_in_its_first_moments() {
+    let mut world = World::telling(1);
+    let _lock = world.kept_lock(b"k0", keeping());
+    world.pass(49 * MS);
+    assert_eq!(world.take(0), NOTHING);
+}
+
+#[test]
+fn a_change_of_one_key_has_no_other_lock_looked_at() {
+    let (mut world, _locks) = watching(&[keeping(), keeping()]);
+    for name in ["k0", "k1"] {
+        world.say(1, &PUSH.replace("k0", name));
+        is_looked_at(&mut world);
+        world.all_say(0..3, "+OK|:1|");
+    }
+}
+
 /// A flush deletes all keys of a node, and so those of all locks.
 #[test]
 fn a_flush_has_every_lock_looked_at() {
