@@ -222,6 +222,11 @@ impl Queues {
         self.waits.entry(place).or_insert_with(new)
     }
 
+    /// Ends the wait of the contender of `place` there.
+    pub(super) fn stop_waiting(&mut self, place: PlaceKey) {
+        self.waits.remove(&place);
+    }
+
     /// Returns `true` if any contender may wait, or any operation watches.
     pub(super) fn is_anyone_waiting(&self) -> bool {
         !self.waits.is_empty() || !self.watches.is_empty()

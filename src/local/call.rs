@@ -50,7 +50,6 @@ impl Call<'_> {
     /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
     /// operation, so that the next one does not meet its outcome. Its debts remain.
     pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
-        self.driver.flush();
         let outcome = self.outcome_by(round, |call| call.turn(None));
         outcome.map_err(|error| self.reporter.wait_failed(&error, since))
     }
@@ -62,13 +61,18 @@ impl Call<'_> {
         turn: impl Fn(&mut Self) -> io::Result<()>,
     ) -> io::Result<Event> {
         let mut turned = Ok(());
+        // There may be many unread reports, so that each event is looked at only once.
+        let mut seen = self.driver.events.len();
+        self.driver.flush();
         loop {
             let events = &mut self.driver.events;
-            let found = events.iter().position(|event| event.round() == Some(round));
-            if let Some(event) = found.and_then(|at| events.remove(at)) {
+            let mut new = events.range(seen..);
+            let found = new.position(|event| event.round() == Some(round));
+            if let Some(event) = found.and_then(|at| events.remove(seen + at)) {
                 return Ok(event);
             }
             self.keep_reports(); // A call may wait for long.
+            seen = self.driver.events.len();
             if let Err(error) = turned {
                 self.driver.ask(|engine, now| engine.cancel(now, round));
                 return Err(error);
@@ -83,12 +87,15 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Keeps the latest lost locks and locks at risk for [`LocalRedlock::poll`](super::LocalRedlock::poll). No other
-    /// event needs to be kept: no call waits for an outcome, and a kept lock shows its end.
+    /// If there are too many events, keeps the latest lost locks and locks at risk for
+    /// [`LocalRedlock::poll`](super::LocalRedlock::poll). No other event needs to be kept: no call waits for an outcome,
+    /// and a kept lock shows its end.
     pub(super) fn keep_reports(&mut self) {
         let events = &mut self.driver.events;
-        events.retain(is_report);
-        events.drain(..events.len().saturating_sub(REPORTS_MAX));
+        if REPORTS_MAX < events.len() {
+            events.retain(is_report);
+            events.drain(..events.len().saturating_sub(REPORTS_MAX));
+        }
     }
 
     /// Returns the oldest report that still holds. A lock that was released or lost in the meantime is not at risk.

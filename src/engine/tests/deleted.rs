@@ -2,7 +2,7 @@
 
 use super::keep::{EXTEND, kept};
 use super::*;
-use crate::limits::EXTENSIONS_AT_ONCE;
+use crate::limits::{EXTENSIONS_AT_ONCE, WATCHED_MAX};
 
 const PUSH: &str = ">2|$10|invalidate|*1|$2|k0|";
 const PUSH_ALL: &str = ">2|$10|invalidate|_|";
@@ -102,6 +102,24 @@ fn the_first_look_at_a_lock_is_no_later_for_others() {
     }
 }
 
+#[test]
+fn a_lock_is_not_looked_at_in_its_first_moments() {
+    let mut world = World::telling(1);
+    let _lock = world.kept_lock(b"k0", keeping());
+    world.pass(49 * MS);
+    assert_eq!(world.take(0), NOTHING);
+}
+
+#[test]
+fn a_change_of_one_key_has_no_other_lock_looked_at() {
+    let (mut world, _locks) = watching(&[keeping(), keeping()]);
+    for name in ["k0", "k1"] {
+        world.say(1, &PUSH.replace("k0", name));
+        is_looked_at(&mut world);
+        world.all_say(0..3, "+OK|:1|");
+    }
+}
+
 /// A flush deletes all keys of a node, and so those of all locks.
 #[test]
 fn a_flush_has_every_lock_looked_at() {
@@ -166,6 +184,11 @@ fn a_change_while_an_extension_is_open_has_another_follow() {
     world.say(0, "+OK|:1|");
     world.say(0, PUSH);
     assert_eq!(world.take_all().concat(), NOTHING);
+    let wakes = world.engine.poll_timeout().map(|(at, _)| at);
+    assert!(
+        wakes.is_some_and(|at| world.now < at),
+        "not again and again"
+    );
     world.say(1, "+OK|:1|");
     world.was_kept(&locks[0]);
     is_looked_at(&mut world);
@@ -240,10 +263,54 @@ fn looks_that_find_every_copy_become_rare_until_one_is_missing() {
     }
     world.all_say(0..3, "+OK|:1|");
     world.take_all();
-    world.pass(250 * MS);
-    world.say(1, PUSH);
-    is_looked_at(&mut world);
+    for _ in 0..3 {
+        world.pass(250 * MS);
+        world.say(1, PUSH);
+        is_looked_at(&mut world);
+        world.all_say(0..3, "+OK|:1|");
+    }
     drop(locks);
+}
+
+/// A server reports something twice a second.
+#[test]
+fn looks_become_rare_where_changes_come_slowly_too() {
+    let (mut world, locks) = watching(&[keeping()]);
+    let mut looks = 0;
+    for quarter in 0..40 {
+        if quarter % 2 == 0 {
+            world.say(1, PUSH);
+        }
+        if !world.take_all().concat().is_empty() {
+            looks += 1;
+            world.all_say(0..3, "+OK|:1|");
+            world.was_kept(&locks[0]);
+        }
+        world.pass(250 * MS);
+    }
+    assert!((8..=13).contains(&looks), "{looks}");
+}
+
+/// After a short pause they are as rare as before, and after a long one they begin anew.
+#[test]
+fn looks_that_have_found_every_copy_stay_rare_until_nothing_has_changed_for_long() {
+    for is_long in [false, true] {
+        let (mut world, locks) = watching(&[keeping()]);
+        looks_in_ten_seconds(&mut world, ":1");
+        world.sleep_until_sent(0);
+        world.all_say(0..3, "+OK|:1|");
+        world.was_kept(&locks[0]);
+        world.take_all();
+        if is_long {
+            world.pass(25 * SECOND);
+            let looks = looks_in_ten_seconds(&mut world, ":1");
+            assert!((8..=15).contains(&looks), "{looks}");
+        } else {
+            world.pass(4 * SECOND);
+            world.say(1, PUSH);
+            assert_eq!(world.take_all().concat(), NOTHING);
+        }
+    }
 }
 
 /// Where no extension is due any more, looks alone would find a loss.
@@ -270,6 +337,17 @@ fn a_connection_that_was_lost_has_locks_registered_again() {
     assert_eq!(sent[2][0], "CLIENT TRACKING ON OPTIN NOLOOP");
     assert_eq!(sent[2][1..], LOOKED);
     drop(locks);
+}
+
+/// A look for a new connection can wait for a moment. One for a change cannot, whichever was wanted first.
+#[test]
+fn a_change_is_looked_at_at_once_though_a_connection_was_lost() {
+    let (mut world, _locks) = watching(&[keeping()]);
+    world.lose(2);
+    world.greet_as(2, "run2", 3600);
+    assert_eq!(world.take(0), NOTHING);
+    world.say(1, PUSH);
+    assert_eq!(world.take(0), LOOKED);
 }
 
 /// While no other extension may begin, a look at one lock waits, and then another lock is due.
@@ -322,6 +400,19 @@ fn a_lock_that_is_released_soon_costs_nothing_and_one_that_is_over_is_not_looked
     world.all_say(0..3, PUSH_ALL);
     world.pass(SECOND);
     assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+#[test]
+fn any_number_of_locks_that_are_over_leave_room_for_looks() {
+    let mut world = World::telling(1);
+    for _ in 0..2 * WATCHED_MAX {
+        let lock = world.kept_lock(b"k0", keeping());
+        world.release_on(0..1, lock);
+    }
+    world.take(0);
+    let _lock = world.kept_lock(b"k0", keeping());
+    world.pass(50 * MS);
+    assert_eq!(world.take(0)[1..], LOOKED);
 }
 
 #[test]

@@ -404,6 +404,25 @@ fn a_claim_rests_when_its_lock_is_kept_and_every_node_has_answered() {
     world.is_clean();
 }
 
+/// While no other extension may begin, a lock is due, and its caller extends it.
+#[test]
+fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    let parts = &mut world.engine.parts;
+    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.pass(VALIDITY / 2 + MS);
+    assert_eq!(world.take(0), NOTHING);
+    world.extend(&lock);
+    world.take(0);
+    world.say(0, ":1|");
+    world.extended(&mut lock);
+    let parts = &mut world.engine.parts;
+    parts.keeper.ended(&mut parts.news);
+    world.drain();
+    assert_eq!((world.take(0).len(), busy(&world)), (0, 0));
+    world.release(lock);
+}
+
 fn places(world: &World) -> usize {
     world.engine.parts.queues.used_places()
 }

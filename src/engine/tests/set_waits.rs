@@ -264,6 +264,25 @@ fn a_set_behind_one_that_knows_the_holder_says_so_without_asking() {
     world.serve_all();
 }
 
+/// It has learnt that this name was held, and then that another one is.
+#[test]
+fn a_caller_behind_a_set_is_told_nothing_that_the_set_has_left_behind() {
+    let mut world = Programs::new(2);
+    let [first, second] = [world.wants(1, "a"), world.wants(1, "b")];
+    let set = world.wants(0, "ab");
+    world.pass(MS);
+    world.gives_back(1, first);
+    world.pass(50 * MS);
+    assert_eq!(world.attempts(0), 2);
+    let behind = world.wants_as(0, "a", &LockOptions::new(TTL).wait(100 * MS));
+    world.pass(102 * MS);
+    let report = world.refusal(0, behind);
+    assert_eq!(outcomes(&report), [NodeOutcome::Pending; 3], "{report}");
+    world.cancel(0, set);
+    world.gives_back(1, second);
+    world.serve_all();
+}
+
 #[test]
 fn a_single_try_for_a_set_of_which_a_name_is_held_here_is_refused_without_asking() {
     let mut world = Programs::new(1);

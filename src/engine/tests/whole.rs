@@ -427,3 +427,28 @@ fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
     assert_eq!(world.take_all().concat(), NOTHING);
     drop(lock);
 }
+
+/// Only one extension may begin. A lock that is due would end soon; one that a node may lack has time.
+#[test]
+fn a_lock_that_is_due_is_extended_before_those_that_a_node_may_lack() {
+    let mut world = World::ready(3);
+    let locks = [60 * SECOND, TTL].map(|ttl| {
+        let options = LockOptions::new(ttl).keep();
+        world.kept_lock(format!("k{}", ttl.as_secs()).as_bytes(), options)
+    });
+    let parts = &mut world.engine.parts;
+    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.lose(2);
+    world.greet_as(2, "another", 3600);
+    world.pass(VALIDITY / 2 + MS);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    let parts = &mut world.engine.parts;
+    parts.keeper.ended(&mut parts.news);
+    world.drain();
+    for (lock, ttl) in locks.iter().rev().zip([10_000, 60_000]) {
+        assert!(extends_everywhere(&mut world));
+        assert_eq!(world.lives, [ttl; 3]);
+        world.all_say(0..2, ":1|");
+        world.was_kept(lock);
+    }
+}

@@ -67,8 +67,15 @@ impl Acquire {
         let mut places = self.places().iter();
         let place = places.find(|place| cx.parts.queues.leaves_first(cx.now, **place));
         let place = place.copied();
-        self.place = place.unwrap_or(self.place);
+        self.wait_at(place.unwrap_or(self.place), cx);
         place.is_some()
+    }
+
+    /// Makes it wait at `place` only. What it has learnt at another one is out of date from now on.
+    fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
+        self.place = place;
+        let others = self.places().iter().filter(|other| **other != place);
+        others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
     /// Returns the first resource, counted from 0, on which a lock of this engine is valid.
@@ -105,7 +112,8 @@ impl Acquire {
         let several = self.several.as_ref().must();
         let most = several.and_then(|several| Some((several, several.most_named()?)));
         let others = most.map(|(several, number)| several.named_others(number));
-        self.place = most.map_or(self.place, |(several, number)| several.places[number]);
+        let place = most.map_or(self.place, |(several, number)| several.places[number]);
+        self.wait_at(place, cx);
         self.rest_until(delay, after, others.unwrap_or_default(), cx);
     }
 
@@ -115,7 +123,7 @@ impl Acquire {
     pub(super) fn lead_several(&mut self, cx: &mut Context<'_>) {
         let mut places = core::iter::once(&self.place).chain(self.places());
         let known = places.find(|place| cx.parts.queues.waiting(**place).is_some());
-        self.place = *known.unwrap_or(&self.place);
+        self.wait_at(*known.unwrap_or(&self.place), cx);
     }
 
     /// Ends this acquisition, which is `operation`.

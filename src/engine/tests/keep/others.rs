@@ -231,3 +231,18 @@ fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
     assert!(half <= after && after <= half + MS, "{after:?}");
     world.release(lock);
 }
+
+/// A caller that keeps a lock anew may have repaired what made the last try fail.
+#[test]
+fn a_lock_that_is_kept_anew_is_extended_at_once_if_that_is_due() {
+    let (mut world, mut lock) = World::keeping(1, kept());
+    world.sleep_until_sent(0);
+    world.say(0, "-ERR x|");
+    drop(world.was_not_kept());
+    let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
+    kept.expect("valid");
+    let (after, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, [EXTEND]);
+    assert!(after <= MS, "{after:?}");
+    world.release(lock);
+}
