@@ -2,9 +2,9 @@
 //! to do about it, what the claims learn, and what the operations learn.
 
 use crate::error::{LinkError, LinkFault, ServerError, Unusable};
-use crate::keys::NodeId;
+use crate::keys::{NodeId, PlaceKey};
 use crate::limits::STRING_BYTES_MAX;
-use crate::node::{Answer, Heard, Reply, Trouble};
+use crate::node::{Answer, Heard, Remaining, Reply, Trouble};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
@@ -136,9 +136,7 @@ impl Engine {
                 left,
                 pushes,
             } => {
-                let (queues, limit) = (&mut self.parts.queues, self.parts.settings.ttl_limit);
-                let contender = queues.looked(now, node, place, (left, pushes), limit);
-                self.operations.stir(now, contender, &mut self.parts);
+                self.looked(now, node, place, (left, pushes));
             }
             Heard::Uncounted {
                 mut answer,
@@ -165,6 +163,18 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    fn looked(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        place: PlaceKey,
+        said: (Option<Remaining>, bool),
+    ) {
+        let (queues, limit) = (&mut self.parts.queues, self.parts.settings.ttl_limit);
+        let contender = queues.looked(now, node, place, said, limit);
+        self.operations.stir(now, contender, &mut self.parts);
     }
 
     /// The clock of `node` was stepped, so keys may have ended early there.

@@ -73,8 +73,7 @@ impl Node {
             }
             let heard = match request {
                 Request::Handshake(step) => {
-                    let abilities = &mut self.abilities;
-                    let phase = &mut self.handshake.phase;
+                    let (abilities, phase) = (&mut self.abilities, &mut self.handshake.phase);
                     let in_flight = &mut self.connection.wire.in_flight;
                     let trust = &mut self.trust;
                     let next = step_answered(now, step, value, abilities, trust, phase, in_flight)?;

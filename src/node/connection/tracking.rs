@@ -70,8 +70,6 @@ pub(in crate::node) fn register_next(
 }
 
 /// Takes the answer to a look at the key of `place`. A look that is forbidden registers nothing.
-// Inlined: out of line, the result of every answer would pass through memory.
-#[inline(always)]
 pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value<'_>) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
     if value.as_error().is_some_and(forbidden) {
