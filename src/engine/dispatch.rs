@@ -165,6 +165,8 @@ impl Engine {
         Ok(())
     }
 
+    #[cold]
+    #[inline(never)]
     fn looked(
         &mut self,
         now: Instant,

@@ -177,6 +177,7 @@ impl Node {
     }
 
     /// The server has done a command: asks it again to load our scripts if it could not before.
+    #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
         if self.handshake.is_ready() && self.abilities.scripts.take_postponed() {
