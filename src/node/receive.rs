@@ -71,22 +71,17 @@ impl Node {
                 let read = reply::read(request, value);
                 return self.answered(now, sent, read).map(Some);
             }
-            let heard = match request {
-                Request::Handshake(step) => {
-                    let (abilities, phase) = (&mut self.abilities, &mut self.handshake.phase);
-                    let in_flight = &mut self.connection.wire.in_flight;
-                    let trust = &mut self.trust;
-                    let next = step_answered(now, step, value, abilities, trust, phase, in_flight)?;
-                    self.continue_handshake(now, next)
-                }
-                Request::Time => {
-                    let stepped = self.trust.clock.told(sent.at, now, value);
-                    stepped.then_some(Heard::Stepped)
-                }
-                request => {
-                    let wire = &mut self.connection.wire;
-                    wire_answered(now, request, value, wire, &mut self.connection.transactions)?
-                }
+            let heard = if let Request::Handshake(step) = request {
+                let (abilities, phase) = (&mut self.abilities, &mut self.handshake.phase);
+                let (trust, in_flight) = (&mut self.trust, &mut self.connection.wire.in_flight);
+                let next = step_answered(now, step, value, abilities, trust, phase, in_flight)?;
+                self.continue_handshake(now, next)
+            } else if let Request::Time = request {
+                let stepped = self.trust.clock.told(sent.at, now, value);
+                stepped.then_some(Heard::Stepped)
+            } else {
+                let wire = &mut self.connection.wire;
+                wire_answered(now, request, value, wire, &mut self.connection.transactions)?
             };
             if heard.is_some() {
                 return Ok(heard);

@@ -122,7 +122,9 @@ impl Handshake {
     pub(super) fn not_resp(&self) -> Trouble {
         match self.phase {
             Phase::Handshake(_) => Trouble::Unusable(Unusable::NotRedis),
-            _ => Trouble::Link(LinkFault::Protocol),
+            Phase::Down | Phase::Connecting | Phase::Ready { .. } => {
+                Trouble::Link(LinkFault::Protocol)
+            }
         }
     }
 
