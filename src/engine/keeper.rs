@@ -368,8 +368,8 @@ impl Keeper {
     }
 }
 
-/// Returns when the holder of `claim` learns at the latest that its lock is over: at the end of its validity, or if
-/// that is not known, when the keys are gone.
+/// Returns the latest time at which the holder of `claim` learns that its lock is over: the end of its validity, or, if
+/// that is not known, the time when the keys are gone.
 fn stands_until(claim: &Claim) -> Instant {
     match claim.valid_until() {
         Instant::ZERO => claim.gone_by,

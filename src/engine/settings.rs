@@ -10,8 +10,8 @@ use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// The shortest delay between two attempts. A shorter delay would end in the turn in which it began, and attempts that
-/// fail at once would follow each other in that turn for ever.
+/// The shortest delay between two attempts. A shorter delay would end while the same input is still handled, and
+/// attempts that fail at once would follow each other there for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).

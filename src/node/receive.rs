@@ -161,7 +161,8 @@ impl Node {
         reply
     }
 
-    /// Takes the answer to the trial of a way to release.
+    /// Handles the answer to a trial: the release of a token that no key has, which shows whether the user may run the
+    /// command.
     #[cold]
     fn tried(&mut self, request: Request, said: Result<Reply, Refusal>) -> Heard {
         let mut hints = Hints {

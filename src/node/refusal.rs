@@ -117,8 +117,8 @@ fn runs_no_scripts(line: &[u8]) -> bool {
     says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
-/// Returns the error of a command called by one of our scripts. Servers before Redis 7.0 quote it behind its place in
-/// the script. Lua's own errors have no code.
+/// Returns the error of a command called by one of our scripts. Servers before Redis 7.0 put it at the end
+/// of their own message, after the script's name and the line number. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;

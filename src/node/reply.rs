@@ -127,7 +127,8 @@ pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
     }
 }
 
-/// Returns what `value`, which is no error, says in answer to `request`. `None` if no such command is answered so.
+/// Returns the meaning of `value` as the answer to `request`. `value` is not an error. `None` if this command has no
+/// such answer.
 #[inline(never)]
 pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
     match request {

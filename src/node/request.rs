@@ -138,7 +138,7 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if a vote depends on the answer, and so on the clock of the server.
+    /// Returns `true` if the answer decides a vote. Such a vote relies on the clock of the server too.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,

@@ -26,8 +26,8 @@ const RECOVERY: Duration = Duration::from_millis(1);
 /// caller.
 const MOVES_MAX: usize = 16;
 
-/// How long a drop waits at most for the thread that has the wire to write its release. That thread does not sleep, so
-/// it takes longer only if it is not scheduled.
+/// The longest time that a dropped guard waits while another thread holds the connections and writes its release. That
+/// thread does not sleep, so it takes longer only if it is not scheduled.
 const WRITING_MAX: Duration = Duration::from_millis(200);
 
 /// The mutex of the engine, while this thread has it. Dropping it unlocks the mutex. It then wakes the threads that

@@ -86,7 +86,7 @@ impl Slot {
         core::mem::take(&mut state.sleeps)
     }
 
-    /// Offers the poll to the waiting thread, which the caller then has to [wake](Self::wake).
+    /// Offers the waiting thread to sleep on the sockets, for all threads. The caller must then [wake](Self::wake) it.
     pub(super) fn offer(&self) {
         self.state.lock().offered = true;
     }

@@ -43,7 +43,7 @@ pub(super) struct Core {
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the connections are
     /// closed.
     pub(super) is_closed: bool,
-    /// The next section panics at its end.
+    /// The next thread that holds this state panics when it lets go of it.
     #[cfg(all(test, feature = "embedded"))]
     pub(super) breaks_at_its_end: bool,
 }

@@ -176,8 +176,8 @@ impl Looks {
         }
     }
 
-    /// The key whose name has this `hash` has changed, or for `None` any may have. Returns `true` if a kept lock is on
-    /// it.
+    /// The key whose name has this `hash` has changed. `None`: any key may have changed. Returns `true` if a kept lock
+    /// is on it.
     pub(in crate::engine) fn changed(&mut self, hash: Option<u64>) -> bool {
         let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
         let watched = self.watched.range((first, Unbounded));

@@ -469,7 +469,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if no caller waits for its outcome, so that it is over when that is certain.
+    /// Returns `true` if the engine has begun this operation itself. No caller waits for its outcome, so it ends without
+    /// an event as soon as it is decided.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

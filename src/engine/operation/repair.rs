@@ -49,8 +49,8 @@ impl Repair {
         }
     }
 
-    /// Returns a number at least as large as every token that a node has confirmed before it was marked, if enough
-    /// other nodes have named their floors.
+    /// Returns a floor for the node in repair: at least as large as every token that it confirmed before it was marked.
+    /// `None` if too few other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
         let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;

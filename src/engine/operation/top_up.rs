@@ -1,7 +1,7 @@
 //! Top-up: a node that lacks its copy of a held lock gets another one.
 //!
-//! A node may answer an extension that it does not have the key: it restarted without it, it was down when the lock was
-//! taken, or it held another client's key then. Without that copy, the lock stands on fewer nodes than it could, and
+//! When a lock is extended, a node may answer that the key is missing: it restarted without it, it was down when the
+//! lock was taken, or it held another client's key then. Without that copy, the lock stands on fewer nodes than it could, and
 //! the next loss may end it.
 //!
 //! The copy is a `SET NX` that expires when the other copies do. It is sent only when a majority *without* that node

@@ -5,7 +5,8 @@
 //!
 //! # Not here
 //!
-//! Locks that are not kept: they are not held for long, so a place that stays costs less than one that comes and goes.
+//! Locks that are not kept. They are held for a short time, so to keep their place costs less than to remove it and
+//! open it again.
 
 use alloc::vec::Vec;
 

@@ -1,7 +1,7 @@
 //! Nodes that refuse scripts in unknown words: proxies, and servers that resemble Redis.
 //!
-//! Such a refusal may be about scripts, or may pass. So it is acted on only if nothing can be left behind, and the node
-//! is asked again:
+//! Such a refusal may be about scripts, or may pass. So the node is asked in another way only if the refused command
+//! cannot have left a key, and it is asked by scripts again later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |

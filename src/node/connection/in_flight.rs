@@ -89,8 +89,8 @@ pub(crate) struct InFlight {
     unsent: Unsent,
 }
 
-/// An index of the questions that have not left: where each starts, by asker. It is empty until a question is looked
-/// for among many.
+/// Where the question of each asker starts among the bytes that are not written to the socket yet. The index is empty
+/// until a question is looked for among many.
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,

@@ -1,12 +1,12 @@
 //! The clock watch of one node: checks whether the server's wall clock was stepped.
 //!
-//! Servers end keys by their wall clock. A step forward ends locks early, and nothing else shows it: the connection
+//! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it: the connection
 //! stays up, and the identity of the server stays the same. But the server reports its `TIME`. The difference to our
 //! own clock, which is never stepped, changes no faster than clocks drift.
 //!
-//! `TIME` is asked in front of a lock command that is sent anyway, in the same write, at most once a second. So its
-//! answer comes before the answer to the command, and a node that was stepped in between does not count in that same
-//! round. A node that gets no other question is not asked for its time.
+//! `TIME` is sent right before a lock command, in the same write, at most once a second. So its answer comes before the
+//! answer to the command. If the clock was stepped since the last `TIME`, the node does not count in this round already.
+//! A node that gets no lock command is not asked for its time.
 //!
 //! The server read the time after the question was sent and before the answer was read. So an answer bounds the
 //! difference from both sides, no matter how long it took. The bounds widen as fast as clocks drift. If two answers
@@ -15,7 +15,7 @@
 //!
 //! # What is allowed
 //!
-//! The drift of a lock covers both the rate of clocks and their steps, while its keys live. A fifth of the share is for
+//! The drift of a lock covers both the rate of clocks and their steps, while its keys live. One fifth of it is for
 //! the rate ([`Drift::rate`](crate::quorum::Drift::rate)): the bounds widen at this rate. After two seconds without an
 //! answer (a [`PAUSE`]) they widen by at most 0.05 % of the further time, because no clock is slewed faster. The rest
 //! of the drift is for steps. The steps of one clock may add up to the allowance of the shortest ttl that was asked of

@@ -231,7 +231,7 @@ impl Membership {
         Some(until.saturating_since(now))
     }
 
-    /// Takes the node's answer that its barrier stands for `left` milliseconds.
+    /// Records the node's answer: its barrier lasts for another `left` milliseconds.
     fn said(&mut self, now: Instant, left: i64) {
         let left = Duration::from_millis(u64::try_from(left).unwrap_or_default());
         self.barrier = guard!(BarrierIgnored, !left.is_zero()).then(|| now.saturating_add(left));
