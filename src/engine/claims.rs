@@ -1,8 +1,9 @@
 //! The claims: what tokens may have left on the nodes, with their timers and their releases.
 //!
 //! The engine sends a release to every node that may hold the token, over the connection that carried the `SET` and
-//! behind it. If there is no connection or no room, the release is a debt. It is sent before anything else as
-//! soon as there is a connection with room. An answer of the node ends it. Time alone ends it only if the expiry of the key is known.
+//! behind it. If there is no connection or no room, the release is a debt. It is sent before anything else as soon as
+//! there is a connection with room. An answer of the node ends it. Time alone ends it only if the expiry of the key is
+//! known.
 //!
 //! # Not here
 //!

@@ -117,9 +117,9 @@ pub enum Input<'a> {
         /// The bytes that it sent.
         bytes: &'a [u8],
     },
-    /// The first `len` bytes of the last [`Output::Transmit`] were taken, by the operating system, or by the driver, which
-    /// will write them. The engine then withdraws none of their commands. If `len` is less than was offered, the engine
-    /// offers nothing more until [`Input::Writable`].
+    /// The first `len` bytes of the last [`Output::Transmit`] were taken, by the operating system, or by the driver,
+    /// which will write them. The engine then withdraws none of their commands. If `len` is less than was offered, the
+    /// engine offers nothing more until [`Input::Writable`].
     Transmitted {
         /// The node.
         node: NodeId,

@@ -31,8 +31,9 @@ pub struct Holder {
     /// The owner text of its handle ([`Builder::owner`](crate::Builder::owner)), or empty if it has none. Any client
     /// can write any text. It is also empty if the token looks like one of another library.
     pub owner: Box<[u8]>,
-    /// The minimum time for which a majority of the nodes still keeps its token. Until then no other client can take the lock,
-    /// unless it is released. [`Duration::MAX`] if the keys have no expiry, zero if they may have ended by now.
+    /// The minimum time for which a majority of the nodes still keeps its token. Until then no other client can take
+    /// the lock, unless it is released. [`Duration::MAX`] if the keys have no expiry, zero if they may have ended by
+    /// now.
     ///
     /// If the holder uses a [lock delay](crate::Builder::lock_delay), it trusts its lock for that much less. The nodes
     /// do not know this delay, so the handle that asks does not know it either.

@@ -298,9 +298,9 @@ impl Redlock {
     /// that this handle has seen. You vouch for this floor: no older token of the node may be larger. The call then
     /// waits for the node, for a connect timeout at most. A user needs access to the keys `shearline:*` for it.
     ///
-    /// With [`RestartGuard::Strict`](crate::RestartGuard) your word is written to the node and holds for all clients: the
-    /// marker is updated without a barrier, and a standing barrier is removed. Other handles notice when they next ask
-    /// the node. If callers ask them for locks, that is at most a second after they last heard of the barrier.
+    /// With [`RestartGuard::Strict`](crate::RestartGuard) your word is written to the node and holds for all clients:
+    /// the marker is updated without a barrier, and a standing barrier is removed. Other handles notice when they next
+    /// ask the node. If callers ask them for locks, that is at most a second after they last heard of the barrier.
     ///
     /// # Errors
     ///

@@ -469,8 +469,8 @@ impl Kind {
         }
     }
 
-    /// Returns `true` if the engine has begun this operation itself. No caller waits for its outcome, so it ends without
-    /// an event as soon as it is decided.
+    /// Returns `true` if the engine has begun this operation itself. No caller waits for its outcome, so it ends
+    /// without an event as soon as it is decided.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
     }

@@ -1,8 +1,8 @@
 //! Top-up: a node that lacks its copy of a held lock gets another one.
 //!
 //! When a lock is extended, a node may answer that the key is missing: it restarted without it, it was down when the
-//! lock was taken, or it held another client's key then. Without that copy, the lock stands on fewer nodes than it could, and
-//! the next loss may end it.
+//! lock was taken, or it held another client's key then. Without that copy, the lock stands on fewer nodes than it
+//! could, and the next loss may end it.
 //!
 //! The copy is a `SET NX` that expires when the other copies do. It is sent only when a majority *without* that node
 //! has confirmed the token in a round that began after the loss was seen: so at the extension after the one that found

@@ -5,8 +5,8 @@
 //! own clock, which is never stepped, changes no faster than clocks drift.
 //!
 //! `TIME` is sent right before a lock command, in the same write, at most once a second. So its answer comes before the
-//! answer to the command. If the clock was stepped since the last `TIME`, the node does not count in this round already.
-//! A node that gets no lock command is not asked for its time.
+//! answer to the command. If the clock was stepped since the last `TIME`, the node does not count in this round
+//! already. A node that gets no lock command is not asked for its time.
 //!
 //! The server read the time after the question was sent and before the answer was read. So an answer bounds the
 //! difference from both sides, no matter how long it took. The bounds widen as fast as clocks drift. If two answers

@@ -74,8 +74,8 @@ pub(crate) struct Trust {
     /// The newest `run_id` that was read.
     run_id: Option<String>,
     replid: Option<String>,
-    /// The server refused a command because it was loading or a replica. When it accepts writes again, its keys may have
-    /// been replaced, even if its identity is the same.
+    /// The server refused a command because it was loading or a replica. When it accepts writes again, its keys may
+    /// have been replaced, even if its identity is the same.
     alarmed: bool,
     /// When the quarantine for what the server may have forgotten ends. Zero: there was none.
     until: Instant,
