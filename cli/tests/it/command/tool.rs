@@ -185,6 +185,10 @@ pub(crate) fn is_stopped(process: Pid) -> bool {
     state(process).starts_with('T')
 }
 
+pub(crate) fn is_asleep(process: Pid) -> bool {
+    state(process).starts_with('S')
+}
+
 /// Returns `true` if our own child, or a child of a process that does not wait for it now, has ended.
 pub(crate) fn has_ended(process: Pid) -> bool {
     state(process).starts_with('Z')

@@ -104,6 +104,7 @@ fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
 /// They answer questions, and refuse the lock.
 #[test]
 fn who_waits_for_a_lock_that_is_free_is_told_what_to_do() {
+    not_with!(NoScripts, "their nodes refuse to answer questions too");
     let cluster = servers::three();
     cluster.at_once(0..3, &[b"CONFIG", b"SET", b"maxmemory", b"1"]);
     let line = "run report --guard off -- true";
