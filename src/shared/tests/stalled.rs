@@ -157,7 +157,8 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
     let redlock = world.builder().node_timeout(20 * MS).build().unwrap();
     let shared = redlock.shared();
     let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..20 {
+    let mut rounds = 0;
+    while rounds < 20 {
         eventually("the nodes answer", || redlock.lock("a", LONG).is_ok());
         eventually("the I/O thread waits for the nodes", || {
             is_watching(&redlock)
@@ -165,7 +166,11 @@ fn the_io_thread_is_called_although_a_caller_takes_the_events() {
         world.pause();
         // It is called, and a caller has the poll and takes the events.
         let mut future = Box::pin(redlock.try_lock_async("b", LONG));
-        assert!(future.as_mut().poll(&mut context).is_pending());
+        if future.as_mut().poll(&mut context).is_ready() {
+            world.resume(); // This thread was away for so long that the nodes count as silent.
+            continue;
+        }
+        rounds += 1;
         let mut section = shared.enter().unwrap();
         if section.take_poll(RoundId(OperationKey(Key::NONE))) {
             section = shared.sleep_in_poll(section, Some(clock::now())).unwrap();
