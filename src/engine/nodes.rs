@@ -27,7 +27,7 @@ use crate::config::Config;
 use crate::config::NodeConfig;
 use crate::error::{LinkFault, NodeOutcome};
 use crate::limits::NODES_MAX;
-use crate::node::{HELLO, Node, Request, Trouble};
+use crate::node::{HELLO, Node, Request, Standing, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
@@ -167,18 +167,11 @@ impl Nodes {
     /// step of their clocks.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
-            guard!(
-                QuarantinedHandedOver,
-                self[node].trust.kept_until(now).is_some()
-            ) && !self.is_older_than_steps(now, node, sure.contains(node))
+            let standing = self[node].trust.standing(now);
+            let until = standing.kept_until(sure.contains(node));
+            guard!(QuarantinedHandedOver, until.is_some())
         };
         self.set().filter(kept)
-    }
-
-    /// Returns `true` if the answer of `node` counts for this claim, although it does not count for others: the node's
-    /// clock was stepped, but the copy there `is_sure` to be older than the step.
-    pub(super) fn is_older_than_steps(&self, now: Instant, node: NodeId, is_sure: bool) -> bool {
-        is_sure && self[node].trust.counts_but_for_steps(now)
     }
 
     /// Lets the steps of each node's clock add up to `steps`.
@@ -193,7 +186,7 @@ impl Nodes {
     /// was seen to be set, it may now be slewed as time daemons do: by 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
-        match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
+        match nodes.any(|node| self[node].trust.standing(now) != Standing::Counts) {
             true => ttl.saturating_sub(ttl / 12),
             false => ttl,
         }

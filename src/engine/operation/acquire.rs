@@ -27,6 +27,7 @@ use crate::node::{Access, Answer, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
+use super::ballot::Bounds;
 use super::round::{Ballot, State};
 use super::top_up::copy_late;
 use super::{Change, Context, Operate, ask_all, ask_one};
@@ -171,7 +172,7 @@ impl Acquire {
         match cx.parts.nodes[node].access() {
             _ if self.claim.is_none() => {} // It waits between attempts.
             Access::Open => {
-                cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+                Bounds::NONE.leave_out(node, cx);
                 ask_one(self, node, cx);
             }
             Access::Handshake { .. } => {}

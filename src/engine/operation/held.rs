@@ -7,7 +7,7 @@ mod answers;
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ConfirmError, ExtendError, NodeOutcome};
+use crate::error::{ConfirmError, ExtendError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Access, Answer, Asking, Command, Question, Reply, Whose};
@@ -15,9 +15,10 @@ use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
 use crate::time::Instant;
 
 pub(in crate::engine) use self::answers::learn;
+use super::ballot::Bounds;
 use super::patience::Patience;
 use super::round::Round;
-use super::{Context, Lost, LostLock, Operate, ask_all, ask_why, judge_if_voting, withdraw};
+use super::{Context, LostLock, Operate, ask_all, ask_why, withdraw};
 use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
 use crate::engine::claims::claim::Claim;
@@ -134,21 +135,12 @@ impl LockQuestion {
             busy.extending = busy.extending.saturating_add(self.is_extension());
         }
         self.tell_of_write(cx);
+        let bounds = self.bounds(cx);
         let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            let is_out = cx.parts.nodes[node].trust.unasked_until(cx.now).is_some();
-            if is_out && !self.is_older_than_steps(node, cx) {
-                cx.round.leave_out_unchecked(cx.now, node, &cx.parts.nodes);
-            }
+            bounds.leave_out(node, cx);
         }
-    }
-
-    /// Returns `true` if the answer of `node` counts even though its clock may have been stepped.
-    fn is_older_than_steps(&self, node: NodeId, cx: &Context<'_>) -> bool {
-        let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
-        let is_sure = claim.is_some_and(|claim| claim.sure().contains(node));
-        cx.parts.nodes.is_older_than_steps(cx.now, node, is_sure)
     }
 
     /// Sends the question to `node`, `again` if it was refused in another form. Sends nothing if the question is decided,
@@ -199,27 +191,18 @@ impl LockQuestion {
         }
     }
 
-    // ----- the value of answers ---------------------------------------------------------------
+    // ----- answers ----------------------------------------------------------------------------
 
-    /// Returns how an answer counts. A yes counts only within the old validity, and only from a node that the lock
-    /// stands on.
-    fn worth(
-        &self,
-        node: NodeId,
-        (vote, outcome): (Vote, NodeOutcome),
-        cx: &Context<'_>,
-    ) -> (Vote, NodeOutcome) {
+    /// A yes counts only within the old validity, and only from a node that the lock stands on.
+    fn bounds(&self, cx: &Context<'_>) -> Bounds {
+        let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
         // A question without a deadline is about a lock whose end was not known. A later question may have found an
         // earlier end.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
-        let ends = cx.round.deadline.into_iter().chain(known);
-        let late = ends.min().is_some_and(|end| end <= cx.now);
-        match vote {
-            Vote::Yes if guard!(ExtensionAfterValidity, late) => {
-                (Vote::Abstain, NodeOutcome::TimedOut)
-            }
-            Vote::Yes if !self.voters.contains(node) => (Vote::Abstain, NodeOutcome::Missing),
-            Vote::Yes | Vote::No | Vote::Abstain => (vote, outcome),
+        Bounds {
+            end: cx.round.deadline.into_iter().chain(known).min(),
+            voters: self.voters,
+            old: claim.map_or(NodeSet::EMPTY, Claim::sure),
         }
     }
 
@@ -430,9 +413,8 @@ impl<T: AboutHeld> Operate for T {
         if ask_why(node, &held.entry, answer, cx) {
             return;
         }
-        let said = held.worth(node, answer.reply.vote(), cx);
         self.heard(node, answer.reply);
-        self.vote(node, said, cx);
+        self.vote(node, answer.reply.vote(), cx);
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -443,13 +425,8 @@ impl<T: AboutHeld> Operate for T {
         true
     }
 
-    fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
-        let (Lost::Connection(outcome) | Lost::Trust(outcome)) = lost;
-        let stands = matches!(lost, Lost::Trust(_)) && self.held().is_older_than_steps(node, cx);
-        let changed = !stands && cx.round.lose(node, outcome);
-        if guard!(LostVoteNotJudged, changed) {
-            judge_if_voting(self, cx);
-        }
+    fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
+        self.held().bounds(cx)
     }
 
     fn cancel(&mut self, cx: &mut Context<'_>) {

@@ -30,6 +30,7 @@ use crate::quorum::{NodeSet, Vote};
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
+use super::ballot::Bounds;
 use super::confirm::kept_by_majority;
 use super::patience::Patience;
 use super::{Change, Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting};
@@ -214,7 +215,7 @@ impl Operate for Inspect {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            Bounds::NONE.leave_out(node, cx);
         }
         self.pending = cx.parts.nodes.set();
         ask_all(self, cx);
@@ -326,7 +327,7 @@ impl Operate for Inspect {
         match change {
             Change::Stirred => self.look_soon(cx),
             Change::Ready(node) => {
-                cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+                Bounds::NONE.leave_out(node, cx);
                 ask_one(self, node, cx);
             }
             Change::Behind(_)

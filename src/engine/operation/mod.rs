@@ -15,12 +15,13 @@
 //!
 //! [`watch`] is an inspection that goes on until it finds something new.
 //!
-//! The common parts stand beside them: [`round`] counts votes, [`patience`] limits how long a node may take, [`held`]
+//! The common parts stand beside them: [`ballot`] says which votes count, [`round`] counts them, [`patience`] limits how long a node may take, [`held`]
 //! is about held locks, and [`top_up`] sends copies.
 //!
 //! To add an operation, write a type here that implements [`Operate`], a line in [`Kind`], and an [`Event`].
 
 pub(super) mod acquire;
+mod ballot;
 pub(super) mod confirm;
 pub(super) mod counters;
 pub(super) mod extend;
@@ -52,6 +53,7 @@ use super::contract::{Extension, RoundId};
 use super::inspection::{InspectError, Inspection};
 use super::parts::Parts;
 use acquire::Acquire;
+use ballot::Bounds;
 use confirm::Confirm;
 use counters::CountCounters;
 use extend::Extend;
@@ -292,7 +294,8 @@ pub(super) trait Operate {
 
     /// Counts the vote of `node`.
     #[inline]
-    fn vote(&mut self, node: NodeId, (vote, outcome): (Vote, NodeOutcome), cx: &mut Context<'_>) {
+    fn vote(&mut self, node: NodeId, said: (Vote, NodeOutcome), cx: &mut Context<'_>) {
+        let (vote, outcome) = self.bounds(cx).ballot(cx.now, node, said);
         if cx.round.count(cx.now, node, vote, outcome) {
             judge_if_voting(self, cx);
         }
@@ -303,10 +306,17 @@ pub(super) trait Operate {
         false
     }
 
+    /// Returns what an answer has to meet to count.
+    #[inline]
+    fn bounds(&mut self, _cx: &Context<'_>) -> Bounds {
+        Bounds::NONE
+    }
+
     /// The answer of `node` is `lost`. If a lock rests on its yes, the yes no longer counts. An answer that has changed
     /// something for good stays counted.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
+            (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
             (true, Lost::Connection(outcome) | Lost::Trust(outcome)) => {
                 cx.round.lose(node, outcome)
             }
@@ -321,7 +331,7 @@ pub(super) trait Operate {
     /// Handles another change. Most operations ask a node whose handshake is done.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
-            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            self.bounds(cx).leave_out(node, cx);
             ask_one(self, node, cx);
         }
     }

@@ -24,6 +24,7 @@ use crate::keys::NodeId;
 use crate::node::{Access, Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
 
+use super::ballot::Bounds;
 use super::patience::Patience;
 use super::{Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting, withdraw};
 use crate::engine::breaking::{BreakError, Broken};
@@ -56,7 +57,7 @@ impl Operate for Overwrite {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+            Bounds::NONE.leave_out(node, cx);
         }
         ask_all(self, cx);
         cx.round.arm(&mut cx.parts.timers);

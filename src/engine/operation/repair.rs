@@ -30,6 +30,7 @@ use crate::node::{Access, Answer, Reply};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
+use super::ballot::Bounds;
 use super::patience::Patience;
 use super::{Context, Operate};
 use crate::engine::contract::Event;
@@ -91,7 +92,10 @@ impl Operate for Repair {
             }
             cx.round[node].deadline = patience.until(cx.now, there);
             cx.round[node].asked = true;
-            cx.round.leave_out_unchecked(cx.now, node, &cx.parts.nodes);
+            if let Some(until) = Bounds::NONE.kept_until(node, cx) {
+                let outcome = NodeOutcome::Quarantined { until }; // The question checks no marker.
+                cx.round.record(node, Vote::Abstain, outcome);
+            }
         }
         self.judge(cx);
         if cx.round.is_voting() {

@@ -276,21 +276,6 @@ impl Round {
         self.timer = None;
     }
 
-    /// The answer of `node` to the next question will not count, as far as is known. A node with a barrier is asked
-    /// again after a second: its answer says whether the barrier still stands.
-    pub(crate) fn leave_out(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
-        if nodes[node].trust.unasked_until(now).is_some() {
-            self.leave_out_unchecked(now, node, nodes);
-        }
-    }
-
-    /// The answer of `node` to a question that checks no marker does not count while the node is in quarantine.
-    pub(crate) fn leave_out_unchecked(&mut self, now: Instant, node: NodeId, nodes: &Nodes) {
-        if let Some(until) = nodes[node].trust.kept_until(now) {
-            self.record(node, Vote::Abstain, NodeOutcome::Quarantined { until });
-        }
-    }
-
     /// Lets the question to `node` wait for its handshake. Returns `false` if there is no room, so that `node` is not
     /// asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {

@@ -58,6 +58,33 @@ pub(super) use clock::TIME;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 
+/// Whether the answers of a node count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Standing {
+    Counts,
+    /// They count only for copies that are older than what the node is kept out for: a step of its clock, which makes a
+    /// node forget nothing, or a marker that has to be renewed. All answers count from `until`.
+    CountsIfOld {
+        until: Instant,
+    },
+    /// The node may have forgotten locks, so no answer counts before `until`.
+    Quarantined {
+        until: Instant,
+    },
+}
+
+impl Standing {
+    /// Returns when an answer about a copy counts again, if it does not now. `is_old`: the copy is known to be older
+    /// than any step of the node's clock.
+    pub(crate) const fn kept_until(self, is_old: bool) -> Option<Instant> {
+        match self {
+            Self::Counts => None,
+            Self::CountsIfOld { .. } if is_old => None,
+            Self::CountsIfOld { until } | Self::Quarantined { until } => Some(until),
+        }
+    }
+}
+
 /// How long a quarantine is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
@@ -169,28 +196,34 @@ impl Trust {
 
     // ----- whether answers count ------------------------------------------------------------
 
-    /// Returns when the node's answers count again, if they do not at `now`: because of what this handle has seen, or
-    /// because of a barrier on the node.
-    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
-        match self.membership() {
-            None => self.until(now),
-            Some(there) => self.until(now).max(there.until(now)),
+    /// Returns whether the node's answers count at `now`: by what this handle has seen, and by what the node has said of
+    /// its marker and its barrier.
+    pub(crate) fn standing(&self, now: Instant) -> Standing {
+        let there = self.membership().and_then(|there| there.until(now));
+        let Some(until) = self.until(now).max(there) else {
+            return Standing::Counts;
+        };
+        match self.until <= now && there.is_none_or(|until| until <= now) {
+            true => Standing::CountsIfOld { until },
+            false => Standing::Quarantined { until },
         }
+    }
+
+    /// Returns when the node's answers count again, if they do not at `now`.
+    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
+        self.standing(now).kept_until(false)
     }
 
     /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
     /// count. `None` if it may be asked at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
-        match self.membership() {
-            None => self.until(now),
-            Some(there) => self.until(now).max(there.unasked_until(now)),
-        }
+        let there = self.membership();
+        let there = there.and_then(|there| there.unasked_until(now));
+        self.until(now).max(there)
     }
 
     /// Decides whether the answer of a server whose handshake is done counts. `stale` says that it was asked under an
     /// older marker. Returns `None` if the answer should say that, and does not.
-    // Inlined: see the caller for single answers.
-    #[inline(always)]
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -237,18 +270,6 @@ impl Trust {
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)
-    }
-
-    /// Returns `true` if the node's clock was seen to be stepped, and its answers do not count at `now`.
-    pub(crate) fn is_kept_by_steps(&self, now: Instant) -> bool {
-        self.clock.steps() != 0 && self.kept_until(now).is_some()
-    }
-
-    /// Returns `true` if the node's answers count at `now` for everything that was there before its clock was stepped.
-    /// A step makes a node forget nothing.
-    pub(crate) fn counts_but_for_steps(&self, now: Instant) -> bool {
-        let barrier = self.membership().and_then(|there| there.until(now));
-        self.until <= now && barrier.is_none_or(|until| until <= now)
     }
 
     /// Returns why the connection is of no further use, if `error` shows that the server may come back without locks

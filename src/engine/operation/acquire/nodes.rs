@@ -1,6 +1,7 @@
 //! The nodes as an attempt finds them before it asks, and after it has failed.
 
 use crate::engine::operation::Context;
+use crate::engine::operation::ballot::Bounds;
 use crate::engine::operation::patience::Patience;
 use crate::engine::queues::Refusal;
 use crate::error::NodeOutcome;
@@ -31,7 +32,7 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 continue;
             }
         };
-        cx.round.leave_out(cx.now, node, &cx.parts.nodes);
+        Bounds::NONE.leave_out(node, cx);
     }
 }
 

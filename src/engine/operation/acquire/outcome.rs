@@ -52,10 +52,7 @@ impl Acquire {
         claim.begin_hold(cx.now);
         let others = claim.having().without(majority.nodes());
         let busy = claim.busy_mut();
-        if !others.is_empty() {
-            let is_unsure = |node| parts.nodes[node].trust.is_kept_by_steps(cx.now);
-            busy.copies.unsure = others.filter(is_unsure);
-        }
+        busy.copies.unsure = others;
         busy.place = Some(self.place);
         parts.keeper.arm(key, claim, &mut parts.timers);
         let entry = claim.entry.clone();

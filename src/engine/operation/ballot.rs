@@ -1,0 +1,77 @@
+//! Whether the answer of a node counts: the one place that says so.
+//!
+//! | an answer counts | decided by |
+//! | --- | --- |
+//! | if its node counts now, or at least for copies as old as this one | [`Standing`](crate::node::Standing) |
+//! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
+//!
+//! A node that does not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation that cannot
+//! succeed ends at once. If it ceases to count later, or its answer says that it does not, its vote is
+//! [lost](super::Operate::lose).
+//!
+//! # Not here
+//!
+//! What a node is kept out for: `node::trust`. The sum of the votes: [`quorum`](crate::quorum).
+
+use crate::error::NodeOutcome;
+use crate::keys::NodeId;
+use crate::limits::NODES_MAX;
+use crate::quorum::{NodeSet, Vote};
+use crate::time::Instant;
+
+use super::Context;
+
+/// What an answer has to meet to count.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Bounds {
+    /// A yes counts before this instant. `None`: at any time.
+    pub(super) end: Option<Instant>,
+    /// The nodes whose yes counts.
+    pub(super) voters: NodeSet,
+    /// The nodes whose copies are older than any step of their clocks.
+    pub(super) old: NodeSet,
+}
+
+impl Bounds {
+    /// Every answer counts, if its node does.
+    pub(super) const NONE: Self = Self {
+        end: None,
+        voters: NodeSet::first(NODES_MAX),
+        old: NodeSet::EMPTY,
+    };
+
+    /// Returns how the answer of `node` counts at `now`.
+    #[inline]
+    pub(super) fn ballot(
+        &self,
+        now: Instant,
+        node: NodeId,
+        (vote, outcome): (Vote, NodeOutcome),
+    ) -> (Vote, NodeOutcome) {
+        let late = self.end.is_some_and(|end| end <= now);
+        match vote {
+            Vote::Yes if guard!(ExtensionAfterValidity, late) => {
+                (Vote::Abstain, NodeOutcome::TimedOut)
+            }
+            Vote::Yes if !self.voters.contains(node) => (Vote::Abstain, NodeOutcome::Missing),
+            Vote::Yes | Vote::No | Vote::Abstain => (vote, outcome),
+        }
+    }
+
+    /// Returns when the answers of `node` count again, if they do not now.
+    pub(super) fn kept_until(&self, node: NodeId, cx: &Context<'_>) -> Option<Instant> {
+        let standing = cx.parts.nodes[node].trust.standing(cx.now);
+        standing.kept_until(self.old.contains(node))
+    }
+
+    /// Records that the answer of `node` to the next question will not count, as far as is known. A node with a barrier is
+    /// asked again after a second: its answer says whether the barrier still stands.
+    pub(super) fn leave_out(&self, node: NodeId, cx: &mut Context<'_>) {
+        if cx.parts.nodes[node].trust.unasked_until(cx.now).is_some()
+            && let Some(until) = self.kept_until(node, cx)
+        {
+            let outcome = NodeOutcome::Quarantined { until };
+            cx.round.record(node, Vote::Abstain, outcome);
+        }
+    }
+}
