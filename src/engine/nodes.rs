@@ -27,7 +27,7 @@ use crate::config::Config;
 use crate::config::NodeConfig;
 use crate::error::{LinkFault, NodeOutcome};
 use crate::limits::NODES_MAX;
-use crate::node::{HELLO, Node, Request, Standing, Trouble};
+use crate::node::{HELLO, Node, Request, Trouble};
 use crate::quorum::{NodeSet, quorum_of};
 use crate::time::Instant;
 
@@ -167,8 +167,7 @@ impl Nodes {
     /// step of their clocks.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
-            let standing = self[node].trust.standing(now);
-            let until = standing.kept_until(sure.contains(node));
+            let until = self[node].trust.kept_until_about(now, sure.contains(node));
             guard!(QuarantinedHandedOver, until.is_some())
         };
         self.set().filter(kept)
@@ -186,7 +185,7 @@ impl Nodes {
     /// was seen to be set, it may now be slewed as time daemons do: by 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
-        match nodes.any(|node| self[node].trust.standing(now) != Standing::Counts) {
+        match nodes.any(|node| self[node].trust.kept_until(now).is_some()) {
             true => ttl.saturating_sub(ttl / 12),
             false => ttl,
         }

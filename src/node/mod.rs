@@ -63,7 +63,7 @@ pub(crate) use script::{
     SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
 pub(crate) use send::Asking;
-pub(crate) use trust::{Mode, Standing, Terms, whole_millis};
+pub(crate) use trust::{Mode, Terms, whole_millis};
 
 /// One node of the quorum.
 #[derive(Debug)]

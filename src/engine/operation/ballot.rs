@@ -2,7 +2,7 @@
 //!
 //! | an answer counts | decided by |
 //! | --- | --- |
-//! | if its node counts now, or at least for copies as old as this one | [`Standing`](crate::node::Standing) |
+//! | if its node counts now, or at least for copies as old as this one | `node::trust` |
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
 //! A node that does not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation that cannot
@@ -60,8 +60,8 @@ impl Bounds {
 
     /// Returns when the answers of `node` count again, if they do not now.
     pub(super) fn kept_until(&self, node: NodeId, cx: &Context<'_>) -> Option<Instant> {
-        let standing = cx.parts.nodes[node].trust.standing(cx.now);
-        standing.kept_until(self.old.contains(node))
+        let trust = &cx.parts.nodes[node].trust;
+        trust.kept_until_about(cx.now, self.old.contains(node))
     }
 
     /// Records that the answer of `node` to the next question will not count, as far as is known. A node with a barrier is

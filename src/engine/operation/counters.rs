@@ -20,12 +20,11 @@ use core::time::Duration;
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::NodeId;
 use crate::limits::COUNTING_MAX;
-use crate::node::{Access, Answer, Command, Reply, Whose};
-use crate::quorum::Vote;
+use crate::node::{Answer, Command, Reply, Whose};
 use crate::time::Instant;
 
 use super::patience::Patience;
-use super::{Change, Context, Operate, ask_all, ask_one};
+use super::{Context, Operate, ask_all, ask_one};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::parts::Parts;
 
@@ -77,33 +76,13 @@ impl Operate for CountCounters {
     }
 
     fn ask(&mut self, node: NodeId, _command: &mut Command, cx: &mut Context<'_>) -> bool {
-        let why = match cx.access(node) {
-            Access::Open if !cx.parts.nodes[node].abilities.is_without_scripts() => {
-                self.put(node, cx);
-                return true;
+        cx.reach(node, Whose::Other, |cx| {
+            if cx.parts.nodes[node].abilities.is_without_scripts() {
+                return Err(Unusable::NeedsScripts);
             }
-            Access::Open => NodeOutcome::Unusable(Unusable::NeedsScripts),
-            Access::Handshake { .. } => {
-                return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
-            }
-            Access::Shut(outcome) => outcome,
-        };
-        cx.round.record(node, Vote::Abstain, why);
-        false
-    }
-
-    /// Asks a node in quarantine too.
-    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
-        if let Change::Ready(node) = change {
-            ask_one(self, node, cx);
-        }
-    }
-
-    /// Waits for every node.
-    fn judge(&mut self, cx: &mut Context<'_>) {
-        if cx.round.tally.open().is_empty() {
-            cx.round.decide(cx.parts);
-        }
+            self.put(node, cx);
+            Ok(())
+        })
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

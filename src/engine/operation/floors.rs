@@ -16,10 +16,10 @@ use alloc::vec::Vec;
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::NodeId;
-use crate::node::{Access, Command, Whose};
+use crate::node::{Command, Whose};
 use crate::quorum::{NodeSet, Vote};
 
-use super::{Change, Context, Operate, ask_all, ask_one};
+use super::{Context, Operate, ask_all};
 use crate::engine::contract::{Event, RoundId};
 
 /// See the [module](self).
@@ -32,13 +32,6 @@ impl GiveFloors {
     pub(in crate::engine) const fn new(trusted: NodeSet) -> Self {
         Self { trusted }
     }
-}
-
-/// Gives `node` a floor. Returns `false` if it cannot be asked.
-fn give(node: NodeId, cx: &mut Context<'_>) -> bool {
-    let floor = cx.parts.fencing.floor(cx.now);
-    let there = cx.parts.nodes.writing_to(node);
-    there.set_floor(cx.now, cx.round.key, floor)
 }
 
 impl Operate for GiveFloors {
@@ -61,32 +54,14 @@ impl Operate for GiveFloors {
         if !cx.round.awaits(node) {
             return true; // The operator does not trust this node.
         }
-        let why = match cx.parts.nodes[node].access() {
-            Access::Open if give(node, cx) => {
-                cx.round[node].asked = true;
-                return true;
+        cx.reach(node, Whose::Other, |cx| {
+            let floor = cx.parts.fencing.floor(cx.now);
+            let there = cx.parts.nodes.writing_to(node);
+            match there.set_floor(cx.now, cx.round.key, floor) {
+                true => Ok(()),
+                false => Err(Unusable::NoRunId),
             }
-            Access::Open => NodeOutcome::Unusable(Unusable::NoRunId),
-            Access::Handshake { .. } => {
-                return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
-            }
-            Access::Shut(outcome) => outcome,
-        };
-        cx.round.record(node, Vote::Abstain, why);
-        false
-    }
-
-    /// Gives a floor to a node in quarantine too.
-    fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
-        if let Change::Ready(node) = change {
-            ask_one(self, node, cx);
-        }
-    }
-
-    fn judge(&mut self, cx: &mut Context<'_>) {
-        if cx.round.tally.open().is_empty() {
-            cx.round.decide(cx.parts);
-        }
+        })
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {

@@ -10,8 +10,8 @@ use crate::entry::Entry;
 use crate::error::{ConfirmError, ExtendError};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Access, Answer, Asking, Command, Question, Reply, Whose};
-use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet, Vote};
+use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
+use crate::quorum::{Extending, Lock, LockId, Majority, NodeSet};
 use crate::time::Instant;
 
 pub(in crate::engine) use self::answers::learn;
@@ -382,14 +382,10 @@ impl<T: AboutHeld> Operate for T {
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        match cx.access(node) {
-            Access::Open => {
-                self.held().send(node, command, false, cx);
-                true
-            }
-            Access::Handshake { .. } => cx.round.wait_for(node, Whose::Holder, &mut cx.parts.nodes),
-            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
-        }
+        cx.reach(node, Whose::Holder, |cx| {
+            self.held().send(node, command, false, cx);
+            Ok(())
+        })
     }
 
     fn judge(&mut self, cx: &mut Context<'_>) {

@@ -25,7 +25,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::NodeOutcome;
 use crate::keys::NodeId;
-use crate::node::{Access, Answer, Asker, Asking, Command, Question, Reply, Whose};
+use crate::node::{Answer, Asker, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
@@ -223,25 +223,17 @@ impl Operate for Inspect {
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        let asked = match cx.access(node) {
-            Access::Open => {
-                let watched = self.watch.is_some();
-                let about = Asking::about(Question::Inspect, cx.round.key, &self.entry);
-                let asking = Asking { watched, ..about };
-                let there = cx.parts.nodes.writing_to(node);
-                there.ask_about(cx.now, command, &asking);
-                if let Some(watch) = &mut self.watch {
-                    watch.asked(node);
-                }
-                cx.round[node].asked = true;
-                true
+        let asked = cx.reach(node, Whose::Other, |cx| {
+            let watched = self.watch.is_some();
+            let about = Asking::about(Question::Inspect, cx.round.key, &self.entry);
+            let asking = Asking { watched, ..about };
+            let there = cx.parts.nodes.writing_to(node);
+            there.ask_about(cx.now, command, &asking);
+            if let Some(watch) = &mut self.watch {
+                watch.asked(node);
             }
-            Access::Handshake { .. } => cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes),
-            Access::Shut(outcome) => {
-                cx.round.record(node, Vote::Abstain, outcome);
-                false
-            }
-        };
+            Ok(())
+        });
         if !asked {
             self.pending.remove(node);
         }

@@ -41,9 +41,10 @@ use alloc::vec::Vec;
 use crate::entry::Entry;
 use crate::error::{
     ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
+    Unusable,
 };
 use crate::keys::{ClaimKey, NodeId};
-use crate::node::{Access, Answer, Asker, Command, Reply, Request};
+use crate::node::{Access, Answer, Asker, Command, Reply, Request, Whose};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::time::Instant;
 
@@ -259,6 +260,30 @@ impl<'a> Context<'a> {
         self.parts.nodes[node].access()
     }
 
+    /// Puts a question to `node` by `put`, or into the queue that is sent after the handshake. Returns `false` if the
+    /// node cannot be asked. Its abstention is then recorded.
+    pub(super) fn reach(
+        &mut self,
+        node: NodeId,
+        whose: Whose,
+        put: impl FnOnce(&mut Self) -> Result<(), Unusable>,
+    ) -> bool {
+        let outcome = match self.access(node) {
+            Access::Open => match put(self) {
+                Ok(()) => {
+                    self.round[node].asked = true;
+                    return true;
+                }
+                Err(why) => NodeOutcome::Unusable(why),
+            },
+            Access::Handshake { .. } => {
+                return self.round.wait_for(node, whose, &mut self.parts.nodes);
+            }
+            Access::Shut(outcome) => outcome,
+        };
+        !self.round.record(node, Vote::Abstain, outcome)
+    }
+
     /// Returns what each node said, for an error.
     pub(super) fn report(&self) -> Report {
         self.round.report(self.now, &self.parts.nodes)
@@ -279,8 +304,12 @@ pub(super) trait Operate {
         true
     }
 
-    /// Ends the operation, or its attempt, if the outcome of its round is certain.
-    fn judge(&mut self, cx: &mut Context<'_>);
+    /// Ends the operation, or its attempt, if the outcome of its round is certain. Most operations wait for every node.
+    fn judge(&mut self, cx: &mut Context<'_>) {
+        if cx.round.tally.open().is_empty() {
+            cx.round.decide(cx.parts);
+        }
+    }
 
     /// Returns the decided outcome for the caller, or `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
@@ -331,7 +360,9 @@ pub(super) trait Operate {
     /// Handles another change. Most operations ask a node whose handshake is done.
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
         if let Change::Ready(node) = change {
-            self.bounds(cx).leave_out(node, cx);
+            if self.rests_on_answers() {
+                self.bounds(cx).leave_out(node, cx);
+            }
             ask_one(self, node, cx);
         }
     }

@@ -21,7 +21,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::keys::NodeId;
-use crate::node::{Access, Answer, Asking, Command, Question, Reply, Whose};
+use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
 
 use super::ballot::Bounds;
@@ -64,28 +64,16 @@ impl Operate for Overwrite {
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        match cx.access(node) {
-            Access::Open => {
-                // The write ends the registrations of this handle's waiters, so they look again.
-                if cx.parts.queues.is_anyone_waiting() {
-                    cx.parts.wrote_to(cx.now, self.entry.resource());
-                }
-                let asking = Asking::about(Question::Overwrite, cx.round.key, &self.entry);
-                let there = cx.parts.nodes.writing_to(node);
-                there.ask_about(cx.now, command, &asking);
-                cx.round[node].asked = true;
-                true
+        cx.reach(node, Whose::Other, |cx| {
+            // The write ends the registrations of this handle's waiters, so they look again.
+            if cx.parts.queues.is_anyone_waiting() {
+                cx.parts.wrote_to(cx.now, self.entry.resource());
             }
-            Access::Handshake { .. } => cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes),
-            Access::Shut(outcome) => !cx.round.count(cx.now, node, Vote::Abstain, outcome),
-        }
-    }
-
-    /// Waits for every node.
-    fn judge(&mut self, cx: &mut Context<'_>) {
-        if cx.round.tally.open().is_empty() {
-            cx.round.decide(cx.parts);
-        }
+            let asking = Asking::about(Question::Overwrite, cx.round.key, &self.entry);
+            let there = cx.parts.nodes.writing_to(node);
+            there.ask_about(cx.now, command, &asking);
+            Ok(())
+        })
     }
 
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
@@ -112,6 +100,10 @@ impl Operate for Overwrite {
             return ask_one(self, node, cx);
         }
         self.vote(node, answer.reply.vote(), cx);
+    }
+
+    fn rests_on_answers(&self) -> bool {
+        true
     }
 
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {

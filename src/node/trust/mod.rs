@@ -58,33 +58,6 @@ pub(super) use clock::TIME;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 
-/// Whether the answers of a node count.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Standing {
-    Counts,
-    /// They count only for copies that are older than what the node is kept out for: a step of its clock, which makes a
-    /// node forget nothing, or a marker that has to be renewed. All answers count from `until`.
-    CountsIfOld {
-        until: Instant,
-    },
-    /// The node may have forgotten locks, so no answer counts before `until`.
-    Quarantined {
-        until: Instant,
-    },
-}
-
-impl Standing {
-    /// Returns when an answer about a copy counts again, if it does not now. `is_old`: the copy is known to be older
-    /// than any step of the node's clock.
-    pub(crate) const fn kept_until(self, is_old: bool) -> Option<Instant> {
-        match self {
-            Self::Counts => None,
-            Self::CountsIfOld { .. } if is_old => None,
-            Self::CountsIfOld { until } | Self::Quarantined { until } => Some(until),
-        }
-    }
-}
-
 /// How long a quarantine is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
@@ -196,22 +169,19 @@ impl Trust {
 
     // ----- whether answers count ------------------------------------------------------------
 
-    /// Returns whether the node's answers count at `now`: by what this handle has seen, and by what the node has said of
-    /// its marker and its barrier.
-    pub(crate) fn standing(&self, now: Instant) -> Standing {
-        let there = self.membership().and_then(|there| there.until(now));
-        let Some(until) = self.until(now).max(there) else {
-            return Standing::Counts;
-        };
-        match self.until <= now && there.is_none_or(|until| until <= now) {
-            true => Standing::CountsIfOld { until },
-            false => Standing::Quarantined { until },
-        }
+    /// Returns when the node's answers count again, if they do not at `now`: because of what this handle has seen, or
+    /// because of what the node has said of its marker and its barrier.
+    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
+        self.kept_until_about(now, false)
     }
 
-    /// Returns when the node's answers count again, if they do not at `now`.
-    pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
-        self.standing(now).kept_until(false)
+    /// Returns the same for an answer about a copy. If that `is_old`, older than any step of the node's clock, only what
+    /// the node may have forgotten matters: a step makes it forget nothing.
+    pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
+        let there = self.membership().and_then(|there| there.until(now));
+        let until = self.until(now).max(there)?;
+        let counts_if_old = self.until <= now && there.is_none_or(|until| until <= now);
+        (!is_old || !counts_if_old).then_some(until)
     }
 
     /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
