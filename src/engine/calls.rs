@@ -17,7 +17,7 @@ use crate::delay::Delay;
 use crate::entry::Entry;
 use crate::error::{ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId};
+use crate::keys::NodeId;
 use crate::limits::{TOKEN_BYTES_MAX, WATCHES_MAX};
 use crate::quorum::{Keeping, Lock, LockId, NodeSet};
 use crate::resource::{check_resource, check_resources};
@@ -264,9 +264,9 @@ impl Engine {
     /// not answer stays a debt after that.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
-        let claim = self.claim_to_release(now, until, lock);
-        let parts = &mut self.parts;
-        self.operations.release(now, claim, now < until, parts)
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let claim = operations.claim_to_release(now, until, lock, parts);
+        operations.release(now, claim, now < until, parts)
     }
 
     /// Ends an operation without an outcome, and releases what it may have locked.
@@ -303,26 +303,10 @@ impl Engine {
 
     /// Releases `lock` without an operation that waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
-        self.parts.stats.releases.unwatched += 1;
-        let claim = self.claim_to_release(now, lock.valid_until(), lock);
-        self.operations.give_back(now, claim, &mut self.parts);
-    }
-
-    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about it.
-    fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
-        let parts = &mut self.parts;
-        let there = parts.claims.of_mut(&lock);
-        let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
-        parts.stats.released(now, until, is_held);
-        let Some((key, claim)) = there else {
-            let terms = (lock.ttl(), lock.delay());
-            return parts.adopt(now, lock.into_entry(), terms);
-        };
-        drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
-        let open = claim.questions();
-        self.operations
-            .end_questions(now, key, open, || Verdict::Closed, parts);
-        key
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        parts.stats.releases.unwatched += 1;
+        let claim = operations.claim_to_release(now, lock.valid_until(), lock, parts);
+        operations.give_back(now, claim, parts);
     }
 
     /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock

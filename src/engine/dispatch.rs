@@ -2,9 +2,9 @@
 //! to do about it, what the claims learn, and what the operations learn.
 
 use crate::error::{LinkError, LinkFault, ServerError, Unusable};
-use crate::keys::{NodeId, PlaceKey};
+use crate::keys::NodeId;
 use crate::limits::STRING_BYTES_MAX;
-use crate::node::{Answer, Heard, Remaining, Reply, Trouble};
+use crate::node::{Answer, Heard, Reply, Trouble};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
@@ -136,7 +136,9 @@ impl Engine {
                 left,
                 pushes,
             } => {
-                self.looked(now, node, place, (left, pushes));
+                let said = (left, pushes);
+                self.operations
+                    .looked(now, node, place, said, &mut self.parts);
             }
             Heard::Uncounted {
                 mut answer,
@@ -163,20 +165,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn looked(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        place: PlaceKey,
-        said: (Option<Remaining>, bool),
-    ) {
-        let (queues, limit) = (&mut self.parts.queues, self.parts.settings.ttl_limit);
-        let contender = queues.looked(now, node, place, said, limit);
-        self.operations.stir(now, contender, &mut self.parts);
     }
 
     /// The clock of `node` was stepped, so keys may have ended early there.

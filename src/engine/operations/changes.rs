@@ -4,8 +4,9 @@
 use core::time::Duration;
 
 use crate::error::NodeOutcome;
-use crate::keys::{ClaimKey, OperationKey};
-use crate::quorum::NodeSet;
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
+use crate::node::Remaining;
+use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
 use super::Operations;
@@ -35,6 +36,22 @@ impl Operations {
                 operation.heard(Change::Stirred, cx);
             });
         }
+    }
+
+    /// `node` has `said` how long the key of `place` lives on, and whether it pushes the next change.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn looked(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        place: PlaceKey,
+        said: (Option<Remaining>, bool),
+        parts: &mut Parts,
+    ) {
+        let limit = parts.settings.ttl_limit;
+        let contender = parts.queues.looked(now, node, place, said, limit);
+        self.stir(now, contender, parts);
     }
 
     /// Wakes all operations: a node can be asked that could not before, or will not be for long.
@@ -87,6 +104,27 @@ impl Operations {
     }
 
     // ----- held locks ---------------------------------------------------------------------------
+
+    /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about it.
+    pub(in crate::engine) fn claim_to_release(
+        &mut self,
+        now: Instant,
+        until: Instant,
+        lock: Lock,
+        parts: &mut Parts,
+    ) -> ClaimKey {
+        let there = parts.claims.of_mut(&lock);
+        let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
+        parts.stats.released(now, until, is_held);
+        let Some((key, claim)) = there else {
+            let terms = (lock.ttl(), lock.delay());
+            return parts.adopt(now, lock.into_entry(), terms);
+        };
+        drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
+        let open = claim.questions();
+        self.end_questions(now, key, open, || Verdict::Closed, parts);
+        key
+    }
 
     /// Handles the timer of `claim`.
     // Out of line, because no timer fires for a lock that is released in time.
