@@ -14,7 +14,7 @@
 //! What a node is kept out for: `node::trust`. The sum of the votes: [`quorum`](crate::quorum).
 
 use crate::error::NodeOutcome;
-use crate::keys::NodeId;
+use crate::keys::{ClaimKey, NodeId};
 use crate::limits::NODES_MAX;
 use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
@@ -28,8 +28,8 @@ pub(in crate::engine) struct Bounds {
     pub(super) end: Option<Instant>,
     /// The nodes whose yes counts.
     pub(super) voters: NodeSet,
-    /// The nodes whose copies are older than any step of their clocks.
-    pub(super) old: NodeSet,
+    /// The claim of the copies that the answer is about. They may be older than any step of the nodes' clocks.
+    pub(super) claim: Option<ClaimKey>,
 }
 
 impl Bounds {
@@ -37,11 +37,11 @@ impl Bounds {
     pub(super) const NONE: Self = Self {
         end: None,
         voters: NodeSet::first(NODES_MAX),
-        old: NodeSet::EMPTY,
+        claim: None,
     };
 
     /// Returns how the answer of `node` counts at `now`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ballot(
         &self,
         now: Instant,
@@ -60,12 +60,15 @@ impl Bounds {
 
     /// Returns when the answers of `node` count again, if they do not now.
     pub(super) fn kept_until(&self, node: NodeId, cx: &Context<'_>) -> Option<Instant> {
+        let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
+        let is_old = claim.is_some_and(|claim| claim.sure().contains(node));
         let trust = &cx.parts.nodes[node].trust;
-        trust.kept_until_about(cx.now, self.old.contains(node))
+        trust.kept_until_about(cx.now, is_old)
     }
 
     /// Records that the answer of `node` to the next question will not count, as far as is known. A node with a barrier is
     /// asked again after a second: its answer says whether the barrier still stands.
+    #[inline(always)]
     pub(super) fn leave_out(&self, node: NodeId, cx: &mut Context<'_>) {
         if cx.parts.nodes[node].trust.unasked_until(cx.now).is_some()
             && let Some(until) = self.kept_until(node, cx)

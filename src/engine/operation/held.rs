@@ -178,7 +178,6 @@ impl LockQuestion {
         };
         let there = cx.parts.nodes.writing_to(node);
         there.ask_about(cx.now, command, &asking);
-        cx.round[node].asked = true;
     }
 
     /// Makes waiters for the same resources look again behind an extension, because the write ends their registrations
@@ -194,15 +193,15 @@ impl LockQuestion {
     // ----- answers ----------------------------------------------------------------------------
 
     /// A yes counts only within the old validity, and only from a node that the lock stands on.
+    #[inline(always)]
     fn bounds(&self, cx: &Context<'_>) -> Bounds {
-        let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
         // A question without a deadline is about a lock whose end was not known. A later question may have found an
         // earlier end.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),
             voters: self.voters,
-            old: claim.map_or(NodeSet::EMPTY, Claim::sure),
+            claim: self.claim,
         }
     }
 
@@ -421,6 +420,7 @@ impl<T: AboutHeld> Operate for T {
         true
     }
 
+    #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
         self.held().bounds(cx)
     }

@@ -262,6 +262,7 @@ impl<'a> Context<'a> {
 
     /// Puts a question to `node` by `put`, or into the queue that is sent after the handshake. Returns `false` if the
     /// node cannot be asked. Its abstention is then recorded.
+    #[inline]
     pub(super) fn reach(
         &mut self,
         node: NodeId,
@@ -322,7 +323,7 @@ pub(super) trait Operate {
     }
 
     /// Counts the vote of `node`.
-    #[inline]
+    #[inline(always)]
     fn vote(&mut self, node: NodeId, said: (Vote, NodeOutcome), cx: &mut Context<'_>) {
         let (vote, outcome) = self.bounds(cx).ballot(cx.now, node, said);
         if cx.round.count(cx.now, node, vote, outcome) {

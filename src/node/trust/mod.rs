@@ -177,8 +177,12 @@ impl Trust {
 
     /// Returns the same for an answer about a copy. If that `is_old`, older than any step of the node's clock, only what
     /// the node may have forgotten matters: a step makes it forget nothing.
+    #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
-        let there = self.membership().and_then(|there| there.until(now));
+        let there = match self.membership() {
+            None => None,
+            Some(there) => there.until(now),
+        };
         let until = self.until(now).max(there)?;
         let counts_if_old = self.until <= now && there.is_none_or(|until| until <= now);
         (!is_old || !counts_if_old).then_some(until)
@@ -187,9 +191,10 @@ impl Trust {
     /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
     /// count. `None` if it may be asked at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
-        let there = self.membership();
-        let there = there.and_then(|there| there.unasked_until(now));
-        self.until(now).max(there)
+        match self.membership() {
+            None => self.until(now),
+            Some(there) => self.until(now).max(there.unasked_until(now)),
+        }
     }
 
     /// Decides whether the answer of a server whose handshake is done counts. `stale` says that it was asked under an
