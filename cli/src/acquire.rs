@@ -73,9 +73,13 @@ impl Acquire {
         Ok(builder)
     }
 
-    /// Returns what is asked of the lock.
-    pub(crate) fn options(&self) -> LockOptions {
-        let options = LockOptions::new(self.ttl);
+    pub(crate) const fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// Returns what is asked of a lock that lives for `ttl`.
+    pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
+        let options = LockOptions::new(ttl);
         let options = match self.fenced {
             Some(true) => options.fenced(),
             Some(false) | None => options,

@@ -58,14 +58,17 @@ pub(crate) struct Args {
 
 #[cfg(test)]
 impl Args {
-    pub(crate) fn options(&self) -> shearline::LockOptions {
-        self.acquire.options()
+    pub(crate) fn ttl(&self) -> std::time::Duration {
+        self.acquire.ttl()
     }
 }
 
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let (name, options) = (args.name.as_bytes(), args.acquire.options());
+    let (name, options) = (
+        args.name.as_bytes(),
+        args.acquire.options(args.acquire.ttl()),
+    );
     // The lock is for the script, which lives on, and not for this process.
     let builder = args.acquire.builder(args.connect.builder()?, parent_id())?;
     builder.config()?.check_request(name, options.ttl())?;

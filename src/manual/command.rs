@@ -82,6 +82,10 @@
 //! line of JSON, to a file or a descriptor, also if the configuration is wrong. (Not if the arguments cannot be
 //! parsed: nobody knows then where to.)
 //!
+//! Before it starts the command, `run` extends the lock once. A user of the nodes may be permitted to take locks and not to
+//! extend them, and the command would be ended halfway. If no majority extends the lock, nothing is started: the status is 78
+//! at once if a permission is missing on too many nodes, and 69 when half of the ttl is over.
+//!
 //! The two processes that watch over the command run before other programs where they may (nice −20, which takes root or
 //! `CAP_SYS_NICE`): a machine is at its busiest when processes have to be ended, and each of these needs a processor
 //! to end. They sleep until then. The command keeps the priority that you gave it. An eighth of the ttl, 2 s at most, is

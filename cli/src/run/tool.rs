@@ -1,8 +1,9 @@
 //! The tool: takes the lock, has the command run, keeps the lock, releases it.
 
 use std::fmt;
-use std::future::Future as _;
+use std::future::{Future as _, poll_fn};
 use std::io;
+use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::pin::pin;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use shearline::{Instant, LockGuard, Redlock, UnlockError};
+use shearline::{ExtendError, Instant, LockGuard, Redlock, UnlockError};
 
 use super::Args;
 use super::deadline::{TTL_MIN, Timer};
@@ -87,7 +88,7 @@ fn say(text: impl fmt::Display) {
 }
 
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
-    let ttl = args.acquire.options().ttl();
+    let ttl = args.acquire.ttl();
     if ttl < TTL_MIN {
         let least = TTL_MIN.as_secs();
         return Err(Failure::usage(format!(
@@ -183,10 +184,7 @@ fn acquire(
     signals: &Signals,
     notice: &Arc<Notice>,
 ) -> Result<Result<LockGuard, i32>, Failure> {
-    let (name, options) = (args.name.as_bytes(), args.acquire.options().keep());
-    let mut waiting = args.acquire.waiting(redlock, name);
-    let acquiring = taking::take((redlock, trust), name, &options, &mut waiting);
-    let mut acquiring = pin!(acquiring);
+    let mut acquiring = pin!(extended(args, (redlock, trust)));
     let waker = Waker::from(Arc::clone(notice));
     let timer = Timer::new().map_err(broken)?;
     loop {
@@ -195,7 +193,7 @@ fn acquire(
             return Ok(Err(signal));
         }
         if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
-            let guard = result.map_err(|error| args.acquire.failure(error))?;
+            let guard = result?;
             // The command is not there yet: no other process ends for the signal.
             let Some(signal) = signals.take_end(&args.end) else {
                 return Ok(Ok(guard));
@@ -209,6 +207,55 @@ fn acquire(
             .map_err(broken)?;
         wait_for(&[notice.as_fd(), signals.as_fd(), timer.as_fd()]).map_err(broken)?;
     }
+}
+
+/// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the command
+/// would be ended halfway.
+async fn extended(
+    args: &Args,
+    (redlock, trust): (&Redlock, &mut Trust),
+) -> Result<LockGuard, Failure> {
+    let (name, ttl) = (args.name.as_bytes(), args.acquire.ttl());
+    // A little shorter: an extension that changes nothing needs no permission.
+    let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
+    let mut waiting = args.acquire.waiting(redlock, name);
+    let taking = taking::take((redlock, trust), name, &options, &mut waiting);
+    let taken = taking.await;
+    let mut guard = taken.map_err(|error| args.acquire.failure(error))?;
+    // Nodes that fail in this moment may be back in time.
+    let until = guard.valid_until().saturating_sub(ttl / 2);
+    while let Err(error) = guard.extend_async(ttl).await {
+        let may_pass =
+            matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());
+        if !may_pass || until <= now() {
+            return Err(unextended(error));
+        }
+        next_look().await;
+    }
+    Ok(guard)
+}
+
+/// Completes when it is polled the next time: it wakes nobody.
+async fn next_look() {
+    let mut was_polled = false;
+    poll_fn(|_| match mem::replace(&mut was_polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
+/// Why the command is not started, although the lock was taken.
+fn unextended(error: ExtendError) -> Failure {
+    let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
+        return error.into();
+    };
+    let status = match report.needs_operator() {
+        true => Status::Configuration,
+        false => Status::NoQuorum,
+    };
+    let what = "the lock cannot be extended, so the command was not started";
+    Failure::new(status, format_args!("{what}: {report}"))
 }
 
 /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.

@@ -89,6 +89,34 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     cluster.assert_empty();
 }
 
+/// It would be ended halfway.
+#[test]
+#[cfg(target_os = "linux")]
+fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
+    let cluster = servers::three();
+    let all = without(&[]);
+    let run = "run lock:try --guard off --ttl 4s -- echo started";
+    for missing in ["pexpire", "pttl"] {
+        let some = without(&[&format!("+{missing}")]);
+        let urls = users(&cluster, [&all, &some, &some]);
+        let error = over(&urls, run).failed(78);
+        let begin = "shearline: the lock cannot be extended, so the command was not started: ";
+        assert!(error.starts_with(begin), "{error}");
+        let words = format!("its user may not run `{missing}`");
+        assert!(error.contains(&words), "{error}");
+        cluster.assert_empty();
+        // A majority may.
+        let urls = users(&cluster, [&all, &all, &some]);
+        assert_eq!(over(&urls, run).done(), "started\n");
+        cluster.assert_empty();
+        // One of it is gone, and does not come back in time.
+        let mut urls = users(&cluster, [&all, &some, &all]);
+        urls[2] = servers::ClosedPort::new().url();
+        over(&urls, run).failed(69);
+        cluster.assert_empty();
+    }
+}
+
 /// It would refuse any client: it does not vote, whatever its user may do.
 #[test]
 fn nodes_say_which_of_them_refuse_a_lock() {
