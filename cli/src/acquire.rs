@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::Args;
-use shearline::{Builder, LockError, LockOptions, Redlock};
+use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
+use crate::clock::now;
 use crate::duration;
 use crate::failure::Failure;
 use crate::status::Status;
@@ -25,7 +26,8 @@ pub(crate) struct Acquire {
 
     /// Gives up after this time. Without it, it waits for as long as it takes.
     ///
-    /// What only an operator can repair, such as a wrong password, is not waited for.
+    /// It counts from the beginning of the command. Nodes that do not answer get --connect-timeout all the same. What
+    /// only an operator can repair, such as a wrong password, is not waited for.
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
@@ -84,11 +86,16 @@ impl Acquire {
             Some(true) => options.fenced(),
             Some(false) | None => options,
         };
-        match (self.no_wait, self.wait) {
-            (true, _) => options.tries(1),
-            (false, Some(wait)) => options.wait(wait),
-            (false, None) => options.wait(Duration::MAX),
+        match self.no_wait {
+            true => options.tries(1),
+            false => options.wait(Duration::MAX),
         }
+    }
+
+    /// Returns when a command that begins now gives up.
+    pub(crate) fn by(&self) -> Instant {
+        self.wait
+            .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
     pub(crate) const fn is_quiet(&self) -> bool {

@@ -191,7 +191,7 @@ impl Nodes {
 
     /// Returns a handle that has tried every node once.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
-        Ok(self.as_marked(self.builder()?)?.build()?)
+        Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
 
     /// Returns how long the answer of a node is waited for.
@@ -206,7 +206,7 @@ impl Nodes {
 
     /// Waits for the nodes of a handle, as [`settled`] does.
     pub(crate) fn settled(&self, redlock: &Redlock) -> Vec<NodeStatus> {
-        settled(redlock, self.connect_timeout)
+        settled(redlock, self.connect_timeout, Instant::MAX)
     }
 
     /// Returns the longest ttl of any client, if no marker says otherwise.
@@ -217,14 +217,19 @@ impl Nodes {
     /// Sets the longest ttl to that of the markers, where none is given and there are any.
     ///
     /// They are read by a handle with a ttl shorter than any: a client that joins with a longer ttl than that of a
-    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes.
-    pub(crate) fn as_marked(&self, builder: Builder) -> Result<Builder, Failure> {
+    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes, until
+    /// `by` at most: then it fails if too few of them vote.
+    pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }
-        let patience = self.connect_timeout.saturating_mul(2);
+        let patience = self.connect_timeout.saturating_mul(2).min(left(by));
         let reading = self.builder()?.max_ttl(TO_READ).connect_timeout(patience);
-        let nodes = self.settled(&reading.build()?);
+        let reading = reading.build()?;
+        let nodes = settled(&reading, self.connect_timeout, by);
+        if left(by).is_zero() {
+            reading.check()?;
+        }
         let marked = nodes.iter().filter_map(|node| node.marked_ttl).max();
         Ok(match marked.filter(|ttl| TO_READ < *ttl) {
             Some(ttl) => builder.max_ttl(ttl),
@@ -328,21 +333,29 @@ impl Connect {
     }
 
     /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
-    /// that come later.
-    pub(crate) fn connect(&self, builder: &Builder) -> Result<(Redlock, Trust), Failure> {
+    /// that come later. Nodes that do not answer are waited for until `by`, and for a connect timeout at least.
+    pub(crate) fn connect(
+        &self,
+        builder: &Builder,
+        by: Instant,
+    ) -> Result<(Redlock, Trust), Failure> {
         let begun = clock::now();
-        let redlock = self.nodes.as_marked(builder.clone())?.build()?;
-        let trust = self.trust_if_asked(&redlock, begun);
+        let met_by = by.max(begun.saturating_add(self.nodes.connect_timeout));
+        let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
+        let trust = self.trust_if_asked(&redlock, begun, met_by);
+        if left(by).is_zero() {
+            redlock.check()?; // Or what is asked next would wait for them again.
+        }
         Ok((redlock, trust))
     }
 
-    /// Trusts the nodes, if that was asked for by a command that has `begun` then.
-    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, begun: Instant) -> Trust {
+    /// Trusts the nodes, if that was asked for by a command that has `begun` then, and waits until `by` for them.
+    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, begun: Instant, by: Instant) -> Trust {
         if !self.trust {
             return Trust::none();
         }
         // Most of those that are on their way are there soon.
-        let nodes = self.nodes.settled(redlock);
+        let nodes = settled(redlock, self.nodes.connect_timeout, by);
         redlock.trust_nodes();
         let unmet = match self.nodes.guard {
             Guard::Off | Guard::Strict => &[],
@@ -350,6 +363,11 @@ impl Connect {
         };
         Trust::given(begun, unmet, self.nodes.connect_timeout)
     }
+}
+
+/// Returns the time until then.
+pub(crate) fn left(until: Instant) -> Duration {
+    until.saturating_since(clock::now())
 }
 
 /// Returns `true` if the environment says what this option does.
@@ -363,8 +381,8 @@ pub(crate) fn is_in_environment(option: &str) -> bool {
 }
 
 /// Waits until every node has answered or failed, for `patience` if a majority has answered and twice as long if none
-/// has, and returns how they stand.
-pub(crate) fn settled(redlock: &Redlock, patience: Duration) -> Vec<NodeStatus> {
+/// has, and until `by` at most, and returns how they stand.
+pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = clock::now();
     loop {
         let nodes = redlock.nodes();
@@ -374,7 +392,8 @@ pub(crate) fn settled(redlock: &Redlock, patience: Duration) -> Vec<NodeStatus> 
             true => patience,
             false => patience.saturating_mul(2),
         };
-        if patience <= clock::now().saturating_since(begin) || !nodes.iter().any(is_on_its_way) {
+        let by = by.min(begin.saturating_add(patience));
+        if left(by).is_zero() || !nodes.iter().any(is_on_its_way) {
             return nodes;
         }
         thread::sleep(LOOK);

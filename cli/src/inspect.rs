@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shearline::{Found, Holder, InspectError, InspectedNode, Inspection, NodeOutcome, Redlock};
+use shearline::{
+    Found, Holder, InspectError, InspectedNode, Inspection, Instant, NodeOutcome, Redlock,
+};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -58,7 +60,7 @@ impl Subject {
         builder
             .config()?
             .check_request(self.name(), self.nodes.max_ttl())?;
-        Ok(self.nodes.as_marked(builder)?.build()?)
+        Ok(self.nodes.as_marked(builder, Instant::MAX)?.build()?)
     }
 }
 

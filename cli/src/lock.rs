@@ -73,9 +73,10 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let builder = args.acquire.builder(args.connect.builder()?, parent_id())?;
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
-    let (redlock, mut trust) = args.connect.connect(&builder)?;
+    let by = args.acquire.by();
+    let (redlock, mut trust) = args.connect.connect(&builder, by)?;
     let mut waiting = args.acquire.waiting(&redlock, name);
-    let taking = taking::take((&redlock, &mut trust), name, &options, &mut waiting);
+    let taking = taking::take((&redlock, &mut trust), name, (options, by), &mut waiting);
     let guard = signals
         .wait(taking)?
         .map_err(|error| args.acquire.failure(error))?;

@@ -1,7 +1,7 @@
 //! `shearline reinit`: makes the nodes a new cluster, for `--guard strict`.
 
 use serde_json::json;
-use shearline::{Config, RestartGuard};
+use shearline::{Config, Instant, RestartGuard};
 
 use crate::clock;
 use crate::connect::Connect;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     args.connect.nodes().settled(&redlock);
     redlock.reinit()?;
     // All nodes are there: none comes later.
-    let _ = args.connect.trust_if_asked(&redlock, begun);
+    let _ = args.connect.trust_if_asked(&redlock, begun, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
     let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));

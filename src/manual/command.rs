@@ -40,8 +40,10 @@
 //!
 //! The vote of a node is waited for 500 ms (`--node-timeout`), and a connection for a second (`--connect-timeout`). Nodes that
 //! do not answer are waited for until then before a command begins, and twice as long again with `--trust`, and with
-//! `--guard strict` where `--max-ttl` is not given: `--wait` begins after that. At its end a command waits for the release: a
-//! node timeout until a majority has answered, and as long again, two seconds at most, for the other nodes that may have a key.
+//! `--guard strict` where `--max-ttl` is not given. `--wait` counts from the beginning of the command: if nodes do not
+//! answer, it gives up after that time, and after a connect timeout at the earliest. At its end a command waits for the
+//! release: a node timeout until a majority has answered, and as long again, two seconds at most, for the other nodes that
+//! may have a key.
 //!
 //! `--without-scripts`, or `SHEARLINE_WITHOUT_SCRIPTS=true`, runs no script on the nodes
 //! ([`Builder::without_scripts`](crate::Builder::without_scripts)).

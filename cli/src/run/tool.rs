@@ -103,7 +103,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     // The first process of a container would not get what comes until then.
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
-    let (redlock, mut trust) = args.connect.connect(&builder)?;
+    let by = args.acquire.by();
+    let (redlock, mut trust) = args.connect.connect(&builder, by)?;
     let redlock = &*handle.insert(redlock);
     let mut pace = Pace::default();
     let mut look = |trust: &mut Trust| {
@@ -112,11 +113,14 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             pace.look(redlock, args.name.as_bytes());
         }
     };
-    let mut once = || once(args, (redlock, &mut trust), &signals, &notice, &mut look);
-    let (mut ending, mut goes_on) = once()?;
+    let mut once = |by| {
+        let handle = (redlock, &mut trust, by);
+        once(args, handle, &signals, &notice, &mut look)
+    };
+    let (mut ending, mut goes_on) = once(by)?;
     while goes_on {
         ending.tell();
-        match once() {
+        match once(args.acquire.by()) {
             Ok((mut next, again)) => {
                 next.started |= ending.started;
                 (ending, goes_on) = (next, again);
@@ -131,15 +135,15 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     Ok(ending)
 }
 
-/// Takes the lock and runs the command once. Returns how that ended, and whether that is to be done again.
+/// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done again.
 fn once(
     args: &Args,
-    (redlock, trust): (&Redlock, &mut Trust),
+    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
     signals: &Signals,
     notice: &Arc<Notice>,
     look: &mut impl FnMut(&mut Trust),
 ) -> Result<(Ending, bool), Failure> {
-    let guard = match acquire(args, (redlock, trust), signals, notice)? {
+    let guard = match acquire(args, (redlock, trust, by), signals, notice)? {
         Ok(guard) => guard,
         Err(signal) => {
             let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
@@ -180,11 +184,11 @@ fn broken(error: io::Error) -> Failure {
 /// Waits for the lock, or for a signal, which it returns then.
 fn acquire(
     args: &Args,
-    (redlock, trust): (&Redlock, &mut Trust),
+    handle: (&Redlock, &mut Trust, Instant),
     signals: &Signals,
     notice: &Arc<Notice>,
 ) -> Result<Result<LockGuard, i32>, Failure> {
-    let mut acquiring = pin!(extended(args, (redlock, trust)));
+    let mut acquiring = pin!(extended(args, handle));
     let waker = Waker::from(Arc::clone(notice));
     let timer = Timer::new().map_err(broken)?;
     loop {
@@ -213,17 +217,17 @@ fn acquire(
 /// would be ended halfway.
 async fn extended(
     args: &Args,
-    (redlock, trust): (&Redlock, &mut Trust),
+    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
 ) -> Result<LockGuard, Failure> {
     let (name, ttl) = (args.name.as_bytes(), args.acquire.ttl());
     // A little shorter: an extension that changes nothing needs no permission.
     let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
     let mut waiting = args.acquire.waiting(redlock, name);
-    let taking = taking::take((redlock, trust), name, &options, &mut waiting);
+    let taking = taking::take((redlock, trust), name, (options, by), &mut waiting);
     let taken = taking.await;
     let mut guard = taken.map_err(|error| args.acquire.failure(error))?;
     // Nodes that fail in this moment may be back in time.
-    let until = guard.valid_until().saturating_sub(ttl / 2);
+    let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
     while let Err(error) = guard.extend_async(ttl).await {
         let may_pass =
             matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());

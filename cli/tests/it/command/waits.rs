@@ -66,6 +66,31 @@ fn who_waits_for_nodes_is_told_why() {
     assert!(said.contains(both), "{said}");
 }
 
+/// The time for which they were waited for counts: neither a try nor a second time comes after it.
+#[test]
+fn who_waits_for_a_time_does_not_wait_longer_for_nodes_that_do_not_answer() {
+    let cluster = servers::three();
+    for node in &*cluster {
+        node.freeze();
+    }
+    let mut commands = vec!["lock report"];
+    if cfg!(target_os = "linux") {
+        commands.push("run report");
+    }
+    for command in commands {
+        for guard in ["off --trust", "observed", "strict"] {
+            let line = format!("{command} -w 2s --connect-timeout 2s --guard {guard}");
+            let line = match command.starts_with("run") {
+                true => line + " -- echo started",
+                false => line,
+            };
+            let error = over(&cluster.urls(), &line).failed(69);
+            let begin = "shearline: too few nodes vote now: 0 of the 2 votes needed (127.0.0.1:";
+            assert!(error.starts_with(begin), "{line}: {error}");
+        }
+    }
+}
+
 /// They load scripts and refuse to run them, in words that are not known. That is told also if another reason was told
 /// before, because nothing else will be.
 #[test]
