@@ -244,7 +244,7 @@
 //! | each of these `nodes` | `address`; `counts`, `false` if its answer does not count; `found`: `free`, `holder`, `copy` (a token that no majority has), `other_type` or `unknown`; `left_ms` of a token; `owner` and `token` of a copy, a number that copies of one attempt share; `reason` if unknown |
 //! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `next_restart_ms`, after which a node may be restarted, `null` if one does not answer or refuses; `nodes`; `tried`, the name of the lock that was tried |
 //! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `memory_percent`, how much of its `maxmemory` is used; `clock_steps`; with `--counters`: `counters`, how many counters of fencing tokens it has at least, and `uncounted`, why there may be more; what was tried |
-//! | what `nodes` or `check` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
+//! | what `nodes` or `check` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it wakes clients that wait for a lock: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
 //! | `break` | `resource`; `holder`, whose lock it was: an object with `owner`, `left_ms` and `nodes`, as with `status`; `broken`, on how many nodes; `free_in_ms`, after which it is free, 0 with `--now` |
 //! | `reinit` | `nodes`, how many; `cluster` |
 //! | a failure of any of them, also of its arguments | `status`; `outcome`, the word of the status; `error`, the line |
@@ -252,7 +252,7 @@
 //! # Permissions
 //!
 //! `shearline nodes` takes, extends and releases a lock on each node alone, and says for each what is missing
-//! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it tells those who wait.
+//! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it wakes clients that wait for one.
 //! Nothing is left. Servers tell permissions by the name of a key. Without a name it is `lock:try:HOST:PID`, and
 //! the node says so if its user may not use that: give a name then that the user may use and nobody does, as in
 //! `shearline nodes report:try`. A lock that is held is left alone, and is not tried.

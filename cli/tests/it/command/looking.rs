@@ -255,6 +255,14 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
             .ends_with("\n0 of 3 nodes would vote, 2 are needed: no lock can be taken now\n")
     );
     assert_narrow(&young.out);
+    // What its user may do is not what it does now.
+    let text = young.out.replace("\n    ", " ");
+    assert_eq!(
+        text.matches("; its user may take, extend and release a lock")
+            .count(),
+        3,
+        "{text}"
+    );
     for line in ["nodes", "check"] {
         let young = shearline(&cluster, line).out.replace("\n    ", " ");
         assert!(young.contains("\nrestarts  wait until "), "{young}");
