@@ -159,6 +159,14 @@ fn no_quorum(report: &Report) -> Status {
     }
 }
 
+/// The status of a request that can never succeed. Where scripts are missing it is that of a user who may run none.
+fn invalid(why: InvalidRequest) -> Status {
+    match why == InvalidRequest::FencedWithoutScripts {
+        true => Status::Configuration,
+        false => Status::Usage,
+    }
+}
+
 /// `From` for each error: its text, and the status that the second expression gives.
 macro_rules! statuses {
     ($($error:ty: |$it:ident| $status:expr;)*) => {$(
@@ -174,14 +182,14 @@ macro_rules! statuses {
 statuses! {
     std::io::Error: |_it| Status::Failure;
     ConfigError: |_it| Status::Configuration;
-    InvalidRequest: |_it| Status::Usage;
+    InvalidRequest: |it| invalid(it);
     FromBytesError: |_it| Status::Usage;
     BuildError: |_it| Status::Configuration;
     LockError: |it| match &it {
         LockError::Held(_) => Status::NotTaken,
         LockError::NoQuorum(report) | LockError::TooSlow(report) => no_quorum(report),
         LockError::OtherCluster(_) => Status::Configuration,
-        LockError::Invalid(_) => Status::Usage,
+        LockError::Invalid(why) => invalid(*why),
         LockError::Saturated | LockError::Forked | LockError::Closed | _ => Status::Failure,
     };
     ExtendError: |it| match &it {

@@ -218,11 +218,11 @@
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
 //! | 1 | `failed` | The answer is no: `status` or `break` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
-//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock, `--fenced` without scripts. Nothing was sent. |
+//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes could vote, or answered: they are away, in quarantine, or refuse to write (a full memory, too few replicas). Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
 //! | 75 | `held` | Not taken, because another holds it. `-E` sets another status. |
-//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, a node belongs to another cluster, a majority gives no fencing tokens. |
+//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, `--fenced` or `--guard strict` is given with `--without-scripts`, a node belongs to another cluster, a majority gives no fencing tokens. |
 //! | 126 | `not_started` | `run`: the command cannot be run. |
 //! | 127 | `not_started` | `run`: the command does not exist. |
 //! | 128 + N | `interrupted` | Ended by signal N, as shells count. |

@@ -206,7 +206,7 @@ fn nodes_says_which_nodes_give_no_number() {
             "{text}"
         );
         let line = "nodes --fenced --guard off --without-scripts";
-        let said = shearline(&cluster, line).failed(64);
+        let said = shearline(&cluster, line).failed(78);
         assert!(said.contains("scripts"), "{said}");
     }
 }
@@ -286,8 +286,13 @@ fn nodes_that_run_no_scripts_give_no_number() {
     let cluster = servers::three();
     for line in ["lock n --fenced", "run --fenced n -- echo started"] {
         let line = line.replace("--fenced", "--fenced --without-scripts --guard off");
-        let said = shearline(&cluster, &line).failed(64);
+        let said = shearline(&cluster, &line).failed(78);
         assert!(said.contains("leave out `--without-scripts`"), "{said}");
+        // As with the other option that needs scripts.
+        let other = line
+            .replace("--guard off", "--guard strict")
+            .replace("--fenced", "");
+        assert_eq!(shearline(&cluster, &other).failed(78), said);
     }
     let user = |node: &servers::Server| {
         let mut raw = node.raw();
