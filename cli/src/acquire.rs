@@ -43,8 +43,7 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "LABEL")]
     owner: Option<OsString>,
 
-    /// Has the lock come with a fencing token: a number that is larger than that of every lock of this name
-    /// before it.
+    /// Gives the lock a fencing token: a number that is larger than that of every earlier lock of this name.
     ///
     /// Hand it to the store with each write, and with each read that a write is computed from. The store keeps the
     /// largest number that it has seen, and refuses smaller ones: a holder that was stopped for longer than its lock

@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 22] = [
+const WORDS: [(&str, &str); 23] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -113,6 +113,10 @@ const WORDS: [(&str, &str); 22] = [
     (
         "pass on what `Lock::to_bytes` gave",
         "pass on what `shearline lock` printed",
+    ),
+    (
+        "so if its holder is gone, delete the key",
+        "so if its holder is gone, end it with `shearline break --now`",
     ),
     // A program repeats it while it lives; this one ends.
     (

@@ -352,8 +352,8 @@ fn reason(node: &NodeStatus) -> Option<String> {
     let reason = match node.state {
         NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
-            "it may have forgotten locks, and votes in {} (`run` and `lock` count it now with \
-             --trust: only if no lock from before is alive)",
+            "in quarantine, because it may have forgotten locks: it votes in {} (or now, for `run` and `lock` with \
+             --trust: only if no earlier lock can still be held)",
             duration::shown(pace::wait(left)),
         ),
         NodeState::Down(reason) => in_words_of_the_command(&reason.to_string()),

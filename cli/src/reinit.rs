@@ -22,7 +22,7 @@ use crate::status::Status;
 /// All nodes have to answer. With status 69 not all did: repeat it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 

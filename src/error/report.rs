@@ -293,7 +293,7 @@ impl Report {
             .count()
     }
 
-    /// Lists the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out, b:2 held`. A node that
+    /// Lists the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out; b:2 held`. A node that
     /// said yes is `granted`.
     pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
@@ -313,7 +313,7 @@ impl Report {
             }
             one => format!("{} {words}", one.concat()),
         });
-        said.collect::<Vec<_>>().join(", ")
+        said.collect::<Vec<_>>().join("; ")
     }
 
     fn words_of(&self, node: &NodeReport) -> String {
@@ -321,7 +321,7 @@ impl Report {
             && self.0.now < until
         {
             let left = Span(until.saturating_since(self.0.now)).rounded_up();
-            format!("quarantined for {left} more: it may have forgotten locks")
+            format!("in quarantine for {left} more, because it may have forgotten locks")
         } else {
             node.to_string()
         }
@@ -368,7 +368,7 @@ impl fmt::Display for EndsBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.has_quarantine() {
             true => f.write_str(
-                "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive",
+                "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held",
             ),
             false => Ok(()),
         }
@@ -510,7 +510,9 @@ impl fmt::Display for NodeOutcome {
             },
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Quarantined { .. } => f.write_str("quarantined: it may have forgotten locks"),
+            Self::Quarantined { .. } => {
+                f.write_str("in quarantine, because it may have forgotten locks")
+            }
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
             Self::Pending => f.write_str("not waited for"),
         }
@@ -542,8 +544,8 @@ mod tests {
         );
         assert_eq!(
             format!("{}", LockError::NoQuorum(report)),
-            "too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted, \
-             b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
+            "too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted; \
+             b:2 unreachable: connection refused; c:3 timed out) after 3 tries in 400ms; check the \
              nodes named here"
         );
     }
@@ -556,11 +558,11 @@ mod tests {
             ([HELD; 3], "a:1, b:2 and c:3 each held"),
             (
                 [HELD, REFUSED, HELD],
-                "a:1 and c:3 each held, b:2 unreachable: connection refused",
+                "a:1 and c:3 each held; b:2 unreachable: connection refused",
             ),
             (
                 [REFUSED, HELD, HELD],
-                "a:1 unreachable: connection refused, b:2 and c:3 each held",
+                "a:1 unreachable: connection refused; b:2 and c:3 each held",
             ),
         ] {
             let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
@@ -577,7 +579,7 @@ mod tests {
         for (outcomes, said) in [
             (
                 [Missing, Missing, Granted],
-                "1 of the 2 votes needed (a:1 and b:2 each without its key, c:3 granted); its key is gone: deleted \
+                "1 of the 2 votes needed (a:1 and b:2 each without its key; c:3 granted); its key is gone: deleted \
                  (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
             ),
             (
@@ -587,7 +589,7 @@ mod tests {
             ),
             (
                 [Missing, Held, Granted],
-                "1 of the 2 votes needed (a:1 without its key, b:2 held, c:3 granted)",
+                "1 of the 2 votes needed (a:1 without its key; b:2 held; c:3 granted)",
             ),
         ] {
             let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
@@ -671,7 +673,7 @@ mod tests {
         assert_eq!(
             text(report().held_for_ever(Some(b""))),
             "another client holds the lock: 0 of the 1 vote needed (a:1 held), held without an \
-             expiry; it does not end by itself: if its holder is gone, delete the key"
+             expiry; it never ends by itself, so if its holder is gone, delete the key"
         );
         let long = [b'n'; 1_024];
         let several = report().of_several([Some(&long[..])].into_iter(), Some(&long));
@@ -714,16 +716,16 @@ mod tests {
         let report = Report::new(now, nodes.into(), 2, 1, Duration::ZERO);
         assert_eq!(
             format!("{report}"),
-            "0 of the 2 votes needed (a:1 quarantined for 41s more: it may have forgotten locks, \
+            "0 of the 2 votes needed (a:1 in quarantine for 41s more, because it may have forgotten locks; \
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be what fills it))"
         );
         let taken = LockError::NoQuorum(report.clone()).to_string();
-        let ends = "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive; check";
+        let ends = "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held; check";
         assert!(taken.contains(ends), "{taken}");
         // A caller that extends already has a lock.
         let extended = ExtendError::Unconfirmed(report).to_string();
-        let ends = "; it stands until its old deadline, and a quarantine mostly lasts longer: end the work before that";
+        let ends = "; it stays valid until its old deadline: finish the work before then, because a quarantine usually lasts longer";
         assert!(extended.ends_with(ends), "{extended}");
     }
 }

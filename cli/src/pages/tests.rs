@@ -138,7 +138,7 @@ fn the_help_of_run_says_what_is_not_promised() {
     let help = help("run").to_string();
     for said in [
         "Before another client can take the lock",
-        "Not promised",
+        "This is not promised",
         "KillMode=control-group",
         "SHEARLINE_FENCING_TOKEN",
     ] {

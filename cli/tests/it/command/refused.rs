@@ -111,6 +111,11 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
     let error = over(&none, "lock report").failed(78);
     let what_to_do = "no node was named; give --node, or set SHEARLINE_NODES";
     assert!(error.contains(what_to_do), "{error}");
+    let one_slash = over(&["redis:/127.0.0.1".to_owned()], "lock report").failed(78);
+    assert!(
+        one_slash.ends_with("write ://, as in redis://host:port"),
+        "{one_slash}"
+    );
     let url = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
     for arguments in [
         vec!["lock", "report", "--node", &url],

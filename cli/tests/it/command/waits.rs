@@ -286,5 +286,5 @@ fn is_in_quarantine(seconds: u32) -> bool {
     let said = rest(errors);
     assert_eq!(going.0.wait().expect("it ends").code(), Some(69), "{said}");
     assert!(over(&cluster.urls(), "status report --guard off").status == 1);
-    said.contains("quarantined for ")
+    said.contains("in quarantine for ")
 }
