@@ -89,7 +89,6 @@ Environment:
     max_term_width = 80
 )]
 #[command(after_help = status::TABLE, after_long_help = format!("{BEGIN}\n\n{}", status::TABLE))]
-#[command(disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

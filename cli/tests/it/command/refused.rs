@@ -201,6 +201,16 @@ fn what_was_typed_is_shown_without_control_characters() {
     assert!(error.contains("the URL of node 0"), "{error}");
 }
 
+#[test]
+fn help_is_a_command_too() {
+    for (command, option) in [("help", "--help"), ("help run", "run --help")] {
+        let help = over(&[], command).done();
+        assert_eq!(help, over(&[], option).done());
+    }
+    let error = over(&[], "help look").failed(64);
+    assert!(error.contains("; there are run, lock, "), "{error}");
+}
+
 /// A host that does not exist is a node that does not answer: it may exist later.
 #[test]
 fn unknown_nodes_are_no_quorum() {
