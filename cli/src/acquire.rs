@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::Args;
+use shearline::internals::now;
 use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
-use crate::clock::now;
 use crate::duration;
 use crate::failure::Failure;
 use crate::status::Status;

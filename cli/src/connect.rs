@@ -8,9 +8,9 @@ use std::time::Duration;
 use std::{env, thread};
 
 use clap::{Args, ValueEnum};
+use shearline::internals::now;
 use shearline::{Builder, Instant, NodeState, NodeStatus, Redlock, RestartGuard};
 
-use crate::clock;
 use crate::duration;
 use crate::failure::Failure;
 use crate::secrets::{self, Login};
@@ -339,7 +339,7 @@ impl Connect {
         builder: &Builder,
         by: Instant,
     ) -> Result<(Redlock, Trust), Failure> {
-        let begun = clock::now();
+        let begun = now();
         let met_by = by.max(begun.saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
         let trust = self.trust_if_asked(&redlock, begun, met_by);
@@ -367,7 +367,7 @@ impl Connect {
 
 /// Returns the time until then.
 pub(crate) fn left(until: Instant) -> Duration {
-    until.saturating_since(clock::now())
+    until.saturating_since(now())
 }
 
 /// Returns `true` if the environment says what this option does.
@@ -383,7 +383,7 @@ pub(crate) fn is_in_environment(option: &str) -> bool {
 /// Waits until every node has answered or failed, for `patience` if a majority has answered and twice as long if none
 /// has, and until `by` at most, and returns how they stand.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
-    let begin = clock::now();
+    let begin = now();
     loop {
         let nodes = redlock.nodes();
         let has_answered =

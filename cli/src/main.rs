@@ -10,7 +10,7 @@
 //! | `waiting` | what is said while it is waited for |
 //! | `status`, `failure` | the exit statuses, and the line that says why |
 //! | `mistyped` | that line for arguments that cannot be used |
-//! | `clock`, `duration`, `json` | the time, spans of it as people write them, and what programs read |
+//! | `duration`, `json` | spans of time as people write them, and what programs read |
 //! | `output`, `signals` | what is printed, and the signals that end a wait |
 //! | `run` | a command that runs while a lock is held |
 //! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
@@ -29,7 +29,6 @@
 
 mod acquire;
 mod break_lock;
-mod clock;
 mod config;
 mod connect;
 mod demo;

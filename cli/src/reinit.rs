@@ -1,9 +1,9 @@
 //! `shearline reinit`: makes the nodes a new cluster, for `--guard strict`.
 
 use serde_json::json;
+use shearline::internals::now;
 use shearline::{Config, Instant, RestartGuard};
 
-use crate::clock;
 use crate::connect::Connect;
 use crate::failure::Failure;
 use crate::json::object;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     if !args.yes {
         confirm(&question(&config))?;
     }
-    let begun = clock::now();
+    let begun = now();
     let redlock = builder.build()?;
     args.connect.nodes().settled(&redlock);
     redlock.reinit()?;

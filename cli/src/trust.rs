@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use shearline::internals::now;
 use shearline::{Instant, NodeState, NodeStatus, Redlock};
 
-use crate::clock::now;
 use crate::connect::{is_on_its_way, settled};
 
 /// The nodes that are to be trusted when they come.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use shearline::internals::now;
 use shearline::{ExtendError, Instant, LockGuard, Redlock, UnlockError};
 
 use super::Args;
@@ -21,7 +22,6 @@ use super::report::{Ending, Exit, Outcome, Report};
 use super::signals::Signals;
 use super::supervisor::{Ended, Supervisor};
 use super::wait_for;
-use crate::clock::now;
 use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::status::Status;

@@ -29,9 +29,9 @@ use rustix::process::{
     kill_process, setpriority_process, setrlimit, wait,
 };
 use shearline::Instant;
+use shearline::internals::now;
 
 use super::processes::{Process, Processes, Reached, Told};
-use crate::clock::now;
 
 /// How long killed processes are given before the next look at what is left: they need the processors that a look
 /// needs too.
