@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::config::NEED_SCRIPTS;
 use super::report::gone;
 use super::span::Span;
-use super::{EndsBy, Report, Shown};
+use super::{Report, Shown, ends_by};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
@@ -23,7 +23,7 @@ pub enum LockError {
     #[error("{held}: {0}; {advice}", held = is_held(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
-    #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
+    #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = ends_by(.0))]
     NoQuorum(Report),
     /// A majority granted the lock so late that no validity is left, or is too far away to answer within half of such a
     /// short ttl. The granted keys are released.
