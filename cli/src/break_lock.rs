@@ -49,7 +49,7 @@ pub(crate) struct Args {
     now: bool,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Asks, and breaks the lock that was shown.

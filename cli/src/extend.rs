@@ -28,7 +28,7 @@ pub(crate) struct Args {
     ttl: Duration,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Extends the lock and prints it.

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     subject: Subject,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// A lock that is looked at, and where.

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     connect: Connect,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 #[cfg(test)]

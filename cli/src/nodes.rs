@@ -54,7 +54,7 @@ pub(crate) struct Args {
     nodes: Nodes,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Tells monitoring by its status whether locks can be taken.
@@ -77,7 +77,7 @@ pub(crate) struct CheckArgs {
     nodes: Nodes,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// In percent of `maxmemory`.

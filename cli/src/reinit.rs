@@ -30,7 +30,7 @@ pub(crate) struct Args {
     connect: Connect,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Asks, and writes the markers.

@@ -135,7 +135,7 @@ impl Trial {
         })
     }
 
-    /// Takes the lock with these options, and extends it by the ttl.
+    /// Takes the lock with these options on the one node of `redlock`, and extends it by the ttl.
     fn by(redlock: &Redlock, name: &[u8], how: &How) -> Self {
         let options = &how.options;
         let mut guard = match redlock.lock_with(name, options) {
@@ -156,10 +156,12 @@ impl Trial {
             Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report, false),
             Err(error) => Verdict::Unknown(error.to_string()),
         };
+        let node = &redlock.nodes()[0];
         Self {
             lock,
             extend,
-            ..Self::seen(redlock)
+            waking: node.waking,
+            releasing: node.releasing,
         }
     }
 
@@ -191,31 +193,21 @@ impl Trial {
         } else {
             Verdict::Unknown(error.to_string())
         };
+        Self::both(verdict)
+    }
+
+    fn failed(why: String) -> Self {
+        Self::both(Verdict::Unknown(why))
+    }
+
+    /// The same of both, where nothing else was seen.
+    fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),
             extend: verdict,
             waking: Waking::Unasked,
             releasing: None,
         }
-    }
-
-    fn failed(why: String) -> Self {
-        let unknown = Verdict::Unknown(why);
-        Self {
-            lock: unknown.clone(),
-            extend: unknown,
-            waking: Waking::Unasked,
-            releasing: None,
-        }
-    }
-
-    /// How the node of `redlock` did what was asked.
-    fn seen(redlock: &Redlock) -> Self {
-        let mut seen = Self::failed(String::new());
-        if let [node] = &redlock.nodes()[..] {
-            (seen.waking, seen.releasing) = (node.waking, node.releasing);
-        }
-        seen
     }
 
     /// Returns `true` if no lock can be taken before an operator permits it.

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     held: Held,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Releases the lock. A person reads nothing: the status says it.

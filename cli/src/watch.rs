@@ -20,7 +20,7 @@ pub(crate) struct Args {
     count: Option<u64>,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Prints each state.
