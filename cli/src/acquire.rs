@@ -22,7 +22,7 @@ pub(crate) struct Acquire {
     /// A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5. `run` extends the lock, and needs 2s
     /// at least; `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
-    ttl: Duration,
+    pub(crate) ttl: Duration,
 
     /// Gives up after this time. Without it, it waits for as long as it takes.
     ///
@@ -58,7 +58,7 @@ pub(crate) struct Acquire {
 
     /// Says nothing while it waits, and if another holds the lock; the status tells it.
     #[arg(short, long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 impl Acquire {
@@ -72,10 +72,6 @@ impl Acquire {
         let builder = builder.owner(owner).lock_delay(self.lock_delay);
         builder.config()?;
         Ok(builder)
-    }
-
-    pub(crate) const fn ttl(&self) -> Duration {
-        self.ttl
     }
 
     /// Returns what is asked of a lock that lives for `ttl`.
@@ -95,10 +91,6 @@ impl Acquire {
     pub(crate) fn by(&self) -> Instant {
         self.wait
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
-    }
-
-    pub(crate) const fn is_quiet(&self) -> bool {
-        self.quiet
     }
 
     /// Returns what is said while this lock is waited for.

@@ -56,7 +56,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;
-    args.subject.nodes().settled(&redlock);
+    args.subject.nodes.settled(&redlock);
     let seen = redlock.inspect(name).map_err(inspect::unanswered)?;
     if !args.yes && seen.holder().is_some() {
         confirm(&question(name, &seen, args.now))?;

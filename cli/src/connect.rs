@@ -106,7 +106,7 @@ pub(crate) struct Nodes {
     /// It should be longer than the longest round trip, and far shorter than the ttl.
     /// A command waits as long for nodes that are silent, and once more at its end, two seconds at most.
     #[arg(long, value_name = "TIME", value_parser = patience, default_value = "500ms")]
-    node_timeout: Duration,
+    pub(crate) node_timeout: Duration,
 
     /// How long a connection and the login on it may take: some three round trips.
     ///
@@ -127,7 +127,7 @@ pub(crate) struct Nodes {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Connect {
     #[command(flatten)]
-    nodes: Nodes,
+    pub(crate) nodes: Nodes,
 
     /// Lets all nodes vote at once. Only if no lock can be alive that one of them has forgotten.
     ///
@@ -152,7 +152,8 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns a builder of a handle with these options.
+    /// Returns a builder of a handle with these options. The label of the owner and the lock delay are
+    /// [`Acquire`](crate::acquire::Acquire)'s.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         self.builder_of(self.urls()?)
     }
@@ -192,11 +193,6 @@ impl Nodes {
     /// Returns a handle that has tried every node once.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
-    }
-
-    /// Returns how long the answer of a node is waited for.
-    pub(crate) fn node_timeout(&self) -> Duration {
-        self.node_timeout
     }
 
     /// Returns how long a command that ends waits for what nodes have not answered yet.
@@ -321,17 +317,6 @@ fn has_tls(urls: &[String]) -> bool {
 }
 
 impl Connect {
-    /// Returns a builder of a handle with these options. The label of the owner and the lock delay are
-    /// [`Acquire`](crate::acquire::Acquire)'s.
-    pub(crate) fn builder(&self) -> Result<Builder, Failure> {
-        self.nodes.builder()
-    }
-
-    /// Returns which nodes there are.
-    pub(crate) fn nodes(&self) -> &Nodes {
-        &self.nodes
-    }
-
     /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
     /// that come later. Nodes that do not answer are waited for until `by`, and for a connect timeout at least.
     pub(crate) fn connect(

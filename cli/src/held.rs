@@ -25,18 +25,13 @@ pub(crate) struct Held {
     lock: Option<String>,
 
     #[command(flatten)]
-    connect: Connect,
+    pub(crate) connect: Connect,
 }
 
 impl Held {
-    /// Returns which nodes there are.
-    pub(crate) fn nodes(&self) -> &Nodes {
-        self.connect.nodes()
-    }
-
     /// Reads the lock, and returns it with a handle for it that can be asked for `ttl`.
     pub(crate) fn open(&self, ttl: Option<Duration>) -> Result<(Redlock, Lock), Failure> {
-        let builder = self.connect.builder()?;
+        let builder = self.connect.nodes.builder()?;
         let lock = self.read()?;
         if let Some(ttl) = ttl {
             builder.config()?.check_request(lock.resource(), ttl)?;
@@ -62,7 +57,7 @@ impl Held {
             false => guard.confirm().map_err(Failure::from),
         };
         let done = confirmed.and_then(|()| work(&mut guard));
-        let lock = detached(self.nodes(), redlock, guard);
+        let lock = detached(&self.connect.nodes, redlock, guard);
         done.map(|()| lock)
     }
 

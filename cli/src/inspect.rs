@@ -39,17 +39,12 @@ pub(crate) struct Subject {
     name: OsString,
 
     #[command(flatten)]
-    nodes: Nodes,
+    pub(crate) nodes: Nodes,
 }
 
 impl Subject {
     pub(crate) fn name(&self) -> &[u8] {
         self.name.as_bytes()
-    }
-
-    /// Returns which nodes there are.
-    pub(crate) fn nodes(&self) -> &Nodes {
-        &self.nodes
     }
 
     /// Returns a handle that can be asked for the lock.

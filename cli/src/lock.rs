@@ -47,7 +47,7 @@ pub(crate) struct Args {
     name: OsString,
 
     #[command(flatten)]
-    acquire: Acquire,
+    pub(crate) acquire: Acquire,
 
     #[command(flatten)]
     connect: Connect,
@@ -56,21 +56,13 @@ pub(crate) struct Args {
     format: Format,
 }
 
-#[cfg(test)]
-impl Args {
-    pub(crate) fn ttl(&self) -> std::time::Duration {
-        self.acquire.ttl()
-    }
-}
-
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let (name, options) = (
-        args.name.as_bytes(),
-        args.acquire.options(args.acquire.ttl()),
-    );
+    let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
     // The lock is for the script, which lives on, and not for this process.
-    let builder = args.acquire.builder(args.connect.builder()?, parent_id())?;
+    let builder = args
+        .acquire
+        .builder(args.connect.nodes.builder()?, parent_id())?;
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
     let by = args.acquire.by();
@@ -80,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let guard = signals
         .wait(taking)?
         .map_err(|error| args.acquire.failure(error))?;
-    let lock = held::detached(args.connect.nodes(), &redlock, guard);
+    let lock = held::detached(&args.connect.nodes, &redlock, guard);
     let printed = signals
         .check()
         .and_then(|()| print("lock", args.format, &lock));

@@ -36,14 +36,18 @@ pub(crate) struct Args {
 /// Asks, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     // Only this guard has markers.
-    let builder = args.connect.builder()?.restart_guard(RestartGuard::Strict);
+    let builder = args
+        .connect
+        .nodes
+        .builder()?
+        .restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {
         confirm(&question(&config))?;
     }
     let begun = now();
     let redlock = builder.build()?;
-    args.connect.nodes().settled(&redlock);
+    args.connect.nodes.settled(&redlock);
     redlock.reinit()?;
     // All nodes are there: none comes later.
     let _ = args.connect.trust_if_asked(&redlock, begun, Instant::MAX);

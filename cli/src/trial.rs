@@ -107,7 +107,7 @@ pub(crate) fn each(
     let how = &How {
         options,
         ttl,
-        patience: nodes.node_timeout(),
+        patience: nodes.node_timeout,
     };
     thread::scope(|scope| {
         let of = |builder, node: &NodeStatus| {

@@ -127,7 +127,7 @@ impl<'a> Supervisor<'a> {
             })?;
         let guardian = Pid::from_child(&child);
         tree.remember(guardian);
-        let ttl = args.acquire.ttl();
+        let ttl = args.acquire.ttl;
         let until = guard.valid_until().saturating_sub(margin(ttl));
         let mut this = Self {
             guard,

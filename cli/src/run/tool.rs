@@ -88,7 +88,7 @@ fn say(text: impl fmt::Display) {
 }
 
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
-    let ttl = args.acquire.ttl();
+    let ttl = args.acquire.ttl;
     if ttl < TTL_MIN {
         let least = TTL_MIN.as_secs();
         return Err(Failure::usage(format!(
@@ -96,7 +96,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
         )));
     }
     can_see_processes()?;
-    let builder = args.connect.builder()?;
+    let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id())?;
     // Before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(args.name.as_bytes(), ttl)?;
@@ -109,7 +109,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let mut pace = Pace::default();
     let mut look = |trust: &mut Trust| {
         trust.look(redlock);
-        if !args.acquire.is_quiet() {
+        if !args.acquire.quiet {
             pace.look(redlock, args.name.as_bytes());
         }
     };
@@ -219,7 +219,7 @@ async fn extended(
     args: &Args,
     (redlock, trust, by): (&Redlock, &mut Trust, Instant),
 ) -> Result<LockGuard, Failure> {
-    let (name, ttl) = (args.name.as_bytes(), args.acquire.ttl());
+    let (name, ttl) = (args.name.as_bytes(), args.acquire.ttl);
     // A little shorter: an extension that changes nothing needs no permission.
     let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
     let mut waiting = args.acquire.waiting(redlock, name);
