@@ -9,7 +9,9 @@ use std::{env, thread};
 
 use clap::{Args, ValueEnum};
 use shearline::internals::now;
-use shearline::{Builder, Instant, NodeState, NodeStatus, Redlock, RestartGuard};
+use shearline::{
+    Builder, CheckError, Instant, LockError, NodeState, NodeStatus, Redlock, RestartGuard,
+};
 
 use crate::duration;
 use crate::failure::Failure;
@@ -224,7 +226,7 @@ impl Nodes {
         let reading = reading.build()?;
         let nodes = settled(&reading, self.connect_timeout, by);
         if left(by).is_zero() {
-            reading.check()?;
+            voted(&reading)?;
         }
         let marked = nodes.iter().filter_map(|node| node.marked_ttl).max();
         Ok(match marked.filter(|ttl| TO_READ < *ttl) {
@@ -329,7 +331,7 @@ impl Connect {
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
         let trust = self.trust_if_asked(&redlock, begun, met_by);
         if left(by).is_zero() {
-            redlock.check()?; // Or what is asked next would wait for them again.
+            voted(&redlock)?; // Or what is asked next would wait for them again.
         }
         Ok((redlock, trust))
     }
@@ -348,6 +350,16 @@ impl Connect {
         };
         Trust::given(begun, unmet, self.nodes.connect_timeout)
     }
+}
+
+/// Fails as a lock does if too few nodes vote now.
+fn voted(redlock: &Redlock) -> Result<(), Failure> {
+    redlock.check().map_err(|error| match error {
+        CheckError::NoQuorum(report) | CheckError::Unusable(report) => {
+            LockError::NoQuorum(report).into()
+        }
+        CheckError::Forked | CheckError::Closed | _ => error.into(),
+    })
 }
 
 /// Returns the time until then.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{command, over, patient, shearline, told};
 use crate::acl::acl_line;
-use crate::servers::{self, Cluster, Mischief, Proxy};
+use crate::servers::{self, Cluster, Mischief, Options, Proxy};
 
 /// The URLs for a user who may do what these rules say, on each node others.
 pub(super) fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
@@ -98,12 +98,16 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
 #[test]
 #[cfg(target_os = "linux")]
 fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
-    let cluster = servers::three();
-    let all = without(&[]);
+    let [redis, valkey] = [Options::redis(), Options::valkey()].map(|it| Cluster::with(3, &it));
     let run = "run lock:try --guard off --ttl 4s -- echo started";
-    for missing in ["pexpire", "pttl"] {
-        let some = without(&[&format!("+{missing}")]);
-        let urls = users(&cluster, [&all, &some, &some]);
+    // Valkey releases a lock without `GET`.
+    for (cluster, missing, more) in [
+        (&redis, "pexpire", ""),
+        (&redis, "pttl", ""),
+        (&valkey, "get", " +delifeq"),
+    ] {
+        let [all, some] = ["", missing].map(|it| without(&[&format!("+{it}")]) + more);
+        let urls = users(cluster, [&all, &some, &some]);
         let error = over(&urls, run).failed(78);
         let begin = "shearline: the lock cannot be extended, so the command was not started: ";
         assert!(error.starts_with(begin), "{error}");
@@ -111,11 +115,11 @@ fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
         assert!(error.contains(&words), "{error}");
         cluster.assert_empty();
         // A majority may.
-        let urls = users(&cluster, [&all, &all, &some]);
+        let urls = users(cluster, [&all, &all, &some]);
         assert_eq!(over(&urls, run).done(), "started\n");
         cluster.assert_empty();
         // One of it is gone, and does not come back in time.
-        let mut urls = users(&cluster, [&all, &some, &all]);
+        let mut urls = users(cluster, [&all, &some, &all]);
         urls[2] = servers::ClosedPort::new().url();
         over(&urls, run).failed(69);
         cluster.assert_empty();
