@@ -23,7 +23,7 @@ const CLOCK: ClockId = ClockId::Boottime;
 const CLOCK: ClockId = ClockId::Monotonic;
 
 /// Returns the time by the clock that measures all locks of this machine.
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     let time = clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();

@@ -1,8 +1,10 @@
-//! What is public for the simulator, the benches, the fuzz targets and the tests only.
+//! What is public for the command, the simulator, the benches, the fuzz targets and the tests only.
 
 use crate::engine::Wake;
 use crate::error::LinkError;
 
+#[cfg(feature = "std")]
+pub use crate::clock::now;
 #[cfg(feature = "embedded")]
 pub use crate::embedded::flavour::{Flavour, Refused};
 #[cfg(feature = "embedded")]

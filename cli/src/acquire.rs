@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
 use clap::Args;
-use shearline::{Builder, LockError, LockOptions, Redlock};
+use shearline::internals::now;
+use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 
 use crate::duration;
 use crate::failure::Failure;
@@ -21,11 +22,12 @@ pub(crate) struct Acquire {
     /// A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5. `run` extends the lock, and needs 2s
     /// at least; `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
-    ttl: Duration,
+    pub(crate) ttl: Duration,
 
     /// Gives up after this time. Without it, it waits for as long as it takes.
     ///
-    /// What only an operator can repair, such as a wrong password, is not waited for.
+    /// It counts from the beginning of the command. Nodes that do not answer get --connect-timeout all the same. What
+    /// only an operator can repair, such as a wrong password, is not waited for.
     #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
@@ -41,8 +43,7 @@ pub(crate) struct Acquire {
     #[arg(long, value_name = "LABEL")]
     owner: Option<OsString>,
 
-    /// Has the lock come with a fencing token: a number that is larger than that of every lock of this name
-    /// before it.
+    /// Gives the lock a fencing token: a number that is larger than that of every earlier lock of this name.
     ///
     /// Hand it to the store with each write, and with each read that a write is computed from. The store keeps the
     /// largest number that it has seen, and refuses smaller ones: a holder that was stopped for longer than its lock
@@ -57,7 +58,7 @@ pub(crate) struct Acquire {
 
     /// Says nothing while it waits, and if another holds the lock; the status tells it.
     #[arg(short, long)]
-    quiet: bool,
+    pub(crate) quiet: bool,
 }
 
 impl Acquire {
@@ -73,22 +74,23 @@ impl Acquire {
         Ok(builder)
     }
 
-    /// Returns what is asked of the lock.
-    pub(crate) fn options(&self) -> LockOptions {
-        let options = LockOptions::new(self.ttl);
+    /// Returns what is asked of a lock that lives for `ttl`.
+    pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
+        let options = LockOptions::new(ttl);
         let options = match self.fenced {
             Some(true) => options.fenced(),
             Some(false) | None => options,
         };
-        match (self.no_wait, self.wait) {
-            (true, _) => options.tries(1),
-            (false, Some(wait)) => options.wait(wait),
-            (false, None) => options.wait(Duration::MAX),
+        match self.no_wait {
+            true => options.tries(1),
+            false => options.wait(Duration::MAX),
         }
     }
 
-    pub(crate) const fn is_quiet(&self) -> bool {
-        self.quiet
+    /// Returns when a command that begins now gives up.
+    pub(crate) fn by(&self) -> Instant {
+        self.wait
+            .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
     /// Returns what is said while this lock is waited for.

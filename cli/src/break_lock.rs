@@ -18,18 +18,19 @@ Examples:
 
 Exit statuses:
   0    broken
-  1    not held by anybody, or not by the holder that was shown; keys without an
-       expiry (--now deletes them), or longer than a token; or not wanted
-  64   the arguments cannot be used, or nobody can be asked
+  1    nothing was changed: nobody holds the lock, or no longer the holder that
+       was shown; its keys have no expiry (--now deletes them), or no token (delete
+       them with DEL on each node); or the answer was no
+  64   the arguments cannot be used, or stdin is not a terminal (give --yes)
   69   too few nodes answered or confirmed it; try again
   78   only an operator can repair it: configuration, password, permission";
 
 /// Ends a lock whose holder is gone or hangs.
 ///
-/// It shows the holder and asks. Then no node has the token of the holder any more, but each keeps the key for as
-/// long as before. The holder cannot extend its lock: a `shearline run` ends its command at once, or where nodes
-/// do not tell when half of the ttl is left at the latest. Others get the lock when the holder must have stopped:
-/// when its ttl is over.
+/// It shows the holder and asks. Then it replaces the token of the holder on every node, and each node keeps the key
+/// for as long as before. So the holder cannot extend its lock any more: a `shearline run` ends its command at once,
+/// or when half of the ttl is left if the nodes do not push changes. Others get the lock when its ttl is over: by then
+/// the holder must have stopped.
 ///
 /// A lock that another client has taken since it was shown is left alone.
 #[derive(Debug, clap::Args)]
@@ -38,24 +39,24 @@ pub(crate) struct Args {
     #[command(flatten)]
     subject: Subject,
 
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Deletes the keys, so that others get the lock at once. If the holder still works, two have the lock then:
-    /// only for a holder that is known to have stopped.
+    /// Deletes the key on each node, so that others get the lock at once. Only for a holder that is known to have
+    /// stopped: if it still works, two clients hold the lock.
     #[arg(long)]
     now: bool,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Asks, and breaks the lock that was shown.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;
-    args.subject.nodes().settled(&redlock);
+    args.subject.nodes.settled(&redlock);
     let seen = redlock.inspect(name).map_err(inspect::unanswered)?;
     if !args.yes && seen.holder().is_some() {
         confirm(&question(name, &seen, args.now))?;
@@ -64,7 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         true => Breaking::AtOnce,
         false => Breaking::KeepOut,
     };
-    let broken = redlock.break_seen(name, &seen, how)?;
+    let broken = redlock
+        .break_seen(name, &seen, how)
+        .map_err(inspect::unanswered)?;
     let of = seen.nodes().len();
     args.format.say(
         || object(name, &broken),

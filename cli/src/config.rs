@@ -27,32 +27,18 @@ use crate::secrets::{self, wrong};
 /// Where the file is, if no option names it.
 const FILE: &str = "SHEARLINE_CONFIG";
 
-/// The keys, and the options that they stand for. A command ignores those that it does not have.
-const KEYS: [(&str, &str); 16] = [
-    ("nodes", "node"),
-    ("user", "user"),
-    ("password-file", PASSWORD_FILE),
-    ("ca", "ca"),
-    ("cert", "cert"),
-    ("key", "key"),
-    ("guard", "guard"),
-    ("cluster", "cluster"),
-    ("max-ttl", "max_ttl"),
-    ("node-timeout", "node_timeout"),
-    ("connect-timeout", "connect_timeout"),
-    ("without-scripts", WITHOUT_SCRIPTS),
-    ("ttl", "ttl"),
-    ("lock-delay", "lock_delay"),
-    ("owner", "owner"),
-    ("fenced", FENCED),
-];
+/// The keys: options by their names, and [`NODES`]. A command ignores those that it does not have.
+const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
+    connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
+
+/// The one that stands for `--node`, given several times.
+const NODES: &str = "nodes";
 
 /// Those that are `true` or `false`.
-const WITHOUT_SCRIPTS: &str = "without_scripts";
-const FENCED: &str = "fenced";
+const FLAGS: [&str; 2] = ["without-scripts", "fenced"];
 
 /// That whose name begins in the folder of the configuration.
-const PASSWORD_FILE: &str = "password_file";
+const PASSWORD_FILE: &str = "password-file";
 
 /// Returns the path of the file, if the command takes one and one is named.
 pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf> {
@@ -83,34 +69,31 @@ pub(crate) fn arguments(
     let mut settings = Vec::new();
     for (key, value) in table.get_ref() {
         let key = key.get_ref().to_string();
-        let values = match (option_of(&key), value.get_ref()) {
-            (Some(WITHOUT_SCRIPTS | FENCED), DeValue::Boolean(is)) => Some(vec![is.to_string()]),
-            (Some(WITHOUT_SCRIPTS | FENCED), _) => {
-                return Err(wrong(path, format_args!("{key} is neither true nor false")));
-            }
-            (_, value) => texts(value),
+        let values = match (FLAGS.contains(&&*key), value.get_ref()) {
+            (true, DeValue::Boolean(is)) => Some(vec![is.to_string()]),
+            (true, _) => return Err(wrong(path, format_args!("{key} is neither true nor false"))),
+            (false, value) => texts(value),
         };
         let not_text = || wrong(path, format_args!("{key} is not a text or a list of texts"));
         settings.push((key.clone(), values.ok_or_else(not_text)?));
     }
     let is_strict = arguments.get_flag("strict_files");
-    let mut nodes = settings.iter().filter(|(key, _)| key == "nodes");
+    let mut nodes = settings.iter().filter(|(key, _)| key == NODES);
     if nodes.any(|(_, urls)| urls.iter().any(|url| secrets::is_in(url))) {
         secrets::look_at(path, is_strict)?;
     }
     let mut typed = Vec::new();
     for (key, values) in &settings {
-        let Some(option) = option_of(key) else {
-            let known: Vec<&str> = KEYS.iter().map(|(name, _)| *name).collect();
-            let known = known.join(", ");
+        if !KEYS.split(", ").any(|known| known == key) {
             let key = match key.contains('@') {
                 true => "of this name (not shown, it may hold a password)".to_owned(),
                 false => format!("{key:?}"),
             };
-            let what = format_args!("there is no setting {key}; there are {known}");
+            let what = format_args!("there is no setting {key}; there are {KEYS}");
             return Err(wrong(path, what));
-        };
-        if !is_free(command, arguments, option) {
+        }
+        let option = if key == NODES { "node" } else { key };
+        if !is_free(command, arguments, &option.replace('-', "_")) {
             continue;
         }
         for value in values {
@@ -118,18 +101,12 @@ pub(crate) fn arguments(
                 PASSWORD_FILE => in_folder_of(path, value),
                 _ => value.into(),
             };
-            let mut word = OsString::from(format!("--{}=", option.replace('_', "-")));
+            let mut word = OsString::from(format!("--{option}="));
             word.push(value);
             typed.push(word);
         }
     }
     Ok(typed)
-}
-
-/// Returns the option that this key stands for.
-fn option_of(key: &str) -> Option<&'static str> {
-    let known = KEYS.iter().find(|(name, _)| *name == key);
-    known.map(|(_, option)| *option)
 }
 
 /// Returns `true` if the file may say it: the command has the option, and nothing that comes first says it.

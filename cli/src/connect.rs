@@ -8,9 +8,11 @@ use std::time::Duration;
 use std::{env, thread};
 
 use clap::{Args, ValueEnum};
-use shearline::{Builder, Instant, NodeState, NodeStatus, Redlock, RestartGuard};
+use shearline::internals::now;
+use shearline::{
+    Builder, CheckError, Instant, LockError, NodeState, NodeStatus, Redlock, RestartGuard,
+};
 
-use crate::clock;
 use crate::duration;
 use crate::failure::Failure;
 use crate::secrets::{self, Login};
@@ -106,7 +108,7 @@ pub(crate) struct Nodes {
     /// It should be longer than the longest round trip, and far shorter than the ttl.
     /// A command waits as long for nodes that are silent, and once more at its end, two seconds at most.
     #[arg(long, value_name = "TIME", value_parser = patience, default_value = "500ms")]
-    node_timeout: Duration,
+    pub(crate) node_timeout: Duration,
 
     /// How long a connection and the login on it may take: some three round trips.
     ///
@@ -127,7 +129,7 @@ pub(crate) struct Nodes {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Connect {
     #[command(flatten)]
-    nodes: Nodes,
+    pub(crate) nodes: Nodes,
 
     /// Lets all nodes vote at once. Only if no lock can be alive that one of them has forgotten.
     ///
@@ -152,7 +154,8 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns a builder of a handle with these options.
+    /// Returns a builder of a handle with these options. The label of the owner and the lock delay are
+    /// [`Acquire`](crate::acquire::Acquire)'s.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         self.builder_of(self.urls()?)
     }
@@ -191,12 +194,7 @@ impl Nodes {
 
     /// Returns a handle that has tried every node once.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
-        Ok(self.as_marked(self.builder()?)?.build()?)
-    }
-
-    /// Returns how long the answer of a node is waited for.
-    pub(crate) fn node_timeout(&self) -> Duration {
-        self.node_timeout
+        Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
 
     /// Returns how long a command that ends waits for what nodes have not answered yet.
@@ -206,7 +204,7 @@ impl Nodes {
 
     /// Waits for the nodes of a handle, as [`settled`] does.
     pub(crate) fn settled(&self, redlock: &Redlock) -> Vec<NodeStatus> {
-        settled(redlock, self.connect_timeout)
+        settled(redlock, self.connect_timeout, Instant::MAX)
     }
 
     /// Returns the longest ttl of any client, if no marker says otherwise.
@@ -217,14 +215,19 @@ impl Nodes {
     /// Sets the longest ttl to that of the markers, where none is given and there are any.
     ///
     /// They are read by a handle with a ttl shorter than any: a client that joins with a longer ttl than that of a
-    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes.
-    pub(crate) fn as_marked(&self, builder: Builder) -> Result<Builder, Failure> {
+    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes, until
+    /// `by` at most: then it fails if too few of them vote.
+    pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }
-        let patience = self.connect_timeout.saturating_mul(2);
+        let patience = self.connect_timeout.saturating_mul(2).min(left(by));
         let reading = self.builder()?.max_ttl(TO_READ).connect_timeout(patience);
-        let nodes = self.settled(&reading.build()?);
+        let reading = reading.build()?;
+        let nodes = settled(&reading, self.connect_timeout, by);
+        if left(by).is_zero() {
+            voted(&reading)?;
+        }
         let marked = nodes.iter().filter_map(|node| node.marked_ttl).max();
         Ok(match marked.filter(|ttl| TO_READ < *ttl) {
             Some(ttl) => builder.max_ttl(ttl),
@@ -316,33 +319,30 @@ fn has_tls(urls: &[String]) -> bool {
 }
 
 impl Connect {
-    /// Returns a builder of a handle with these options. The label of the owner and the lock delay are
-    /// [`Acquire`](crate::acquire::Acquire)'s.
-    pub(crate) fn builder(&self) -> Result<Builder, Failure> {
-        self.nodes.builder()
-    }
-
-    /// Returns which nodes there are.
-    pub(crate) fn nodes(&self) -> &Nodes {
-        &self.nodes
-    }
-
     /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
-    /// that come later.
-    pub(crate) fn connect(&self, builder: &Builder) -> Result<(Redlock, Trust), Failure> {
-        let begun = clock::now();
-        let redlock = self.nodes.as_marked(builder.clone())?.build()?;
-        let trust = self.trust_if_asked(&redlock, begun);
+    /// that come later. Nodes that do not answer are waited for until `by`, and for a connect timeout at least.
+    pub(crate) fn connect(
+        &self,
+        builder: &Builder,
+        by: Instant,
+    ) -> Result<(Redlock, Trust), Failure> {
+        let begun = now();
+        let met_by = by.max(begun.saturating_add(self.nodes.connect_timeout));
+        let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
+        let trust = self.trust_if_asked(&redlock, begun, met_by);
+        if left(by).is_zero() {
+            voted(&redlock)?; // Or what is asked next would wait for them again.
+        }
         Ok((redlock, trust))
     }
 
-    /// Trusts the nodes, if that was asked for by a command that has `begun` then.
-    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, begun: Instant) -> Trust {
+    /// Trusts the nodes, if that was asked for by a command that has `begun` then, and waits until `by` for them.
+    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, begun: Instant, by: Instant) -> Trust {
         if !self.trust {
             return Trust::none();
         }
         // Most of those that are on their way are there soon.
-        let nodes = self.nodes.settled(redlock);
+        let nodes = settled(redlock, self.nodes.connect_timeout, by);
         redlock.trust_nodes();
         let unmet = match self.nodes.guard {
             Guard::Off | Guard::Strict => &[],
@@ -350,6 +350,21 @@ impl Connect {
         };
         Trust::given(begun, unmet, self.nodes.connect_timeout)
     }
+}
+
+/// Fails as a lock does if too few nodes vote now.
+fn voted(redlock: &Redlock) -> Result<(), Failure> {
+    redlock.check().map_err(|error| match error {
+        CheckError::NoQuorum(report) | CheckError::Unusable(report) => {
+            LockError::NoQuorum(report).into()
+        }
+        CheckError::Forked | CheckError::Closed | _ => error.into(),
+    })
+}
+
+/// Returns the time until then.
+pub(crate) fn left(until: Instant) -> Duration {
+    until.saturating_since(now())
 }
 
 /// Returns `true` if the environment says what this option does.
@@ -363,9 +378,9 @@ pub(crate) fn is_in_environment(option: &str) -> bool {
 }
 
 /// Waits until every node has answered or failed, for `patience` if a majority has answered and twice as long if none
-/// has, and returns how they stand.
-pub(crate) fn settled(redlock: &Redlock, patience: Duration) -> Vec<NodeStatus> {
-    let begin = clock::now();
+/// has, and until `by` at most, and returns how they stand.
+pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
+    let begin = now();
     loop {
         let nodes = redlock.nodes();
         let has_answered =
@@ -374,7 +389,8 @@ pub(crate) fn settled(redlock: &Redlock, patience: Duration) -> Vec<NodeStatus> 
             true => patience,
             false => patience.saturating_mul(2),
         };
-        if patience <= clock::now().saturating_since(begin) || !nodes.iter().any(is_on_its_way) {
+        let by = by.min(begin.saturating_add(patience));
+        if left(by).is_zero() || !nodes.iter().any(is_on_its_way) {
             return nodes;
         }
         thread::sleep(LOOK);

@@ -14,7 +14,7 @@ use crate::status::{self, Status};
 /// Extends a lock of a script, and prints the line that replaces it.
 ///
 /// Go on with the line that this prints: the old one ends when the lock would have ended. Status 74 means
-/// that the lock is lost: stop what it protects. With 69 it stands until its old end: try again.
+/// that the lock is lost: stop what it protects. With 69 it is valid until its old end: try again before then.
 ///
 /// The nodes have to be those of the lock, in the same order.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     ttl: Duration,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Extends the lock and prints it.

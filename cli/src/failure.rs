@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 22] = [
+const WORDS: [(&str, &str); 23] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -113,6 +113,10 @@ const WORDS: [(&str, &str); 22] = [
     (
         "pass on what `Lock::to_bytes` gave",
         "pass on what `shearline lock` printed",
+    ),
+    (
+        "so if its holder is gone, delete the key",
+        "so if its holder is gone, end it with `shearline break --now`",
     ),
     // A program repeats it while it lives; this one ends.
     (
@@ -159,6 +163,14 @@ fn no_quorum(report: &Report) -> Status {
     }
 }
 
+/// The status of a request that can never succeed. Where scripts are missing it is that of a user who may run none.
+fn invalid(why: InvalidRequest) -> Status {
+    match why == InvalidRequest::FencedWithoutScripts {
+        true => Status::Configuration,
+        false => Status::Usage,
+    }
+}
+
 /// `From` for each error: its text, and the status that the second expression gives.
 macro_rules! statuses {
     ($($error:ty: |$it:ident| $status:expr;)*) => {$(
@@ -174,14 +186,14 @@ macro_rules! statuses {
 statuses! {
     std::io::Error: |_it| Status::Failure;
     ConfigError: |_it| Status::Configuration;
-    InvalidRequest: |_it| Status::Usage;
+    InvalidRequest: |it| invalid(it);
     FromBytesError: |_it| Status::Usage;
     BuildError: |_it| Status::Configuration;
     LockError: |it| match &it {
         LockError::Held(_) => Status::NotTaken,
         LockError::NoQuorum(report) | LockError::TooSlow(report) => no_quorum(report),
         LockError::OtherCluster(_) => Status::Configuration,
-        LockError::Invalid(_) => Status::Usage,
+        LockError::Invalid(why) => invalid(*why),
         LockError::Saturated | LockError::Forked | LockError::Closed | _ => Status::Failure,
     };
     ExtendError: |it| match &it {

@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{self, Duration};
 
 use clap::Args;
-use shearline::{Lock, LockGuard, NodeState, NodeStatus, Redlock};
+use shearline::{Instant, Lock, LockGuard, NodeState, NodeStatus, Redlock};
 
 use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
@@ -25,23 +25,18 @@ pub(crate) struct Held {
     lock: Option<String>,
 
     #[command(flatten)]
-    connect: Connect,
+    pub(crate) connect: Connect,
 }
 
 impl Held {
-    /// Returns which nodes there are.
-    pub(crate) fn nodes(&self) -> &Nodes {
-        self.connect.nodes()
-    }
-
     /// Reads the lock, and returns it with a handle for it that can be asked for `ttl`.
     pub(crate) fn open(&self, ttl: Option<Duration>) -> Result<(Redlock, Lock), Failure> {
-        let builder = self.connect.builder()?;
+        let builder = self.connect.nodes.builder()?;
         let lock = self.read()?;
         if let Some(ttl) = ttl {
             builder.config()?.check_request(lock.resource(), ttl)?;
         }
-        let (redlock, _) = self.connect.connect(&builder)?;
+        let (redlock, _) = self.connect.connect(&builder, Instant::MAX)?;
         Ok((redlock, lock))
     }
 
@@ -62,7 +57,7 @@ impl Held {
             false => guard.confirm().map_err(Failure::from),
         };
         let done = confirmed.and_then(|()| work(&mut guard));
-        let lock = detached(self.nodes(), redlock, guard);
+        let lock = detached(&self.connect.nodes, redlock, guard);
         done.map(|()| lock)
     }
 
@@ -100,7 +95,7 @@ impl Held {
 /// A lock stands on the nodes that have answered by then, and a majority is enough to get it. The others
 /// get a moment to answer, so that it stands on all and tolerates the failure of one.
 pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lock {
-    let begin = Instant::now();
+    let begin = time::Instant::now();
     let is_open = |node: &NodeStatus| node.state == NodeState::Ready && node.in_flight != 0;
     while begin.elapsed() < nodes.at_end() && redlock.nodes().iter().any(is_open) {
         thread::sleep(LOOK);

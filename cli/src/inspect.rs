@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shearline::{Found, Holder, InspectError, InspectedNode, Inspection, NodeOutcome, Redlock};
+use shearline::{Found, Holder, InspectedNode, Inspection, Instant, NodeOutcome, Redlock};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     subject: Subject,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// A lock that is looked at, and where.
@@ -39,17 +39,12 @@ pub(crate) struct Subject {
     name: OsString,
 
     #[command(flatten)]
-    nodes: Nodes,
+    pub(crate) nodes: Nodes,
 }
 
 impl Subject {
     pub(crate) fn name(&self) -> &[u8] {
         self.name.as_bytes()
-    }
-
-    /// Returns which nodes there are.
-    pub(crate) fn nodes(&self) -> &Nodes {
-        &self.nodes
     }
 
     /// Returns a handle that can be asked for the lock.
@@ -58,7 +53,7 @@ impl Subject {
         builder
             .config()?
             .check_request(self.name(), self.nodes.max_ttl())?;
-        Ok(self.nodes.as_marked(builder)?.build()?)
+        Ok(self.nodes.as_marked(builder, Instant::MAX)?.build()?)
     }
 }
 
@@ -75,12 +70,12 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// It says how to ask nodes that may have forgotten locks: this command trusts none.
-pub(crate) fn unanswered(error: InspectError) -> Failure {
-    let mut failure = Failure::from(error);
+/// It says how to ask nodes that may have forgotten locks: a command that looks at a lock has no `--trust`.
+pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
+    let mut failure = error.into();
     failure.message = failure.message.replace(
-        "or by `--trust` if no lock from before can be alive",
-        "and `--guard off` asks these nodes all the same",
+        "or use `--trust` if no earlier lock can still be held",
+        "or ask these nodes all the same with `--guard off`",
     );
     failure
 }
@@ -118,8 +113,8 @@ pub(crate) fn state(told: &Inspection) -> String {
             painted(BAD, "not known")
         ),
         (None, _) if told.nodes().len() / 2 < other_types(told) => {
-            "held by something that is no lock: a list or a hash for example; no client gets the lock before its keys \
-             are deleted"
+            "held by something that is no lock, such as a list or a hash; no client gets the lock before an operator \
+             deletes the key on each node (`DEL`)"
                 .to_owned()
         }
         (None, _) => "held by nobody: no majority has the same token".to_owned(),

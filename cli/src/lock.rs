@@ -47,36 +47,32 @@ pub(crate) struct Args {
     name: OsString,
 
     #[command(flatten)]
-    acquire: Acquire,
+    pub(crate) acquire: Acquire,
 
     #[command(flatten)]
     connect: Connect,
 
     #[command(flatten)]
-    pub(crate) format: Format,
-}
-
-#[cfg(test)]
-impl Args {
-    pub(crate) fn options(&self) -> shearline::LockOptions {
-        self.acquire.options()
-    }
+    format: Format,
 }
 
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    let (name, options) = (args.name.as_bytes(), args.acquire.options());
+    let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
     // The lock is for the script, which lives on, and not for this process.
-    let builder = args.acquire.builder(args.connect.builder()?, parent_id())?;
+    let builder = args
+        .acquire
+        .builder(args.connect.nodes.builder()?, parent_id())?;
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
-    let (redlock, mut trust) = args.connect.connect(&builder)?;
+    let by = args.acquire.by();
+    let (redlock, mut trust) = args.connect.connect(&builder, by)?;
     let mut waiting = args.acquire.waiting(&redlock, name);
-    let taking = taking::take((&redlock, &mut trust), name, &options, &mut waiting);
+    let taking = taking::take((&redlock, &mut trust), name, (options, by), &mut waiting);
     let guard = signals
         .wait(taking)?
         .map_err(|error| args.acquire.failure(error))?;
-    let lock = held::detached(args.connect.nodes(), &redlock, guard);
+    let lock = held::detached(&args.connect.nodes, &redlock, guard);
     let printed = signals
         .check()
         .and_then(|()| print("lock", args.format, &lock));

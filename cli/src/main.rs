@@ -10,7 +10,7 @@
 //! | `waiting` | what is said while it is waited for |
 //! | `status`, `failure` | the exit statuses, and the line that says why |
 //! | `mistyped` | that line for arguments that cannot be used |
-//! | `clock`, `duration`, `json` | the time, spans of it as people write them, and what programs read |
+//! | `duration`, `json` | spans of time as people write them, and what programs read |
 //! | `output`, `signals` | what is printed, and the signals that end a wait |
 //! | `run` | a command that runs while a lock is held |
 //! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
@@ -29,7 +29,6 @@
 
 mod acquire;
 mod break_lock;
-mod clock;
 mod config;
 mod connect;
 mod demo;
@@ -89,7 +88,6 @@ Environment:
     max_term_width = 80
 )]
 #[command(after_help = status::TABLE, after_long_help = format!("{BEGIN}\n\n{}", status::TABLE))]
-#[command(disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -122,20 +120,20 @@ fn main() -> ExitCode {
         Err(error) => return mistyped::end(error, &words),
     };
     // What was typed is good, so it is known to whom a mistake in the file is to be told.
-    let typed = Cli::from_arg_matches(&matches);
-    match (with_file(matches, words), typed) {
-        (Ok(cli), _) => run(&cli.command),
-        (Err(failure), Ok(typed)) => in_vain(&typed.command, failure),
-        (Err(failure), Err(_)) => failure.report(),
+    let (typed, object) = (
+        Cli::from_arg_matches(&matches),
+        mistyped::wants_object(&words),
+    );
+    match (with_file(matches, words), typed.map(|typed| typed.command)) {
+        (
+            Ok(Cli {
+                command: Command::Run(args),
+            }),
+            _,
+        ) => run::run(&args),
+        (Err(failure), Ok(Command::Run(args))) => run::in_vain(&args, failure),
+        (cli, _) => end(object.as_deref(), cli.and_then(|cli| run(&cli.command))),
     }
-}
-
-/// Ends a command that could not begin.
-fn in_vain(command: &Command, failure: Failure) -> ExitCode {
-    if let Command::Run(args) = command {
-        return run::in_vain(args, failure);
-    }
-    end(command, Err(failure))
 }
 
 /// Adds what the configuration file says to the words that were typed.
@@ -160,9 +158,9 @@ fn in_file(path: &Path, error: clap::Error) -> Failure {
     Failure::new(status, format_args!("{}: {line}", path.display()))
 }
 
-fn run(command: &Command) -> ExitCode {
-    let result = match command {
-        Command::Run(args) => return run::run(args),
+fn run(command: &Command) -> Result<Status, Failure> {
+    match command {
+        Command::Run(_) => unreachable!("it ends by itself"),
         Command::Lock(args) => lock::run(args),
         Command::Extend(args) => extend::run(args),
         Command::Unlock(args) => unlock::run(args),
@@ -175,36 +173,16 @@ fn run(command: &Command) -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Man(args) => pages::man(Cli::command(), args),
         Command::Completions(args) => pages::completions(Cli::command(), args),
-    };
-    end(command, result)
-}
-
-impl Command {
-    /// Returns its name if it prints an object for a program.
-    fn prints_object(&self) -> Option<&'static str> {
-        let (name, format) = match self {
-            Self::Lock(args) => ("lock", args.format),
-            Self::Extend(args) => ("extend", args.format),
-            Self::Unlock(args) => ("unlock", args.format),
-            Self::Break(args) => ("break", args.format),
-            Self::Status(args) => ("status", args.format),
-            Self::Watch(args) => ("watch", args.format),
-            Self::Nodes(args) => ("nodes", args.format),
-            Self::Check(args) => ("check", args.format),
-            Self::Reinit(args) => ("reinit", args.format),
-            Self::Run(_) | Self::Demo(_) | Self::Man(_) | Self::Completions(_) => return None,
-        };
-        format.json.then_some(name)
     }
 }
 
-/// Says why a command has failed, to a person and to a program, and returns the status.
-fn end(command: &Command, result: Result<Status, Failure>) -> ExitCode {
+/// Says why a command has failed, to a person and to a program that wants an `object`, and returns the status.
+fn end(object: Option<&str>, result: Result<Status, Failure>) -> ExitCode {
     let failure = match result {
         Ok(status) => return status.into(),
         Err(failure) => failure,
     };
-    if let Some(name) = command.prints_object() {
+    if let Some(name) = object {
         let _ = output::say(json::line(&failure.object(name))); // The status tells it too.
     }
     // The first process of a container ends by no signal of its own.

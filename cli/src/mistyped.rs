@@ -10,7 +10,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::Cli;
 use crate::failure::Failure;
-use crate::output;
 use crate::status::Status;
 
 /// Prints the help that was asked for, or what is wrong with the words that were typed, and returns the status.
@@ -28,11 +27,7 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
             false => ExitCode::SUCCESS,
         };
     }
-    let failure = failure(error, words);
-    if let Some(name) = wants_object(words) {
-        let _ = output::say(failure.object(&name)); // The status tells it too.
-    }
-    failure.report()
+    crate::end(wants_object(words).as_deref(), Err(failure(error, words)))
 }
 
 /// Returns what is wrong with these words.
@@ -57,7 +52,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
 }
 
 /// Returns the name of the command that was typed, if a program wants an object of it.
-fn wants_object(words: &[OsString]) -> Option<String> {
+pub(crate) fn wants_object(words: &[OsString]) -> Option<String> {
     let typed = command(words)?;
     let all = Cli::command();
     let mut arguments = all.find_subcommand(&typed)?.get_arguments();

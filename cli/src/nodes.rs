@@ -54,7 +54,7 @@ pub(crate) struct Args {
     nodes: Nodes,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Tells monitoring by its status whether locks can be taken.
@@ -77,7 +77,7 @@ pub(crate) struct CheckArgs {
     nodes: Nodes,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// In percent of `maxmemory`.
@@ -187,16 +187,13 @@ impl Seen {
     }
 
     fn would_vote(&self, place: usize) -> bool {
-        let trial = self.trial(place);
-        let is_refused = trial.is_some_and(|it| it.is_denied() || it.refusal().is_some());
-        self.nodes[place].state == NodeState::Ready && !is_refused
+        self.nodes[place].state == NodeState::Ready && self.refused(place).is_none()
     }
 
     /// Returns `true` if each node votes, or does so again after a while.
     fn votes_or_waits(&self) -> bool {
-        let waits = |place: usize| matches!(self.nodes[place].state, NodeState::Quarantined { .. });
         let mut places = self.places();
-        places.all(|place| self.would_vote(place) || waits(place))
+        places.all(|place| self.counts_or_waits(place) && self.refused(place).is_none())
     }
 
     /// Returns `true` if too many users lack a permission, or too many nodes a floor, for waiting to help.
@@ -241,11 +238,14 @@ impl Seen {
 
     /// Returns one node in words.
     fn described(&self, place: usize) -> String {
-        let (node, reason) = (&self.nodes[place], reason(&self.nodes[place]));
-        let mut text = match (self.would_vote(place), reason) {
-            (true, _) => painted(GOOD, "would vote"),
-            (false, None) => painted(BAD, "would not vote"),
-            (false, Some(reason)) => format!("{}: {reason}", painted(BAD, "would not vote")),
+        let node = &self.nodes[place];
+        let mut text = match self.would_vote(place) {
+            true => painted(GOOD, "would vote"),
+            false => format!(
+                "{}: {}",
+                painted(BAD, "would not vote"),
+                self.why_not(place)
+            ),
         };
         text += &about(node);
         text += &self.tried(place);
@@ -253,14 +253,24 @@ impl Seen {
         item(&node.address, &text)
     }
 
-    /// Returns what was tried on a node, behind `; `.
+    /// Returns why a node would not vote. What it refuses outlasts a quarantine.
+    fn why_not(&self, place: usize) -> String {
+        let refused = self.refused(place).filter(|_| self.counts_or_waits(place));
+        let reason = || reason(&self.nodes[place]).unwrap_or_default();
+        refused.map_or_else(reason, str::to_owned)
+    }
+
+    /// Returns why no lock could be taken there.
+    fn refused(&self, place: usize) -> Option<&str> {
+        self.trial(place)?.why_not()
+    }
+
+    /// Returns what was tried on a node, behind `; `: not where the reason why it does not vote is there already.
     fn tried(&self, place: usize) -> String {
-        let Some(trial) = self.trial(place) else {
+        let is_said = !self.counts_or_waits(place) || self.refused(place).is_some();
+        let Some(trial) = self.trial(place).filter(|_| !is_said) else {
             return String::new();
         };
-        if trial.is_void() && self.says_why(place) {
-            return String::new();
-        }
         let style = match trial.is_wrong() {
             true => BAD,
             false => Style::new(),
@@ -268,10 +278,10 @@ impl Seen {
         format!("; {}", painted(style, trial.text(&self.name)))
     }
 
-    /// Returns `true` if the reason why a node cannot be asked is there already.
-    fn says_why(&self, place: usize) -> bool {
+    /// Returns `true` if a node serves clients, whether its answers count now or after a while.
+    fn counts_or_waits(&self, place: usize) -> bool {
         let state = self.nodes[place].state;
-        matches!(state, NodeState::Down(_) | NodeState::Unusable(_))
+        matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
     /// Returns how many counters a node has, behind `; `.
@@ -280,7 +290,7 @@ impl Seen {
             None => String::new(),
             Some((1, None)) => "; 1 counter".to_owned(),
             Some((number, None)) => format!("; {number} counters"),
-            Some((0, Some(_))) if self.says_why(place) => String::new(),
+            Some((0, Some(_))) if !self.counts_or_waits(place) => String::new(),
             Some((0, Some(why))) => format!("; its counters are not known: {}", in_words(why)),
             Some((number, Some(why))) => {
                 format!(
@@ -307,11 +317,10 @@ impl Seen {
 
     fn object_of(&self, place: usize) -> Value {
         let (node, trial) = (&self.nodes[place], self.trial(place));
-        let refusal = || Some(trial?.refusal()?.to_owned());
         let object = json!({
             "address": &*node.address,
             "votes": self.would_vote(place),
-            "reason": reason(node).or_else(refusal),
+            "reason": (!self.would_vote(place)).then(|| self.why_not(place)),
             "run_id": node.run_id,
             "product": node.product,
             "uptime_s": node.uptime.map(|uptime| uptime.as_secs()),
@@ -343,8 +352,8 @@ fn reason(node: &NodeStatus) -> Option<String> {
     let reason = match node.state {
         NodeState::Ready => return None,
         NodeState::Quarantined { left } if !left.is_zero() => format!(
-            "it may have forgotten locks, and votes in {} (`run` and `lock` count it now with \
-             --trust: only if no lock from before is alive)",
+            "in quarantine, because it may have forgotten locks: it votes in {} (or now, for `run` and `lock` with \
+             --trust: only if no earlier lock can still be held)",
             duration::shown(pace::wait(left)),
         ),
         NodeState::Down(reason) => in_words_of_the_command(&reason.to_string()),

@@ -136,28 +136,16 @@ fn completing(all: Command, shell: Shell) -> Vec<u8> {
     text
 }
 
-/// Those that have a page: shells complete them behind `man`.
-const PAGES: [&str; 13] = [
-    "run",
-    "lock",
-    "extend",
-    "unlock",
-    "break",
-    "status",
-    "watch",
-    "nodes",
-    "check",
-    "reinit",
-    "demo",
-    "man",
-    "completions",
-];
+/// Returns the names of the commands. Each has a page, and shells complete them behind `man`.
+fn names(all: &Command) -> Vec<String> {
+    let commands = all.get_subcommands();
+    commands.map(|it| it.get_name().to_owned()).collect()
+}
 
 fn with_names(all: Command) -> Command {
+    let names = PossibleValuesParser::new(names(&all));
     all.mut_subcommand("man", |man| {
-        man.mut_arg("command", |it| {
-            it.value_parser(PossibleValuesParser::new(PAGES))
-        })
+        man.mut_arg("command", |it| it.value_parser(names))
     })
 }
 

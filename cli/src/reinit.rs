@@ -1,9 +1,9 @@
 //! `shearline reinit`: makes the nodes a new cluster, for `--guard strict`.
 
 use serde_json::json;
-use shearline::{Config, RestartGuard};
+use shearline::internals::now;
+use shearline::{Config, Instant, RestartGuard};
 
-use crate::clock;
 use crate::connect::Connect;
 use crate::failure::Failure;
 use crate::json::object;
@@ -22,7 +22,7 @@ use crate::status::Status;
 /// All nodes have to answer. With status 69 not all did: repeat it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Does not ask.
+    /// Does not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -30,23 +30,27 @@ pub(crate) struct Args {
     connect: Connect,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Asks, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     // Only this guard has markers.
-    let builder = args.connect.builder()?.restart_guard(RestartGuard::Strict);
+    let builder = args
+        .connect
+        .nodes
+        .builder()?
+        .restart_guard(RestartGuard::Strict);
     let config = builder.config()?;
     if !args.yes {
         confirm(&question(&config))?;
     }
-    let begun = clock::now();
+    let begun = now();
     let redlock = builder.build()?;
-    args.connect.nodes().settled(&redlock);
+    args.connect.nodes.settled(&redlock);
     redlock.reinit()?;
     // All nodes are there: none comes later.
-    let _ = args.connect.trust_if_asked(&redlock, begun);
+    let _ = args.connect.trust_if_asked(&redlock, begun, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
     let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));

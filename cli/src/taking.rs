@@ -11,8 +11,9 @@ use std::task::Context;
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
-use shearline::{LockError, LockGuard, LockOptions, NodeOutcome, Redlock};
+use shearline::{Instant, LockError, LockGuard, LockOptions, NodeOutcome, Redlock};
 
+use crate::connect::left;
 use crate::trust::Trust;
 use crate::waiting::Waiting;
 
@@ -20,26 +21,30 @@ use crate::waiting::Waiting;
 #[cfg(target_os = "linux")]
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Takes the lock. Meanwhile nodes are trusted that come, and it says for whom it waits.
+/// Takes the lock, and gives up at the time behind the options, unless that is the end of time. Meanwhile nodes are trusted that come, and it says for whom it waits.
 pub(crate) async fn take(
     (redlock, trust): (&Redlock, &mut Trust),
     name: &[u8],
-    options: &LockOptions,
+    (options, by): (LockOptions, Instant),
     waiting: &mut Waiting<'_>,
 ) -> Result<LockGuard, LockError> {
+    let options = || match by {
+        Instant::MAX => options,
+        by => options.wait(left(by)),
+    };
     let mut has_given = false;
-    let first = with(redlock.lock_with_async(name, options), |context| {
-        has_given |= options.is_fenced() && trust.give_floors(redlock);
+    let first = with(redlock.lock_with_async(name, &options()), |context| {
+        has_given |= options().is_fenced() && trust.give_floors(redlock);
         trust.look(redlock);
         waiting.look(context);
     });
     let taken = first.await;
     let is_late = matches!(&taken, Err(error) if may_lack_floor(error));
-    if !is_late || !trust.give_floors_now(redlock, has_given) {
+    if !is_late || !trust.give_floors_now(redlock, has_given, by) {
         return taken;
     }
     // It was asked before the floors were there.
-    let again = redlock.lock_with_async(name, options);
+    let again = redlock.lock_with_async(name, &options());
     let again = with(again, |context| {
         trust.look(redlock);
         waiting.look(context);

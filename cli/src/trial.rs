@@ -107,7 +107,7 @@ pub(crate) fn each(
     let how = &How {
         options,
         ttl,
-        patience: nodes.node_timeout(),
+        patience: nodes.node_timeout,
     };
     thread::scope(|scope| {
         let of = |builder, node: &NodeStatus| {
@@ -135,7 +135,7 @@ impl Trial {
         })
     }
 
-    /// Takes the lock with these options, and extends it by the ttl.
+    /// Takes the lock with these options on the one node of `redlock`, and extends it by the ttl.
     fn by(redlock: &Redlock, name: &[u8], how: &How) -> Self {
         let options = &how.options;
         let mut guard = match redlock.lock_with(name, options) {
@@ -156,10 +156,12 @@ impl Trial {
             Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report, false),
             Err(error) => Verdict::Unknown(error.to_string()),
         };
+        let node = &redlock.nodes()[0];
         Self {
             lock,
             extend,
-            ..Self::seen(redlock)
+            waking: node.waking,
+            releasing: node.releasing,
         }
     }
 
@@ -191,31 +193,21 @@ impl Trial {
         } else {
             Verdict::Unknown(error.to_string())
         };
+        Self::both(verdict)
+    }
+
+    fn failed(why: String) -> Self {
+        Self::both(Verdict::Unknown(why))
+    }
+
+    /// The same of both, where nothing else was seen.
+    fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),
             extend: verdict,
             waking: Waking::Unasked,
             releasing: None,
         }
-    }
-
-    fn failed(why: String) -> Self {
-        let unknown = Verdict::Unknown(why);
-        Self {
-            lock: unknown.clone(),
-            extend: unknown,
-            waking: Waking::Unasked,
-            releasing: None,
-        }
-    }
-
-    /// How the node of `redlock` did what was asked.
-    fn seen(redlock: &Redlock) -> Self {
-        let mut seen = Self::failed(String::new());
-        if let [node] = &redlock.nodes()[..] {
-            (seen.waking, seen.releasing) = (node.waking, node.releasing);
-        }
-        seen
     }
 
     /// Returns `true` if no lock can be taken before an operator permits it.
@@ -231,13 +223,11 @@ impl Trial {
         )
     }
 
-    /// Returns why the node refuses what it was asked, if that is not about permissions.
-    pub(crate) fn refusal(&self) -> Option<&str> {
+    /// Returns why no lock can be taken there.
+    pub(crate) fn why_not(&self) -> Option<&str> {
         match &self.lock {
-            Verdict::Refused(why) | Verdict::No(Unusable::NoFloor | Unusable::InRepair, why) => {
-                Some(why)
-            }
-            Verdict::Yes | Verdict::No(..) | Verdict::Unknown(_) => None,
+            Verdict::No(_, why) | Verdict::Refused(why) => Some(why),
+            Verdict::Yes | Verdict::Unknown(_) => None,
         }
     }
 
@@ -248,10 +238,10 @@ impl Trial {
 
     /// Returns `true` if something is missing.
     pub(crate) fn is_wrong(&self) -> bool {
-        self.is_denied() || self.refusal().is_some() || matches!(self.extend, Verdict::No(..))
+        self.why_not().is_some() || matches!(self.extend, Verdict::No(..))
     }
 
-    /// Returns it in words.
+    /// Returns it in words, if a lock can be taken there.
     pub(crate) fn text(&self, name: &Name) -> String {
         let name = match name.is_ours {
             true => "a lock".to_owned(),
@@ -261,21 +251,16 @@ impl Trial {
         let by = self.releasing.map(|way| format!(" by {way}"));
         let by = by.unwrap_or_default();
         let permitted = match (&self.lock, &self.extend) {
-            (Verdict::Yes, Verdict::Yes) => {
-                format!("{name} can be taken, extended and released{by}")
-            }
-            (Verdict::Yes, extend) => {
-                let why = extend.why();
-                format!("{name} can be taken and released{by}, and not extended: {why}")
-            }
-            (Verdict::No(..) | Verdict::Refused(_), _) => {
-                format!("{name} cannot be taken: {}", self.lock.why())
-            }
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
+            (_, Verdict::Yes) => format!("its user may take, extend and release {name}{by}"),
+            (_, extend) => {
+                let why = extend.why();
+                format!("its user may take and release {name}{by}, but not extend it: {why}")
+            }
         };
-        match self.waking == Waking::Unasked {
-            true => permitted,
-            false => format!("{permitted}; {}", self.waking),
+        match waking(self.waking) {
+            None => permitted,
+            Some((_, text)) => format!("{permitted}; {text}"),
         }
     }
 }
@@ -295,16 +280,23 @@ pub(crate) fn object(trial: Option<&Trial>) -> Value {
         "may_lock": permitted(|trial| &trial.lock),
         "may_extend": permitted(|trial| &trial.extend),
         "missing": missing.map(Verdict::why),
-        "waking": trial.and_then(|trial| waking(trial.waking)),
+        "waking": trial.and_then(|trial| waking(trial.waking)).map(|(word, _)| word),
         "releasing": trial.and_then(|trial| trial.releasing).map(word),
     })
 }
 
-fn waking(waking: Waking) -> Option<&'static str> {
+/// Returns how a node wakes those who wait for a lock, if that is known: for programs, and for people.
+fn waking(waking: Waking) -> Option<(&'static str, String)> {
+    let look = "clients that wait for a lock have to look again and again";
     match waking {
-        Waking::Push => Some("push"),
-        Waking::Resp2 => Some("resp2"),
-        Waking::Refused(_) => Some("refused"),
+        Waking::Push => Some(("push", "wakes clients that wait for a lock".to_owned())),
+        Waking::Resp2 => Some(("resp2", format!("{look}: it does not speak RESP3"))),
+        Waking::Refused(error) => {
+            let text = format!(
+                "{look}: it refused `CLIENT TRACKING` with {error}; permit +client|tracking, +client|caching and +pttl"
+            );
+            Some(("refused", text))
+        }
         Waking::Unasked | _ => None,
     }
 }

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use shearline::internals::now;
 use shearline::{Instant, NodeState, NodeStatus, Redlock};
 
-use crate::clock::now;
 use crate::connect::{is_on_its_way, settled};
 
 /// The nodes that are to be trusted when they come.
@@ -71,13 +71,18 @@ impl Trust {
         begins
     }
 
-    /// Does the same for a lock that was refused, and waits for the nodes. Returns `true` if they were given floors
+    /// Does the same for a lock that was refused, and waits for the nodes until `by`. Returns `true` if they were given floors
     /// now or before.
-    pub(crate) fn give_floors_now(&mut self, redlock: &Redlock, were_given: bool) -> bool {
+    pub(crate) fn give_floors_now(
+        &mut self,
+        redlock: &Redlock,
+        were_given: bool,
+        by: Instant,
+    ) -> bool {
         self.wait();
         let gives = std::mem::take(&mut self.gives_floors);
         if gives {
-            settled(redlock, self.patience);
+            settled(redlock, self.patience, by);
             redlock.trust_nodes();
         }
         gives || were_given

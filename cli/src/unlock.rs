@@ -22,7 +22,7 @@ pub(crate) struct Args {
     held: Held,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Releases the lock. A person reads nothing: the status says it.
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     }
     let released = guard.unlock();
     // A node that is on its way is owed the release too, and this process ends.
-    args.held.nodes().settled(&redlock);
+    args.held.connect.nodes.settled(&redlock);
     let released = released?;
     if args.format.json {
         let fields = joined(

@@ -12,9 +12,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use shearline::internals::now;
 use shearline::{InspectError, Inspection, Instant, NodeOutcome, NodeReport, Redlock, Report};
 
-use crate::clock::now;
 use crate::failure::in_words_of_the_command;
 use crate::inspect;
 use crate::output::{self, printable};

@@ -9,7 +9,7 @@ use crate::status::Status;
 /// Says who holds a lock, and each change, until Ctrl-C.
 ///
 /// Each change is one line, or one object with --json. While nothing changes, nothing is sent: the nodes
-/// tell of changes. Changes that follow each other within a hundredth of a second are told as one.
+/// push changes. Changes that follow each other within a hundredth of a second are shown as one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     count: Option<u64>,
 
     #[command(flatten)]
-    pub(crate) format: Format,
+    format: Format,
 }
 
 /// Prints each state.

@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use crate::error::{Answers, EndsBy, InvalidRequest, Report};
+use crate::error::{InvalidRequest, Report, answers, ends_by};
 
 use super::inspection::{Holder, InspectError, Inspection};
 
@@ -66,7 +66,7 @@ pub enum BreakError {
     )]
     TooLong,
     /// Too few nodes answered to know who holds the lock; nothing was changed.
-    #[error("it is not known who holds the lock: {}{}; check the nodes named here", Answers(.0), EndsBy(.0))]
+    #[error("it is not known who holds the lock: {}{}; check the nodes named here", answers(.0), ends_by(.0))]
     NoQuorum(Report),
     /// Too few nodes confirmed that the lock is broken; some may have broken it. The holder may still extend its lock
     /// on the others. In the report, `granted` stands for a node that has broken it.

@@ -10,7 +10,7 @@ use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::error::{Answers, EndsBy, InvalidRequest, NodeOutcome, Report, Shown, Span};
+use crate::error::{InvalidRequest, NodeOutcome, Report, Shown, Span, answers, ends_by};
 use crate::time::Instant;
 
 /// The holder of a resource, as a majority of the nodes says, and what each node has.
@@ -106,7 +106,7 @@ impl InspectedNode {
 pub enum InspectError {
     /// Too few nodes answered, or too few of the answers count. In the report, [`Granted`](NodeOutcome::Granted) stands
     /// for an answer that counts.
-    #[error("it is not known who holds the lock: {}{}; check the nodes named here", Answers(.0), EndsBy(.0))]
+    #[error("it is not known who holds the lock: {}{}; check the nodes named here", answers(.0), ends_by(.0))]
     NoQuorum(Report),
     /// The request can never succeed as written; nothing was sent.
     #[error("{0}")]

@@ -127,7 +127,9 @@ pub(crate) enum UrlFault {
     Scheme,
     #[error("names no valid host; write redis://host:port or redis://[::1]:port")]
     Host,
-    #[error("has no valid port; it is a number from 1 to 65535")]
+    #[error(
+        "has no valid port, a number from 1 to 65535; behind a scheme write ://, as in redis://host:port"
+    )]
     Port,
     #[error(
         "names no valid path; write unix:///path, at most {UNIX_PATH_BYTES_MAX} bytes and \

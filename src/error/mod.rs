@@ -22,8 +22,8 @@ pub(crate) use config::{SettingFault, UrlFault};
 pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
-pub(crate) use report::{Answers, EndsBy};
 pub use report::{NodeOutcome, NodeReport, Report};
+pub(crate) use report::{answers, ends_by};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;
 #[cfg(feature = "tls")]

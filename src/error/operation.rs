@@ -7,7 +7,7 @@ use core::time::Duration;
 use super::config::NEED_SCRIPTS;
 use super::report::gone;
 use super::span::Span;
-use super::{EndsBy, Report, Shown};
+use super::{Report, Shown, ends_by};
 use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
@@ -23,7 +23,7 @@ pub enum LockError {
     #[error("{held}: {0}; {advice}", held = is_held(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
-    #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
+    #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = ends_by(.0))]
     NoQuorum(Report),
     /// A majority granted the lock so late that no validity is left, or is too far away to answer within half of such a
     /// short ttl. The granted keys are released.
@@ -78,7 +78,7 @@ fn is_held(report: &Report) -> String {
 /// Returns what to do about a lock that is held.
 fn advice(report: &Report) -> &'static str {
     match report.never_expires() {
-        true => "it does not end by itself: if its holder is gone, delete the key",
+        true => "it never ends by itself, so if its holder is gone, delete the key",
         false => "try again later, or wait longer",
     }
 }
@@ -86,7 +86,7 @@ fn advice(report: &Report) -> &'static str {
 /// Returns what to do before the end of a lock that too few nodes confirm.
 fn before_the_end<'a>(report: &Report, again: &'a str) -> &'a str {
     match report.has_quarantine() {
-        true => "and a quarantine mostly lasts longer: end the work",
+        true => "finish the work before then, because a quarantine usually lasts longer",
         false => again,
     }
 }
@@ -109,8 +109,8 @@ pub enum ExtendError {
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(
-        "too few nodes confirmed the lock: {0}; it stands until its old deadline, {advice} before that",
-        advice = before_the_end(.0, "extend again")
+        "too few nodes confirmed the lock: {0}; it stays valid until its old deadline: {advice}",
+        advice = before_the_end(.0, "extend it again before then")
     )]
     Unconfirmed(Report),
     /// The lock was taken with a limit of extensions, and the limit is reached.
@@ -298,8 +298,8 @@ pub enum ConfirmError {
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
     #[error(
-        "too few nodes confirmed the lock: {0}; it stands until its old deadline, {advice} before that",
-        advice = before_the_end(.0, "confirm it again")
+        "too few nodes confirmed the lock: {0}; it stays valid until its old deadline: {advice}",
+        advice = before_the_end(.0, "confirm it again before then")
     )]
     Unconfirmed(Report),
     /// A bound of this handle is reached; nothing was sent, and the lock is as it was.

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::{EndsBy, NodeOutcome, Report};
+use super::{NodeOutcome, Report, ends_by};
 
 /// Why no lock is granted now: the findings of `Redlock::check` and `LocalRedlock::check`.
 ///
@@ -16,7 +16,7 @@ pub enum CheckError {
     #[error("every lock is refused: {0}; repair what is named here")]
     Unusable(Report),
     /// Too few nodes vote now, but that may pass: they are down, silent or in quarantine.
-    #[error("too few nodes vote now: {0}{ends}; check the nodes named here", ends = EndsBy(.0))]
+    #[error("too few nodes vote now: {0}{ends}; check the nodes named here", ends = ends_by(.0))]
     NoQuorum(Report),
     /// The handle was made before a `fork`, in the parent process.
     #[error("the handle belongs to the parent process; build a handle after the fork")]

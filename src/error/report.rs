@@ -27,19 +27,13 @@ struct ReportParts {
     elapsed: Duration,
     /// When the report was made.
     now: Instant,
-    /// The holder of the lock, as far as it is known.
-    holder: HolderParts,
+    /// The label of the holder, if it is known.
+    holder: Option<Box<[u8]>>,
+    is_held_here: bool,
+    /// How much longer the lock is held, if that is known. The longest time stands for a lock without an expiry.
+    left: Option<Duration>,
     /// The resource that the holder holds, if several were requested.
     held: Option<Box<[u8]>>,
-}
-
-/// The facts about the holder of a lock that was not taken.
-#[derive(Clone, Default)]
-struct HolderParts {
-    owner: Option<Box<[u8]>>,
-    here: bool,
-    left: Option<Duration>,
-    permanent: bool,
 }
 
 impl Report {
@@ -56,7 +50,9 @@ impl Report {
             tries,
             elapsed,
             now,
-            holder: HolderParts::default(),
+            holder: None,
+            is_held_here: false,
+            left: None,
             held: None,
         }))
     }
@@ -80,7 +76,7 @@ impl Report {
     #[must_use]
     pub(crate) fn held_here(mut self, owner: &[u8], until: Instant) -> Self {
         self = self.held_until(Some(owner), until);
-        self.0.holder.here = true;
+        self.0.is_held_here = true;
         self
     }
 
@@ -89,16 +85,16 @@ impl Report {
     pub(crate) fn held_until(mut self, owner: Option<&[u8]>, until: Instant) -> Self {
         let left = until.saturating_since(self.0.now);
         let known = until != Instant::MAX && !left.is_zero();
-        self.0.holder.owner = owner.map(Box::from);
-        self.0.holder.left = known.then_some(left);
+        self.0.holder = owner.map(Box::from);
+        self.0.left = known.then_some(left);
         self
     }
 
     /// Records that another client holds the lock without an expiry, with the label `owner`, if that is known.
     #[must_use]
     pub(crate) fn held_for_ever(mut self, owner: Option<&[u8]>) -> Self {
-        self = self.held_until(owner, Instant::MAX);
-        self.0.holder.permanent = true;
+        self.0.holder = owner.map(Box::from);
+        self.0.left = Some(Duration::MAX);
         self
     }
 
@@ -137,7 +133,7 @@ impl Report {
     /// ```
     #[must_use]
     pub fn holder(&self) -> Option<&[u8]> {
-        self.0.holder.owner.as_deref()
+        self.0.holder.as_deref()
     }
 
     /// Returns the resource that kept a lock on several (`lock_all`) from being taken: the one that the most nodes say
@@ -169,7 +165,7 @@ impl Report {
     /// Returns `true` if this handle itself holds the lock. Only for [`LockError::Held`](crate::LockError::Held).
     #[must_use]
     pub fn is_held_here(&self) -> bool {
-        self.0.holder.here
+        self.0.is_held_here
     }
 
     /// Returns how much longer the lock is held, counted from the time when the call gave up, unless it is released or
@@ -182,7 +178,7 @@ impl Report {
     /// of this handle that hold the lock or wait for it, and otherwise returns `None`.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
-        self.0.holder.left
+        self.0.left.filter(|left| *left != Duration::MAX)
     }
 
     /// Describes what has become of the key of a lost lock, if only that kept a majority from saying yes: it is gone,
@@ -191,16 +187,13 @@ impl Report {
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
         if enough <= self.count(|said| *said == NodeOutcome::Missing) {
-            Some(
+            return Some(
                 "its key is gone: deleted (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
-            )
-        } else if enough <= self.count(|said| *said == NodeOutcome::Held) {
-            Some(
-                "its key is another's: an operator has broken the lock, or another client has taken it",
-            )
-        } else {
-            None
+            );
         }
+        (enough <= self.count(|said| *said == NodeOutcome::Held)).then_some(
+            "its key is another's: an operator has broken the lock, or another client has taken it",
+        )
     }
 
     /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by itself. Only for
@@ -211,19 +204,9 @@ impl Report {
     /// program relies on it.
     ///
     /// It is known in the same cases as [`held_for`](Self::held_for): if a caller has waited.
-    ///
-    /// ```
-    /// # fn example(error: shearline::LockError) {
-    /// if let shearline::LockError::Held(report) = &error
-    ///     && report.never_expires()
-    /// {
-    ///     eprintln!("an operator has to look at this key: {error}");
-    /// }
-    /// # }
-    /// ```
     #[must_use]
     pub fn never_expires(&self) -> bool {
-        self.0.holder.permanent
+        self.0.left == Some(Duration::MAX)
     }
 
     /// Returns the answer of each configured node, in the order of the configuration.
@@ -265,14 +248,11 @@ impl Report {
     /// ```
     #[must_use]
     pub fn needs_operator(&self) -> bool {
-        let lasting = |outcome: &NodeOutcome| matches!(outcome, NodeOutcome::Unusable(why) if why.is_lasting());
-        let elsewhere = |outcome: &NodeOutcome| {
-            matches!(
-                outcome,
-                NodeOutcome::Unusable(Unusable::OtherCluster { .. })
-            )
+        let unusable = |is: fn(Unusable) -> bool| {
+            self.count(|said| matches!(said, NodeOutcome::Unusable(why) if is(*why)))
         };
-        self.nodes().len() - self.count(lasting) < self.quorum() || self.count(elsewhere) != 0
+        let elsewhere = unusable(|why| matches!(why, Unusable::OtherCluster { .. }));
+        elsewhere != 0 || self.nodes().len() - unusable(Unusable::is_lasting) < self.quorum()
     }
 
     /// Returns how many nodes said yes.
@@ -287,13 +267,11 @@ impl Report {
     }
 
     fn count(&self, predicate: impl Fn(&NodeOutcome) -> bool) -> usize {
-        self.nodes()
-            .iter()
-            .filter(|node| predicate(&node.outcome))
-            .count()
+        let nodes = self.nodes().iter();
+        nodes.filter(|node| predicate(&node.outcome)).count()
     }
 
-    /// Lists the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out, b:2 held`. A node that
+    /// Lists the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out; b:2 held`. A node that
     /// said yes is `granted`.
     pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
@@ -313,7 +291,7 @@ impl Report {
             }
             one => format!("{} {words}", one.concat()),
         });
-        said.collect::<Vec<_>>().join(", ")
+        said.collect::<Vec<_>>().join("; ")
     }
 
     fn words_of(&self, node: &NodeReport) -> String {
@@ -321,57 +299,51 @@ impl Report {
             && self.0.now < until
         {
             let left = Span(until.saturating_since(self.0.now)).rounded_up();
-            format!("quarantined for {left} more: it may have forgotten locks")
-        } else {
-            node.to_string()
+            let more = node.addition();
+            return format!(
+                "in quarantine for {left} more, because it may have forgotten locks{more}"
+            );
         }
+        node.to_string()
     }
 
-    fn write(&self, f: &mut fmt::Formatter<'_>, vote: &str, granted: &str) -> fmt::Result {
+    fn text(&self, vote: &str, granted: &str) -> String {
         let (yes, quorum) = (self.granted(), self.quorum());
         let nodes = self.of_all(granted);
         let plural = if quorum == 1 { "" } else { "s" };
-        write!(f, "{yes} of the {quorum} {vote}{plural} needed ({nodes})")?;
+        let mut text = format!("{yes} of the {quorum} {vote}{plural} needed ({nodes})");
         if 1 < self.tries() {
             let elapsed = Span(self.elapsed()).rounded_to_millis();
-            write!(f, " after {} tries in {elapsed}", self.tries())?;
+            text += &format!(" after {} tries in {elapsed}", self.tries());
         }
         if let Some(left) = self.held_for() {
-            write!(f, ", held for {} more", Span(left).rounded_up())?;
+            text += &format!(", held for {} more", Span(left).rounded_up());
         }
         if self.never_expires() {
-            f.write_str(", held without an expiry")?;
+            text += ", held without an expiry";
         }
-        Ok(())
+        text
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, "vote", "granted")
+        f.write_str(&self.text("vote", "granted"))
     }
 }
 
 /// The report of a question: a node that said yes has answered it.
-pub(crate) struct Answers<'a>(pub(crate) &'a Report);
-
-impl fmt::Display for Answers<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.write(f, "answer", "answered")
-    }
+pub(crate) fn answers(report: &Report) -> String {
+    report.text("answer", "answered")
 }
 
-/// The end of the quarantine, if a node is in one.
-pub(crate) struct EndsBy<'a>(pub(crate) &'a Report);
-
-impl fmt::Display for EndsBy<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.has_quarantine() {
-            true => f.write_str(
-                "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive",
-            ),
-            false => Ok(()),
+/// What to do about nodes in quarantine, as the end of a sentence.
+pub(crate) fn ends_by(report: &Report) -> &'static str {
+    match report.has_quarantine() {
+        true => {
+            "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held"
         }
+        false => "",
     }
 }
 
@@ -422,6 +394,17 @@ impl NodeReport {
         let words = words.cloned();
         Self { words, ..self }
     }
+
+    /// Returns the resource, or the words of the server, behind the outcome.
+    fn addition(&self) -> String {
+        match (&self.resource, &self.words) {
+            (Some(resource), _) => format!(" ({})", Shown(resource)),
+            (None, Some(words)) => {
+                format!(" ({words}){}", instead_of_scripts(self.outcome, words))
+            }
+            (None, None) => String::new(),
+        }
+    }
 }
 
 /// The answer of one node, or why there is none.
@@ -470,26 +453,17 @@ impl NodeOutcome {
 /// The outcome in words, with those of the server, and without the address.
 impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.outcome)?;
-        match (&self.resource, &self.words) {
-            (Some(resource), _) => write!(f, " ({})", Shown(resource)),
-            (None, Some(words)) => {
-                write!(f, " ({words}){}", instead_of_scripts(self.outcome, words))
-            }
-            (None, None) => Ok(()),
-        }
+        write!(f, "{}{}", self.outcome, self.addition())
     }
 }
 
 /// Returns advice if a server may have refused a script in such `words`.
 fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     let words = words.to_ascii_lowercase();
-    let mut of_scripts = ["eval", "lua", "script"].iter();
-    // Servers name the script in the error of every command within one.
-    let is_within = words.contains("user_script");
-    if is_within {
-        ""
-    } else if of_scripts.any(|word| words.contains(word)) {
+    let has = |word: &&str| words.contains(word);
+    if has(&"user_script") {
+        "" // Servers name the script in the error of every command within one.
+    } else if ["eval", "lua", "script"].iter().any(has) {
         "; use `without_scripts`: locks without a fencing token need no scripts"
     } else if matches!(outcome, NodeOutcome::Refused(error) if error.is_plain()) {
         "; if that refuses scripts, use `without_scripts`: locks without a fencing token need none"
@@ -510,7 +484,9 @@ impl fmt::Display for NodeOutcome {
             },
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable(error) => write!(f, "unreachable: {error}"),
-            Self::Quarantined { .. } => f.write_str("quarantined: it may have forgotten locks"),
+            Self::Quarantined { .. } => {
+                f.write_str("in quarantine, because it may have forgotten locks")
+            }
             Self::Unusable(reason) => write!(f, "unusable: {reason}"),
             Self::Pending => f.write_str("not waited for"),
         }
@@ -542,8 +518,8 @@ mod tests {
         );
         assert_eq!(
             format!("{}", LockError::NoQuorum(report)),
-            "too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted, \
-             b:2 unreachable: connection refused, c:3 timed out) after 3 tries in 400ms; check the \
+            "too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted; \
+             b:2 unreachable: connection refused; c:3 timed out) after 3 tries in 400ms; check the \
              nodes named here"
         );
     }
@@ -556,11 +532,11 @@ mod tests {
             ([HELD; 3], "a:1, b:2 and c:3 each held"),
             (
                 [HELD, REFUSED, HELD],
-                "a:1 and c:3 each held, b:2 unreachable: connection refused",
+                "a:1 and c:3 each held; b:2 unreachable: connection refused",
             ),
             (
                 [REFUSED, HELD, HELD],
-                "a:1 unreachable: connection refused, b:2 and c:3 each held",
+                "a:1 unreachable: connection refused; b:2 and c:3 each held",
             ),
         ] {
             let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
@@ -577,7 +553,7 @@ mod tests {
         for (outcomes, said) in [
             (
                 [Missing, Missing, Granted],
-                "1 of the 2 votes needed (a:1 and b:2 each without its key, c:3 granted); its key is gone: deleted \
+                "1 of the 2 votes needed (a:1 and b:2 each without its key; c:3 granted); its key is gone: deleted \
                  (`DEL`, `FLUSHALL`, `RENAME`, `shearline break --now`), evicted or expired",
             ),
             (
@@ -587,7 +563,7 @@ mod tests {
             ),
             (
                 [Missing, Held, Granted],
-                "1 of the 2 votes needed (a:1 without its key, b:2 held, c:3 granted)",
+                "1 of the 2 votes needed (a:1 without its key; b:2 held; c:3 granted)",
             ),
         ] {
             let nodes = ["a:1", "b:2", "c:3"].into_iter().zip(outcomes);
@@ -671,7 +647,7 @@ mod tests {
         assert_eq!(
             text(report().held_for_ever(Some(b""))),
             "another client holds the lock: 0 of the 1 vote needed (a:1 held), held without an \
-             expiry; it does not end by itself: if its holder is gone, delete the key"
+             expiry; it never ends by itself, so if its holder is gone, delete the key"
         );
         let long = [b'n'; 1_024];
         let several = report().of_several([Some(&long[..])].into_iter(), Some(&long));
@@ -714,16 +690,21 @@ mod tests {
         let report = Report::new(now, nodes.into(), 2, 1, Duration::ZERO);
         assert_eq!(
             format!("{report}"),
-            "0 of the 2 votes needed (a:1 quarantined for 41s more: it may have forgotten locks, \
+            "0 of the 2 votes needed (a:1 in quarantine for 41s more, because it may have forgotten locks; \
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be what fills it))"
         );
+        // Of several resources it names the one that is another's.
+        let names = [Some(&b"a"[..]), None];
+        let several = report.clone().of_several(names.into_iter(), None);
+        let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";
+        assert!(several.to_string().contains(said), "{several}");
         let taken = LockError::NoQuorum(report.clone()).to_string();
-        let ends = "; a quarantine ends by itself, or by `trust_nodes` if no lock from before can be alive; check";
+        let ends = "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held; check";
         assert!(taken.contains(ends), "{taken}");
         // A caller that extends already has a lock.
         let extended = ExtendError::Unconfirmed(report).to_string();
-        let ends = "; it stands until its old deadline, and a quarantine mostly lasts longer: end the work before that";
+        let ends = "; it stays valid until its old deadline: finish the work before then, because a quarantine usually lasts longer";
         assert!(extended.ends_with(ends), "{extended}");
     }
 }

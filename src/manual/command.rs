@@ -40,8 +40,10 @@
 //!
 //! The vote of a node is waited for 500 ms (`--node-timeout`), and a connection for a second (`--connect-timeout`). Nodes that
 //! do not answer are waited for until then before a command begins, and twice as long again with `--trust`, and with
-//! `--guard strict` where `--max-ttl` is not given: `--wait` begins after that. At its end a command waits for the release: a
-//! node timeout until a majority has answered, and as long again, two seconds at most, for the other nodes that may have a key.
+//! `--guard strict` where `--max-ttl` is not given. `--wait` counts from the beginning of the command: if nodes do not
+//! answer, it gives up after that time, and after a connect timeout at the earliest. At its end a command waits for the
+//! release: a node timeout until a majority has answered, and as long again, two seconds at most, for the other nodes that
+//! may have a key.
 //!
 //! `--without-scripts`, or `SHEARLINE_WITHOUT_SCRIPTS=true`, runs no script on the nodes
 //! ([`Builder::without_scripts`](crate::Builder::without_scripts)).
@@ -81,6 +83,10 @@
 //! status is the command's. By that alone nobody can tell our 75 from the command's: `--report` writes one
 //! line of JSON, to a file or a descriptor, also if the configuration is wrong. (Not if the arguments cannot be
 //! parsed: nobody knows then where to.)
+//!
+//! Before it starts the command, `run` extends the lock once. A user of the nodes may be permitted to take locks and not to
+//! extend them, and the command would be ended halfway. If no majority extends the lock, nothing is started: the status is 78
+//! at once if a permission is missing on too many nodes, and 69 when half of the ttl is over.
 //!
 //! The two processes that watch over the command run before other programs where they may (nice −20, which takes root or
 //! `CAP_SYS_NICE`): a machine is at its busiest when processes have to be ended, and each of these needs a processor
@@ -212,11 +218,11 @@
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
 //! | 1 | `failed` | The answer is no: `status` or `break` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
-//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock, `--fenced` without scripts. Nothing was sent. |
+//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes could vote, or answered: they are away, in quarantine, or refuse to write (a full memory, too few replicas). Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
 //! | 75 | `held` | Not taken, because another holds it. `-E` sets another status. |
-//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, a node belongs to another cluster, a majority gives no fencing tokens. |
+//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, `--fenced` or `--guard strict` is given with `--without-scripts`, a node belongs to another cluster, a majority gives no fencing tokens. |
 //! | 126 | `not_started` | `run`: the command cannot be run. |
 //! | 127 | `not_started` | `run`: the command does not exist. |
 //! | 128 + N | `interrupted` | Ended by signal N, as shells count. |
@@ -238,7 +244,7 @@
 //! | each of these `nodes` | `address`; `counts`, `false` if its answer does not count; `found`: `free`, `holder`, `copy` (a token that no majority has), `other_type` or `unknown`; `left_ms` of a token; `owner` and `token` of a copy, a number that copies of one attempt share; `reason` if unknown |
 //! | `nodes`, `check` | `can_lock`; `votes` and `needed`, numbers of nodes; `next_restart_ms`, after which a node may be restarted, `null` if one does not answer or refuses; `nodes`; `tried`, the name of the lock that was tried |
 //! | each of these `nodes` | `address`; `votes`; `reason`, why it would not; `run_id`; `product`, such as `redis 7.0.15`; `uptime_s`, at least; `round_trip_us`; `marked_ttl_ms` and `barrier_ms`, with a strict guard; `evicts_locks`; `memory_percent`, how much of its `maxmemory` is used; `clock_steps`; with `--counters`: `counters`, how many counters of fencing tokens it has at least, and `uncounted`, why there may be more; what was tried |
-//! | what `nodes` or `check` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it tells those who wait: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
+//! | what `nodes` or `check` has tried | `may_lock`, whether its user may take and release the lock; `may_extend`; `missing`, what is to be permitted or repaired, or why it could not be tried; `waking`, how it wakes clients that wait for a lock: `push`, or `resp2` and `refused` if it does not; `releasing`, how it releases a lock: `script`, `delifeq`, `delex`, `set_ifeq` or `transaction` |
 //! | `break` | `resource`; `holder`, whose lock it was: an object with `owner`, `left_ms` and `nodes`, as with `status`; `broken`, on how many nodes; `free_in_ms`, after which it is free, 0 with `--now` |
 //! | `reinit` | `nodes`, how many; `cluster` |
 //! | a failure of any of them, also of its arguments | `status`; `outcome`, the word of the status; `error`, the line |
@@ -246,7 +252,7 @@
 //! # Permissions
 //!
 //! `shearline nodes` takes, extends and releases a lock on each node alone, and says for each what is missing
-//! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it tells those who wait.
+//! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it wakes clients that wait for one.
 //! Nothing is left. Servers tell permissions by the name of a key. Without a name it is `lock:try:HOST:PID`, and
 //! the node says so if its user may not use that: give a name then that the user may use and nobody does, as in
 //! `shearline nodes report:try`. A lock that is held is left alone, and is not tried.

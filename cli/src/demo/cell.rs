@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::clock::now;
+use shearline::internals::now;
 
 /// A counter that is not atomic as a whole, and its witnesses.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use shearline::{Redlock, Retry};
+use shearline::{Instant, Redlock, Retry};
 
 use contest::Contest;
 use nodes::Nodes;
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     builder.config()?;
     output::say(opening(args, &nodes))?;
     let redlock = builder.build()?;
-    settled(&redlock, nodes::PATIENCE);
+    settled(&redlock, nodes::PATIENCE, Instant::MAX);
     redlock.trust_nodes(); // The key is the demo's own: no client has held it before.
     redlock.check()?;
     let key = format!("shearline-demo:{:016x}", RandomState::new().hash_one(()));

@@ -22,19 +22,20 @@ program is killed or stopped, and also if they changed their group or session.
 Processes that outlive the command get TERM, two seconds (--grace) later KILL,
 and then the lock is released.
 
-Not promised:
-  - anything if somebody deletes or replaces the keys of the lock on a majority
-    of the nodes: another can have it at once. The command is killed as soon as
-    the nodes have told of it, two round trips later
-  - work handed to another daemon or machine (docker run, systemd-run, at, ssh)
-  - programs of another user (sudo): they cannot be ended. If one outlives the
-    command, the lock is kept until it ends. After a loss it runs on
-  - a pause of the whole machine or container, or one so busy that an eighth of
+This is not promised:
+  - if somebody deletes or replaces the keys of the lock on a majority of the
+    nodes: another client can have it at once. The command is killed two round
+    trips later, when the nodes have reported the change;
+  - for work that is handed to another daemon or machine (docker run,
+    systemd-run, at, ssh);
+  - for programs of another user (sudo): they cannot be ended. If one outlives
+    the command, the lock is kept until it ends. After a loss it runs on;
+  - if the whole machine or container is paused, or so busy that an eighth of
     the ttl (2 s at most) is too short to end all processes. A command that
     starts many hundreds belongs to a service manager, which ends a control
-    group as a whole
-  - this program and its guardian killed or stopped in the same moment, or the
-    guardian while this program is stopped already
+    group as a whole;
+  - if this program and its guardian are killed or stopped in the same moment,
+    or the guardian while this program is stopped already.
 --lock-delay keeps others out for longer after a loss; in a systemd unit,
 KillMode=control-group (the default) ends what is left. Only a store that
 refuses old writers helps against all of them: with --fenced the command gets a

@@ -22,6 +22,7 @@ use rustix::process::{Pid, Signal, getpid, set_child_subreaper};
 use rustix::thread::set_name;
 use rustix_libc_wrappers::process::SignalExt as _;
 use shearline::Instant;
+use shearline::internals::now;
 
 use super::args::{End, GuardianArgs};
 use super::channel::{Channel, Message, Received};
@@ -29,7 +30,6 @@ use super::deadline::Timer;
 use super::signals::Signals;
 use super::tree::{Child, Tree, go_first};
 use super::{itself, wait_for};
-use crate::clock::now;
 
 /// The time between two attempts to end processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
 use rustix::termios::tcgetpgrp;
+use shearline::internals::now;
 use shearline::{Instant, LockGuard};
 
 use super::args::End;
@@ -38,7 +39,6 @@ use super::notice::Notice;
 use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
 use super::{Args, args, itself, wait_for};
-use crate::clock::now;
 use crate::json::hex;
 use crate::output::{BAD, complain, printable};
 use crate::signals::ends;
@@ -127,7 +127,7 @@ impl<'a> Supervisor<'a> {
             })?;
         let guardian = Pid::from_child(&child);
         tree.remember(guardian);
-        let ttl = args.acquire.options().ttl();
+        let ttl = args.acquire.ttl;
         let until = guard.valid_until().saturating_sub(margin(ttl));
         let mut this = Self {
             guard,

@@ -1,8 +1,9 @@
 //! The tool: takes the lock, has the command run, keeps the lock, releases it.
 
 use std::fmt;
-use std::future::Future as _;
+use std::future::{Future as _, poll_fn};
 use std::io;
+use std::mem;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::pin::pin;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use shearline::{Instant, LockGuard, Redlock, UnlockError};
+use shearline::internals::now;
+use shearline::{ExtendError, Instant, LockGuard, Redlock, UnlockError};
 
 use super::Args;
 use super::deadline::{TTL_MIN, Timer};
@@ -20,7 +22,6 @@ use super::report::{Ending, Exit, Outcome, Report};
 use super::signals::Signals;
 use super::supervisor::{Ended, Supervisor};
 use super::wait_for;
-use crate::clock::now;
 use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::status::Status;
@@ -87,7 +88,7 @@ fn say(text: impl fmt::Display) {
 }
 
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
-    let ttl = args.acquire.options().ttl();
+    let ttl = args.acquire.ttl;
     if ttl < TTL_MIN {
         let least = TTL_MIN.as_secs();
         return Err(Failure::usage(format!(
@@ -95,27 +96,31 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
         )));
     }
     can_see_processes()?;
-    let builder = args.connect.builder()?;
+    let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id())?;
     // Before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(args.name.as_bytes(), ttl)?;
     // The first process of a container would not get what comes until then.
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
-    let (redlock, mut trust) = args.connect.connect(&builder)?;
+    let by = args.acquire.by();
+    let (redlock, mut trust) = args.connect.connect(&builder, by)?;
     let redlock = &*handle.insert(redlock);
     let mut pace = Pace::default();
     let mut look = |trust: &mut Trust| {
         trust.look(redlock);
-        if !args.acquire.is_quiet() {
+        if !args.acquire.quiet {
             pace.look(redlock, args.name.as_bytes());
         }
     };
-    let mut once = || once(args, (redlock, &mut trust), &signals, &notice, &mut look);
-    let (mut ending, mut goes_on) = once()?;
+    let mut once = |by| {
+        let handle = (redlock, &mut trust, by);
+        once(args, handle, &signals, &notice, &mut look)
+    };
+    let (mut ending, mut goes_on) = once(by)?;
     while goes_on {
         ending.tell();
-        match once() {
+        match once(args.acquire.by()) {
             Ok((mut next, again)) => {
                 next.started |= ending.started;
                 (ending, goes_on) = (next, again);
@@ -130,15 +135,15 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     Ok(ending)
 }
 
-/// Takes the lock and runs the command once. Returns how that ended, and whether that is to be done again.
+/// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done again.
 fn once(
     args: &Args,
-    (redlock, trust): (&Redlock, &mut Trust),
+    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
     signals: &Signals,
     notice: &Arc<Notice>,
     look: &mut impl FnMut(&mut Trust),
 ) -> Result<(Ending, bool), Failure> {
-    let guard = match acquire(args, (redlock, trust), signals, notice)? {
+    let guard = match acquire(args, (redlock, trust, by), signals, notice)? {
         Ok(guard) => guard,
         Err(signal) => {
             let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
@@ -179,14 +184,11 @@ fn broken(error: io::Error) -> Failure {
 /// Waits for the lock, or for a signal, which it returns then.
 fn acquire(
     args: &Args,
-    (redlock, trust): (&Redlock, &mut Trust),
+    handle: (&Redlock, &mut Trust, Instant),
     signals: &Signals,
     notice: &Arc<Notice>,
 ) -> Result<Result<LockGuard, i32>, Failure> {
-    let (name, options) = (args.name.as_bytes(), args.acquire.options().keep());
-    let mut waiting = args.acquire.waiting(redlock, name);
-    let acquiring = taking::take((redlock, trust), name, &options, &mut waiting);
-    let mut acquiring = pin!(acquiring);
+    let mut acquiring = pin!(extended(args, handle));
     let waker = Waker::from(Arc::clone(notice));
     let timer = Timer::new().map_err(broken)?;
     loop {
@@ -195,7 +197,7 @@ fn acquire(
             return Ok(Err(signal));
         }
         if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
-            let guard = result.map_err(|error| args.acquire.failure(error))?;
+            let guard = result?;
             // The command is not there yet: no other process ends for the signal.
             let Some(signal) = signals.take_end(&args.end) else {
                 return Ok(Ok(guard));
@@ -209,6 +211,55 @@ fn acquire(
             .map_err(broken)?;
         wait_for(&[notice.as_fd(), signals.as_fd(), timer.as_fd()]).map_err(broken)?;
     }
+}
+
+/// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the command
+/// would be ended halfway.
+async fn extended(
+    args: &Args,
+    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
+) -> Result<LockGuard, Failure> {
+    let (name, ttl) = (args.name.as_bytes(), args.acquire.ttl);
+    // A little shorter: an extension that changes nothing needs no permission.
+    let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
+    let mut waiting = args.acquire.waiting(redlock, name);
+    let taking = taking::take((redlock, trust), name, (options, by), &mut waiting);
+    let taken = taking.await;
+    let mut guard = taken.map_err(|error| args.acquire.failure(error))?;
+    // Nodes that fail in this moment may be back in time.
+    let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
+    while let Err(error) = guard.extend_async(ttl).await {
+        let may_pass =
+            matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());
+        if !may_pass || until <= now() {
+            return Err(unextended(error));
+        }
+        next_look().await;
+    }
+    Ok(guard)
+}
+
+/// Completes when it is polled the next time: it wakes nobody.
+async fn next_look() {
+    let mut was_polled = false;
+    poll_fn(|_| match mem::replace(&mut was_polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
+/// Why the command is not started, although the lock was taken.
+fn unextended(error: ExtendError) -> Failure {
+    let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
+        return error.into();
+    };
+    let status = match report.needs_operator() {
+        true => Status::Configuration,
+        false => Status::NoQuorum,
+    };
+    let what = "the lock cannot be extended, so the command was not started";
+    Failure::new(status, format_args!("{what}: {report}"))
 }
 
 /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.

@@ -29,9 +29,9 @@ use rustix::process::{
     kill_process, setpriority_process, setrlimit, wait,
 };
 use shearline::Instant;
+use shearline::internals::now;
 
 use super::processes::{Process, Processes, Reached, Told};
-use crate::clock::now;
 
 /// How long killed processes are given before the next look at what is left: they need the processors that a look
 /// needs too.
@@ -170,12 +170,17 @@ impl Tree {
         loop {
             match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
                 Ok(Some((pid, status))) => self.ended(pid, ExitStatus::from_raw(status.as_raw())),
-                Ok(None) if self.strangers.is_empty() => return true,
-                Ok(None) => return !self.descendants().is_empty(),
+                Ok(None) => return self.has_children(),
                 Err(Errno::INTR) => {}
                 Err(_) => return false,
             }
         }
+    }
+
+    /// Returns `true` if a process that has not ended is a child of this one, and no stranger.
+    fn has_children(&self) -> bool {
+        let children = || Processes::look(self.told).children(self.root);
+        self.strangers.is_empty() || children().iter().any(|pid| !self.strangers.contains(pid))
     }
 
     fn ended(&mut self, pid: Pid, status: ExitStatus) {
@@ -269,22 +274,6 @@ impl Tree {
                 }
             }
         }
-    }
-
-    /// Returns all descendants that a look finds, parents first. Some that are just being started may
-    /// be missing.
-    fn descendants(&self) -> Vec<Pid> {
-        let processes = Processes::look(self.told);
-        let mut found = processes.children(self.root);
-        found.retain(|pid| !self.strangers.contains(pid));
-        let mut seen: HashSet<Pid> = found.iter().copied().collect();
-        let mut next = 0;
-        while let Some(pid) = found.get(next).copied() {
-            next += 1;
-            let children = processes.children(pid);
-            found.extend(children.into_iter().filter(|child| seen.insert(*child)));
-        }
-        found
     }
 }
 

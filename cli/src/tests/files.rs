@@ -60,7 +60,7 @@ fn a_time_is_written_as_on_the_command_line() {
         let Command::Lock(args) = cli.command else {
             panic!("{line}");
         };
-        let ttl = args.options().ttl();
+        let ttl = args.acquire.ttl;
         assert_eq!(ttl, Duration::from_millis(millis), "{line} {text}");
     }
 }

@@ -264,8 +264,8 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
     assert_eq!(outcomes(&report), [granted, lost, silent, granted, silent]);
     assert_eq!(
         InspectError::NoQuorum(report).to_string(),
-        "it is not known who holds the lock: 2 of the 3 answers needed (node0:6379 and node3:6379 each answered, \
-         node1:6379 unreachable: connection reset, node2:6379 and node4:6379 each timed out); check the nodes named here"
+        "it is not known who holds the lock: 2 of the 3 answers needed (node0:6379 and node3:6379 each answered; \
+         node1:6379 unreachable: connection reset; node2:6379 and node4:6379 each timed out); check the nodes named here"
     );
     // What they say now comes too late.
     world.has(2, ONE, 1_000);

@@ -200,10 +200,13 @@ fn nodes_says_which_nodes_give_no_number() {
         let text = shearline(&cluster, "nodes --fenced --guard off").out;
         let words: Vec<&str> = text.split_whitespace().collect();
         let text = words.join(" ");
-        assert!(text.contains("a lock cannot be taken: it gives"), "{text}");
-        assert!(text.contains("extended and released; tells"), "{text}");
+        assert!(text.contains("would not vote: it gives"), "{text}");
+        assert!(
+            text.contains("; its user may take, extend and release a lock; "),
+            "{text}"
+        );
         let line = "nodes --fenced --guard off --without-scripts";
-        let said = shearline(&cluster, line).failed(64);
+        let said = shearline(&cluster, line).failed(78);
         assert!(said.contains("scripts"), "{said}");
     }
 }
@@ -283,8 +286,13 @@ fn nodes_that_run_no_scripts_give_no_number() {
     let cluster = servers::three();
     for line in ["lock n --fenced", "run --fenced n -- echo started"] {
         let line = line.replace("--fenced", "--fenced --without-scripts --guard off");
-        let said = shearline(&cluster, &line).failed(64);
+        let said = shearline(&cluster, &line).failed(78);
         assert!(said.contains("leave out `--without-scripts`"), "{said}");
+        // As with the other option that needs scripts.
+        let other = line
+            .replace("--guard off", "--guard strict")
+            .replace("--fenced", "");
+        assert_eq!(shearline(&cluster, &other).failed(78), said);
     }
     let user = |node: &servers::Server| {
         let mut raw = node.raw();

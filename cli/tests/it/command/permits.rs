@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{command, over, patient, shearline, told};
 use crate::acl::acl_line;
-use crate::servers::{self, Cluster, Mischief, Proxy};
+use crate::servers::{self, Cluster, Mischief, Options, Proxy};
 
 /// The URLs for a user who may do what these rules say, on each node others.
 pub(super) fn users(cluster: &Cluster, rules: [&str; 3]) -> Vec<String> {
@@ -40,12 +40,11 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     super::looking::assert_narrow(&said.out);
     let text = said.out.replace("\n    ", " ");
     for words in [
-        "lock:try can be taken, extended and released by a script; tells of releases\n",
-        "lock:try can be taken and released by a script, and not extended: its user may not run \
-         `pexpire`",
-        "does not tell of releases (NOPERM",
-        "would not vote; ",
-        "lock:try cannot be taken: its user may not run `del`",
+        "  would vote; ",
+        "; its user may take, extend and release lock:try by a script; wakes clients that wait for a lock\n",
+        "; its user may take and release lock:try by a script, but not extend it: its user may not run `pexpire`",
+        "; clients that wait for a lock have to look again and again: it refused `CLIENT TRACKING` with NOPERM; ",
+        "  would not vote: its user may not run `del`",
         "2 of 3 nodes would vote, 2 are needed: locks can be taken\n",
     ] {
         assert!(text.contains(words), "{words:?} is not in {text}");
@@ -69,6 +68,12 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
         [text("script"), text("script"), Value::Null]
     );
     assert_eq!(column("missing")[0], Value::Null);
+    assert_eq!(column("reason")[..2], [Value::Null, Value::Null]);
+    assert!(
+        object
+            .text("nodes.2.reason")
+            .starts_with("its user may not run `del`")
+    );
     cluster.assert_empty();
 
     // A majority may not: an operator has to permit it.
@@ -89,6 +94,38 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     cluster.assert_empty();
 }
 
+/// It would be ended halfway.
+#[test]
+#[cfg(target_os = "linux")]
+fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
+    let [redis, valkey] = [Options::redis(), Options::valkey()].map(|it| Cluster::with(3, &it));
+    let run = "run lock:try --guard off --ttl 4s -- echo started";
+    // Valkey releases a lock without `GET`.
+    for (cluster, missing, more) in [
+        (&redis, "pexpire", ""),
+        (&redis, "pttl", ""),
+        (&valkey, "get", " +delifeq"),
+    ] {
+        let [all, some] = ["", missing].map(|it| without(&[&format!("+{it}")]) + more);
+        let urls = users(cluster, [&all, &some, &some]);
+        let error = over(&urls, run).failed(78);
+        let begin = "shearline: the lock cannot be extended, so the command was not started: ";
+        assert!(error.starts_with(begin), "{error}");
+        let words = format!("its user may not run `{missing}`");
+        assert!(error.contains(&words), "{error}");
+        cluster.assert_empty();
+        // A majority may.
+        let urls = users(cluster, [&all, &all, &some]);
+        assert_eq!(over(&urls, run).done(), "started\n");
+        cluster.assert_empty();
+        // One of it is gone, and does not come back in time.
+        let mut urls = users(cluster, [&all, &some, &all]);
+        urls[2] = servers::ClosedPort::new().url();
+        over(&urls, run).failed(69);
+        cluster.assert_empty();
+    }
+}
+
 /// It would refuse any client: it does not vote, whatever its user may do.
 #[test]
 fn nodes_say_which_of_them_refuse_a_lock() {
@@ -98,7 +135,7 @@ fn nodes_say_which_of_them_refuse_a_lock() {
         let said = shearline(&cluster, "nodes lock:try --guard off");
         assert_eq!(said.status, status, "{said:?}");
         let text = said.out.replace("\n    ", " ");
-        let words = "lock:try cannot be taken: refused: OOM";
+        let words = "would not vote: refused: OOM";
         assert_eq!(text.matches(words).count(), refusing, "{text}");
         assert_eq!(text.matches("would not vote").count(), refusing, "{text}");
         let end = format!("\n{} of 3 nodes would vote, 2 are needed: ", 3 - refusing);
@@ -136,7 +173,7 @@ fn the_words_of_a_refusal_are_shown() {
         let said = over(&urls, &format!("{command} --guard off"));
         assert_eq!(said.status, 69, "{said:?}");
         let text = said.out.replace("\n    ", " ");
-        let words = format!("cannot be taken: {refused}");
+        let words = format!("would not vote: {refused}");
         assert_eq!(text.matches(&words).count(), 3, "{text}");
     }
     let object = over(&urls, "nodes --guard off --json").object();
@@ -186,18 +223,12 @@ fn nodes_leave_a_lock_that_is_held_alone() {
 fn check_finds_servers_that_do_not_write() {
     let check = "check --guard off --node-timeout 3s";
     for (trouble, words) in [
-        (
-            "CONFIG SET maxmemory 1",
-            "a lock cannot be taken: refused: OOM",
-        ),
+        ("CONFIG SET maxmemory 1", "would not vote: refused: OOM"),
         (
             "CONFIG SET min-replicas-to-write 1",
-            "a lock cannot be taken: refused: NOREPLICAS",
+            "would not vote: refused: NOREPLICAS",
         ),
-        (
-            "CLIENT PAUSE 100000 WRITE",
-            "a lock cannot be taken: timed out",
-        ),
+        ("CLIENT PAUSE 100000 WRITE", "would not vote: timed out"),
     ] {
         let cluster = servers::three();
         assert_eq!(shearline(&cluster, check).status, 0);
@@ -263,9 +294,8 @@ fn nodes_try_permissions_without_a_name_too() {
     super::looking::assert_narrow(&said);
     let text = said.replace("\n    ", " ");
     for words in [
-        "; a lock can be taken, extended and released by a script; tells of releases\n",
-        "; a lock can be taken and released by a script, and not extended: its user may not run \
-         `pexpire`",
+        "; its user may take, extend and release a lock by a script; wakes clients that wait for a lock\n",
+        "; its user may take and release a lock by a script, but not extend it: its user may not run `pexpire`",
         "; a lock was not tried: its user may not use the name lock:try:",
         "; give a NAME that it may use\n",
         "3 of 3 nodes would vote, 2 are needed: locks can be taken\n",

@@ -111,6 +111,11 @@ fn a_wrong_configuration_is_refused_without_its_secrets() {
     let error = over(&none, "lock report").failed(78);
     let what_to_do = "no node was named; give --node, or set SHEARLINE_NODES";
     assert!(error.contains(what_to_do), "{error}");
+    let one_slash = over(&["redis:/127.0.0.1".to_owned()], "lock report").failed(78);
+    assert!(
+        one_slash.ends_with("write ://, as in redis://host:port"),
+        "{one_slash}"
+    );
     let url = format!("redis://{USER}:{ESCAPED}@127.0.0.1:70000");
     for arguments in [
         vec!["lock", "report", "--node", &url],
@@ -194,6 +199,16 @@ fn what_was_typed_is_shown_without_control_characters() {
     looking.env("SHEARLINE_NODES", OsStr::from_bytes(b"127.0.0.\xff"));
     let error = told(looking).failed(78);
     assert!(error.contains("the URL of node 0"), "{error}");
+}
+
+#[test]
+fn help_is_a_command_too() {
+    for (command, option) in [("help", "--help"), ("help run", "run --help")] {
+        let help = over(&[], command).done();
+        assert_eq!(help, over(&[], option).done());
+    }
+    let error = over(&[], "help look").failed(64);
+    assert!(error.contains("; there are run, lock, "), "{error}");
 }
 
 /// A host that does not exist is a node that does not answer: it may exist later.

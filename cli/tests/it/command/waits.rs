@@ -66,6 +66,32 @@ fn who_waits_for_nodes_is_told_why() {
     assert!(said.contains(both), "{said}");
 }
 
+/// The time for which they were waited for counts: neither a try nor a second time comes after it.
+#[test]
+fn who_waits_for_a_time_does_not_wait_longer_for_nodes_that_do_not_answer() {
+    let cluster = servers::three();
+    for node in &*cluster {
+        node.freeze();
+    }
+    let mut commands = vec!["lock report"];
+    if cfg!(target_os = "linux") {
+        commands.push("run report");
+    }
+    for command in commands {
+        for guard in ["off --trust", "observed", "strict"] {
+            let line = format!("{command} -w 2s --connect-timeout 2s --guard {guard}");
+            let line = match command.starts_with("run") {
+                true => line + " -- echo started",
+                false => line,
+            };
+            let error = over(&cluster.urls(), &line).failed(69);
+            let begin = "shearline: too few nodes could vote, so no lock was taken: 0 of the 2 votes needed (127.0.0.1:";
+            assert!(error.starts_with(begin), "{line}: {error}");
+            assert!(!error.contains(" tries in "), "{line}: {error}");
+        }
+    }
+}
+
 /// They load scripts and refuse to run them, in words that are not known. That is told also if another reason was told
 /// before, because nothing else will be.
 #[test]
@@ -261,5 +287,5 @@ fn is_in_quarantine(seconds: u32) -> bool {
     let said = rest(errors);
     assert_eq!(going.0.wait().expect("it ends").code(), Some(69), "{said}");
     assert!(over(&cluster.urls(), "status report --guard off").status == 1);
-    said.contains("quarantined for ")
+    said.contains("in quarantine for ")
 }
