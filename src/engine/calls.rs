@@ -333,7 +333,7 @@ impl Engine {
         let Some((key, claim)) = parts.claims.of_mut(&lock) else {
             return lock;
         };
-        let quarantined = parts.nodes.quarantined(now, claim.sure());
+        let quarantined = parts.nodes.quarantined(now, claim.copies().sure);
         let settled = claim.hand_over();
         if !claim.is_adopted() {
             lock.set_voters(settled.without(quarantined));

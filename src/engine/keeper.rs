@@ -299,7 +299,7 @@ impl Keeper {
         }
         // Looks at a key that is missing all the time have their own pace.
         let looks = self.looks.take(now, key, early);
-        let is_early = is_searched || looks.unwrap_or(!claim.lacking().is_empty());
+        let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);
         due.or(early.filter(|_| is_early))
     }
@@ -333,7 +333,7 @@ impl Keeper {
     /// Returns `true` if the lock of `claim` is kept, and either its last extension has failed or a node that is back
     /// may lack it.
     fn may_be_lacking(&self, claim: &Claim) -> bool {
-        let has = claim.confirmed().without(self.forgetful);
+        let has = claim.copies().confirmed.without(self.forgetful);
         let gets_copy = !self.back.without(has).is_empty() && !claim.is_adopted();
         let has_failed = claim.busy().again != Instant::ZERO;
         claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)

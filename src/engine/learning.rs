@@ -104,7 +104,7 @@ fn learn_of_way(
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
         let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-        let is_missed = claim.lacking().contains(node);
+        let is_missed = claim.busy().copies.lacking.contains(node);
         claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
     });
     if let Some((entry, end)) = held.map(|claim| (claim.entry.clone(), claim.valid_until())) {

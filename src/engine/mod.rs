@@ -252,8 +252,9 @@ impl Engine {
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.parts.claims.of(lock);
         let nodes = claim.map(|(_, claim)| {
-            let quarantined = self.parts.nodes.quarantined(now, claim.sure());
-            claim.confirmed().without(quarantined)
+            let copies = claim.copies();
+            let quarantined = self.parts.nodes.quarantined(now, copies.sure);
+            copies.confirmed.without(quarantined)
         });
         let labels = self.parts.nodes.labels();
         let nodes = nodes.iter().flat_map(|nodes| nodes.iter());

@@ -26,6 +26,7 @@ use crate::timer::TimerKey;
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
 use crate::engine::claims::busy::{Busy, Questions, Stage};
+use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
 use crate::engine::pool::Boxes;
 
@@ -66,8 +67,7 @@ impl Claim {
 
     // ----- its busy part ---------------------------------------------------------------------
 
-    /// Returns the busy part. For a resting claim, use [`having`](Self::having) to learn which nodes have it; the
-    /// validity is in the entry.
+    /// Returns the busy part. That of a resting claim has no copies: see [`copies`](Self::copies).
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         match &self.busy {
@@ -145,27 +145,10 @@ impl Claim {
         self.held
     }
 
-    /// Returns the nodes whose latest answer says that they have the token.
-    pub(crate) fn having(&self) -> NodeSet {
+    /// Returns its copies.
+    pub(crate) fn copies(&self) -> Copies {
         let busy = self.busy.as_ref();
-        busy.map_or(self.held, |busy| busy.copies.having)
-    }
-
-    /// Returns the nodes whose latest answer says that they lack the token.
-    pub(crate) fn lacking(&self) -> NodeSet {
-        self.busy().copies.lacking
-    }
-
-    /// Returns the nodes that have said yes in the latest majority or later, and have not denied it since.
-    pub(crate) fn confirmed(&self) -> NodeSet {
-        let busy = self.busy.as_ref();
-        busy.map_or(self.held, |busy| busy.copies.confirmed)
-    }
-
-    /// Returns the nodes that have had the token ever since an answer of theirs counted. A later step of the clock
-    /// there cannot have ended another client's key early.
-    pub(crate) fn sure(&self) -> NodeSet {
-        self.having().without(self.busy().copies.unsure)
+        busy.map_or_else(|| Copies::on(self.held), |busy| busy.copies)
     }
 
     /// Returns the state of its copy on `node`.
@@ -239,11 +222,7 @@ impl Claim {
 
     /// The latest `SET` to `node` left no key: the node denied it, or it was withdrawn before any byte of it left.
     pub(crate) fn set_not_run(&mut self, node: NodeId) {
-        let was_owed = self.copy_on(node).is_owed();
-        let copy = self.apply(node, Event::NotRun);
-        if was_owed && !copy.may_hold() {
-            self.busy_mut().copies.forgiven.insert(node);
-        }
+        self.apply(node, Event::NotRun);
     }
 
     /// `node` has denied the `SET`: see [`Self::set_not_run`].
@@ -326,7 +305,7 @@ impl Claim {
     /// Returns `true` if it is being released on `node` and the node has not said that it lacks the token.
     pub(super) fn is_leaving_on(&self, node: NodeId) -> bool {
         let copy = self.copy_on(node);
-        (copy.is_releasing() || copy.is_owed()) && !self.lacking().contains(node)
+        (copy.is_releasing() || copy.is_owed()) && !self.busy().copies.lacking.contains(node)
     }
 
     /// Returns `true` if it is being released and no node can hold it any more.

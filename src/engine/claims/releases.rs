@@ -176,14 +176,10 @@ impl Claims {
         let Some(there) = there.filter(|there| there.is_leaving()) else {
             return;
         };
-        let forgiven = core::mem::take(&mut there.busy_mut().copies.forgiven);
         if there.is_over() {
             self.end(claim, below.timers);
         } else {
             there.limit_debt(claim, below.timers);
-        }
-        for node in forgiven.iter() {
-            self.forget_debt(node, below.nodes);
         }
     }
 

@@ -80,7 +80,8 @@ impl LockQuestion {
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
-            (claim.lacking(), claim.busy().copies.regained)
+            let copies = &claim.busy().copies;
+            (copies.lacking, copies.regained)
         });
         Ok(Self {
             lock: lock.id(),
@@ -109,7 +110,7 @@ impl LockQuestion {
             entry: there.entry.clone(),
             question,
             voters,
-            lacking: there.lacking(),
+            lacking: there.busy().copies.lacking,
             regained: there.busy().copies.regained,
             verdict: Verdict::Open,
         })
@@ -147,7 +148,7 @@ impl LockQuestion {
     /// Returns `true` if the answer of `node` counts even though its clock may have been stepped.
     fn is_older_than_steps(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
-        let is_sure = claim.is_some_and(|claim| claim.sure().contains(node));
+        let is_sure = claim.is_some_and(|claim| claim.copies().sure.contains(node));
         cx.parts.nodes.is_older_than_steps(cx.now, node, is_sure)
     }
 
@@ -328,7 +329,8 @@ impl LockQuestion {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
-            && (!claim.is_adopted() && !claim.lacking().without(self.lacking).is_empty()
+            && (!claim.is_adopted()
+                && !claim.busy().copies.lacking.without(self.lacking).is_empty()
                 || keeper.looks.is_due(key))
         {
             keeper.ask(key, claim, &mut parts.news);

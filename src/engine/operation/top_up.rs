@@ -101,7 +101,7 @@ impl LockQuestion {
         let stands = |claim: &Claim| claim.is_held() && !claim.is_adopted();
         if let Some((key, claim)) = claim.filter(|(_, claim)| stands(claim)) {
             let life = life_of_copy(cx.now, end, &self.entry, claim.life(), drift);
-            let lacking = claim.lacking();
+            let lacking = claim.busy().copies.lacking;
             let wants = |node| lacking.contains(node) && !claim.copy_on(node).is_open();
             for node in nodes.filter(wants).iter() {
                 let there = cx.parts.nodes.writing_to(node);

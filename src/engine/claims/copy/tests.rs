@@ -9,7 +9,7 @@ use core::fmt::Write as _;
 
 use super::*;
 
-const STATES: [Copy; 14] = [
+const STATES: [Copy; 13] = [
     Absent,
     Sent,
     Lost,
@@ -22,7 +22,6 @@ const STATES: [Copy; 14] = [
     ReleasingLost,
     Owed,
     OwedSent,
-    OwedResent,
     OwedLost,
 ];
 
@@ -48,7 +47,7 @@ Lost: Sent->ResentLost Has->Stands Asked->ReleasingLost Owed->OwedLost
     ignored:
 Stands: Sent->Resent Asked->Releasing Owed->Owed HandedOver->Absent
     ignored: Has
-Resent: NotRun->Stands Lost->StandsLost Granted->Stands Asked->ReleasingSent Owed->OwedResent
+Resent: NotRun->Stands Lost->StandsLost Granted->Stands Asked->ReleasingSent Owed->OwedSent
     ignored: Has
 ResentLost: NotRun->StandsLost Lost->StandsLost Granted->StandsLost Has->StandsLost Asked->ReleasingLost Owed->OwedLost
     ignored:
@@ -56,15 +55,13 @@ StandsLost: Sent->ResentLost Asked->ReleasingLost Owed->OwedLost
     ignored: NotRun Lost Granted Has
 Releasing: Owed->Owed Freed->Absent
     ignored: Has Asked
-ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedResent Freed->Absent
+ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedSent Freed->Absent
     ignored: Has Asked
 ReleasingLost: Owed->OwedLost Freed->Absent
     ignored: NotRun Lost Granted Has Asked
 Owed: Asked->Releasing Freed->Absent
     ignored: Has Owed
-OwedSent: NotRun->Absent Lost->OwedLost Granted->Owed Asked->ReleasingSent
-    ignored: Has Owed
-OwedResent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
+OwedSent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
     ignored: Has Owed
 OwedLost: Asked->ReleasingLost
     ignored: NotRun Lost Granted Has Owed

@@ -50,11 +50,11 @@ impl Acquire {
         let ttl = cx.round.ttl;
         claim.entry.set_end(valid_until, ttl);
         claim.begin_hold(cx.now);
-        let others = claim.having().without(majority.nodes());
+        let others = claim.copies().having.without(majority.nodes());
         let busy = claim.busy_mut();
         if !others.is_empty() {
             let is_unsure = |node| parts.nodes[node].trust.is_kept_by_steps(cx.now);
-            busy.copies.unsure = others.filter(is_unsure);
+            busy.copies.sure = busy.copies.sure.without(others.filter(is_unsure));
         }
         busy.place = Some(self.place);
         parts.keeper.arm(key, claim, &mut parts.timers);

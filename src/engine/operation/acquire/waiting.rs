@@ -105,7 +105,7 @@ impl Acquire {
         let holder = cx.parts.queues.holder(self.place);
         if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
             why = Refusal::Held;
-            for node in holder.having().iter() {
+            for node in holder.copies().having.iter() {
                 cx.round[node].outcome = NodeOutcome::Held;
             }
         }
