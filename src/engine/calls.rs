@@ -319,7 +319,7 @@ impl Engine {
             return parts.adopt(now, lock.into_entry(), terms);
         };
         drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
-        let open = claim.questions();
+        let open = claim.busy().questions;
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         key
@@ -335,10 +335,10 @@ impl Engine {
         };
         let quarantined = parts.nodes.quarantined(now, claim.copies().sure);
         let settled = claim.hand_over();
-        if !claim.is_adopted() {
+        if !claim.busy().is_adopted {
             lock.set_voters(settled.without(quarantined));
         }
-        let open = claim.questions();
+        let open = claim.busy().questions;
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);

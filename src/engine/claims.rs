@@ -118,7 +118,7 @@ impl Claims {
     ) -> ClaimKey {
         let key = self.insert(entry, Busy::adopted(nodes, life));
         if let Some(claim) = self.get_mut(key) {
-            (claim.held, claim.gone_by) = (nodes, gone_by);
+            (claim.may_hold, claim.gone_by) = (nodes, gone_by);
         }
         key
     }
@@ -323,7 +323,7 @@ impl Claims {
         let Some(claim) = self.slab.get_mut(key.0).must() else {
             return;
         };
-        if claim.is_adopted() {
+        if claim.busy().is_adopted {
             // The longest life may be a month, and a late release goes to all nodes anyway.
             return self.end(key, timers);
         }

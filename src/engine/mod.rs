@@ -236,7 +236,7 @@ impl Engine {
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
         let claim = self.parts.claims.by_id(lock);
-        claim.map_or(Instant::ZERO, Claim::valid_until)
+        claim.map_or(Instant::ZERO, |claim| claim.entry.end())
     }
 
     /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.

@@ -227,10 +227,10 @@ impl Parts {
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
-            && claim.may_hold() != NodeSet::EMPTY
+            && claim.may_hold != NodeSet::EMPTY
         {
             for name in claim.entry.names() {
-                let contender = self.queues.wrote(now, name, claim.may_hold());
+                let contender = self.queues.wrote(now, name, claim.may_hold);
                 let watches = self.queues.watching(Some(name));
                 self.news
                     .extend(contender.into_iter().chain(watches).map(News::Stirred));
@@ -297,7 +297,7 @@ impl Parts {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return Questions::default();
         };
-        let open = claim.questions();
+        let open = claim.busy().questions;
         #[cfg(feature = "tracing")]
         let name = claim.entry.resource().into();
         self.stats

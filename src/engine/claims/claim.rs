@@ -13,7 +13,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::entry::Entry;
@@ -25,7 +24,7 @@ use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::Below;
-use crate::engine::claims::busy::{Busy, Questions, Stage};
+use crate::engine::claims::busy::{Busy, Stage};
 use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
 use crate::engine::pool::Boxes;
@@ -35,21 +34,19 @@ use crate::engine::pool::Boxes;
 pub(crate) struct Claim {
     /// Its name and token, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token, as the copies say. It is kept also while the claim rests.
-    pub(super) held: NodeSet,
+    /// The nodes that may have the token: those whose copy is not [`Copy::Absent`]. It is kept also while the claim
+    /// rests.
+    pub(crate) may_hold: NodeSet,
     /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
     /// Set if this engine extends its lock.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
-    since: NonZeroU64,
+    /// When the lock was handed out or adopted. [`Instant::MAX`]: it was not, or only to be released.
+    since: Instant,
     /// `None` while it rests.
-    pub(super) busy: Option<Box<Busy>>,
+    pub(in crate::engine) busy: Option<Box<Busy>>,
 }
-
-/// The value of `since` for a lock that was not handed out.
-const NEVER: NonZeroU64 = NonZeroU64::MAX;
 
 impl Claim {
     /// Makes a claim that has sent nothing yet.
@@ -57,9 +54,9 @@ impl Claim {
         Self {
             entry,
             gone_by: Instant::ZERO,
-            held: NodeSet::EMPTY,
+            may_hold: NodeSet::EMPTY,
             timer: None,
-            since: NEVER,
+            since: Instant::MAX,
             kept: None,
             busy: Some(busy),
         }
@@ -101,7 +98,7 @@ impl Claim {
 
     /// Builds the busy part of a resting claim, as if it woke now.
     fn rest_now(&self) -> Busy {
-        Busy::woken(self.held, self.life_at_rest())
+        Busy::woken(self.may_hold, self.life_at_rest())
     }
 
     /// Wakes the claim and returns its busy part.
@@ -133,22 +130,10 @@ impl Claim {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn rests(&self) -> bool {
-        self.busy.is_none()
-    }
-
-    /// Returns the nodes that may have the token: a `SET` was put into the connection, and the copy is not
-    /// [`Copy::Absent`].
-    #[inline]
-    pub(crate) fn may_hold(&self) -> NodeSet {
-        self.held
-    }
-
     /// Returns its copies.
     pub(crate) fn copies(&self) -> Copies {
         let busy = self.busy.as_ref();
-        busy.map_or_else(|| Copies::on(self.held), |busy| busy.copies)
+        busy.map_or_else(|| Copies::on(self.may_hold), |busy| busy.copies)
     }
 
     /// Returns the state of its copy on `node`.
@@ -156,21 +141,14 @@ impl Claim {
     pub(crate) fn copy_on(&self, node: NodeId) -> Copy {
         match &self.busy {
             Some(busy) => busy.copies.on_node(node),
-            None if self.held.contains(node) => Copy::Stands,
+            None if self.may_hold.contains(node) => Copy::Stands,
             None => Copy::Absent,
         }
     }
 
     /// Returns the nodes that may still run a `SET` of it.
     pub(crate) fn running(&self) -> NodeSet {
-        self.held.filter(|node| self.copy_on(node).may_run())
-    }
-
-    /// Returns the end of the validity of a held lock. [`Instant::ZERO`] if it is not known before a majority was
-    /// asked.
-    #[inline]
-    pub(crate) fn valid_until(&self) -> Instant {
-        self.entry.end()
+        self.may_hold.filter(|node| self.copy_on(node).may_run())
     }
 
     /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
@@ -200,15 +178,15 @@ impl Claim {
 
     /// Applies `event` to the copy on `node`. Returns its new state.
     #[inline(always)]
-    fn apply(&mut self, node: NodeId, event: Event) -> Copy {
+    pub(super) fn apply(&mut self, node: NodeId, event: Event) -> Copy {
         let copy = self.busy_mut().copies.apply(node, event);
         match event {
             // These do not change whether the node may hold the token.
             Event::Lost | Event::Granted | Event::Asked | Event::Owed => {}
             Event::Sent | Event::NotRun | Event::Has | Event::Freed | Event::HandedOver => {
                 match copy.may_hold() {
-                    true => self.held.insert(node),
-                    false => self.held.remove(node),
+                    true => self.may_hold.insert(node),
+                    false => self.may_hold.remove(node),
                 };
             }
         }
@@ -244,7 +222,7 @@ impl Claim {
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
         // A late answer does not make a copy that was handed over ours again: it is not released here.
-        if event == Event::Granted || self.held.contains(node) || !self.is_leaving() {
+        if event == Event::Granted || self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
         }
@@ -263,7 +241,9 @@ impl Claim {
 
     /// Hands the lock over with the copies that stand, so that they are not released. Returns their nodes.
     pub(crate) fn hand_over(&mut self) -> NodeSet {
-        let standing = self.held.filter(|node| self.copy_on(node) == Copy::Stands);
+        let standing = self
+            .may_hold
+            .filter(|node| self.copy_on(node) == Copy::Stands);
         self.apply_on(standing, Event::HandedOver)
     }
 
@@ -279,21 +259,10 @@ impl Claim {
         nodes
     }
 
-    /// `node` has answered the release.
-    #[inline(always)]
-    pub(super) fn freed(&mut self, node: NodeId) {
-        self.apply(node, Event::Freed);
-    }
-
     /// Records that the release is owed to `node`. Returns `true` if that is new.
     pub(super) fn begin_owing(&mut self, node: NodeId) -> bool {
         let was_owed = self.copy_on(node).is_owed();
         !was_owed && self.apply(node, Event::Owed).is_owed()
-    }
-
-    /// Returns `true` if its lock was granted to another engine.
-    pub(crate) fn is_adopted(&self) -> bool {
-        self.busy().is_adopted
     }
 
     /// Returns `true` if it is being released.
@@ -310,20 +279,7 @@ impl Claim {
 
     /// Returns `true` if it is being released and no node can hold it any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_leaving() && self.held.is_empty()
-    }
-
-    /// Returns the open questions about it.
-    pub(crate) fn questions(&self) -> Questions {
-        self.busy().questions
-    }
-
-    /// Returns the operation that waits for its release.
-    pub(crate) fn released_for(&self) -> Option<OperationKey> {
-        match self.busy().stage {
-            Stage::Releasing { operation } => operation,
-            Stage::Attempt { .. } | Stage::Held { .. } => None,
-        }
+        self.is_leaving() && self.may_hold.is_empty()
     }
 
     /// Returns the operation that makes this attempt.
@@ -342,13 +298,13 @@ impl Claim {
     /// The lock is held from `now` on.
     pub(crate) fn begin_hold(&mut self, now: Instant) {
         self.busy_mut().stage = Stage::Held { told: false };
-        self.since = NonZeroU64::new(now.as_nanos()).unwrap_or(NonZeroU64::MIN);
+        self.since = now;
     }
 
     /// Returns when the hold began, if the lock is held and was not adopted only to be released.
     #[inline]
     pub(crate) fn held_since(&self) -> Option<Instant> {
-        (self.is_held() && self.since != NEVER).then(|| Instant::from_nanos(self.since.get()))
+        (self.is_held() && self.since != Instant::MAX).then_some(self.since)
     }
 
     /// Marks the end of the lock as reported. Returns `true` if it has to be reported now.
@@ -375,7 +331,7 @@ impl Claim {
     ) -> bool {
         if self.copy_on(node).may_run() && below.nodes[node].give_up_set(key) {
             self.set_not_run(node);
-            if !self.held.contains(node) {
+            if !self.may_hold.contains(node) {
                 return false;
             }
         }
@@ -424,7 +380,8 @@ impl Claim {
 
     /// Returns the nodes where the debt ends by time alone: the expiry is known, and no `SET` can still run.
     fn expiring(&self) -> NodeSet {
-        let owed = self.held.filter(|node| self.copy_on(node) == Copy::Owed);
+        let is_owed = |node| self.copy_on(node) == Copy::Owed;
+        let owed = self.may_hold.filter(is_owed);
         owed.without(self.busy().copies.extending)
     }
 
@@ -450,13 +407,6 @@ impl Claim {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
-        }
-    }
-
-    /// Forgets the time of the next try: the lock is extended when that is due.
-    pub(crate) fn begin_again(&mut self) {
-        if self.busy().again != Instant::ZERO {
-            self.busy_mut().again = Instant::ZERO;
         }
     }
 }

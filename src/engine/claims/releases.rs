@@ -17,6 +17,7 @@ use crate::quorum::{NodeSet, Vote};
 
 use super::busy::Stage;
 use super::claim::Claim;
+use super::copy::Event;
 use super::{Below, Claims};
 
 /// The time before a release that a node refused is tried again.
@@ -37,7 +38,7 @@ impl Claims {
         };
         stats.end_hold(below.now, there.held_since(), there.kept.is_some());
         there.wake(&mut self.boxes).stage = Stage::Releasing { operation };
-        let (held, timer) = (there.may_hold(), there.timer.take());
+        let (held, timer) = (there.may_hold, there.timer.take());
         if let Some(timer) = timer {
             below.timers.cancel(timer);
         }
@@ -110,7 +111,9 @@ impl Claims {
         below: &mut Below<'_>,
     ) -> Option<OperationKey> {
         let there = self.slab.get_mut(claim.0).must()?;
-        let operation = there.released_for();
+        let Stage::Releasing { operation } = there.busy().stage else {
+            return None;
+        };
         if let Reply::Again(_) = reply {
             self.release_again(node, claim, below);
             return None;
@@ -123,7 +126,7 @@ impl Claims {
         } else if reply.vote().0 == Vote::Abstain {
             self.defer(node, claim, below);
         } else {
-            there.freed(node);
+            there.apply(node, Event::Freed);
             if there.is_over() {
                 self.settle(claim, below);
             }

@@ -113,7 +113,7 @@ impl AboutHeld for Confirm {
             }
             held.entry.set_end(end, cx.round.ttl);
             if end != known {
-                claim.begin_again(); // The time left is not what was known.
+                claim.busy_mut().again = Instant::ZERO; // The time left is not what was known.
             }
             claim.lives(kept);
             claim.gone_by = claim.gone_by.max(gone_by);

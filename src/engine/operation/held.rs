@@ -77,7 +77,7 @@ impl LockQuestion {
             return Err(ConfirmError::Expired);
         }
         // All nodes count if this engine was granted the lock; otherwise see `Keeper::voters`.
-        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
+        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
             let copies = &claim.busy().copies;
@@ -329,7 +329,7 @@ impl LockQuestion {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
-            && (!claim.is_adopted()
+            && (!claim.busy().is_adopted
                 && !claim.busy().copies.lacking.without(self.lacking).is_empty()
                 || keeper.looks.is_due(key))
         {

@@ -62,7 +62,7 @@ pub(in crate::engine) fn copy_late(
         return; // The claim is over.
     };
     let there = parts.nodes.writing_to(node);
-    let wanted = now < end && !claim.may_hold().contains(node);
+    let wanted = now < end && !claim.may_hold.contains(node);
     // Behind commands that have to wait, the copy would come late and last longer than the others.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
@@ -98,7 +98,7 @@ impl LockQuestion {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;
         let claim = self.claim_in(&mut cx.parts.claims);
-        let stands = |claim: &Claim| claim.is_held() && !claim.is_adopted();
+        let stands = |claim: &Claim| claim.is_held() && !claim.busy().is_adopted;
         if let Some((key, claim)) = claim.filter(|(_, claim)| stands(claim)) {
             let life = life_of_copy(cx.now, end, &self.entry, claim.life(), drift);
             let lacking = claim.busy().copies.lacking;
