@@ -19,9 +19,9 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId, OperationKey};
+use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::CLAIMS_MAX;
-use crate::node::{Command, Question, Request};
+use crate::node::Command;
 use crate::quorum::{Drift, Lock, LockId, NodeSet};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
@@ -29,6 +29,7 @@ use crate::time::Instant;
 use super::alarm::Timers;
 use super::nodes::Nodes;
 use super::pool::{Boxes, Pool, Spares};
+use super::stats::Stats;
 use busy::{Busy, Stage};
 use claim::Claim;
 
@@ -50,12 +51,14 @@ pub(super) struct Claims {
     boxes: Boxes<Busy>,
 }
 
-/// What the methods of claims need: the time, the nodes, and the timers.
+/// The claims at a time, with the nodes and the timers that their releases need.
 #[derive(Debug)]
-pub(super) struct Below<'a> {
+pub(super) struct ClaimsAt<'a> {
     pub(super) now: Instant,
+    pub(super) claims: &'a mut Claims,
     pub(super) nodes: &'a mut Nodes,
     pub(super) timers: &'a mut Timers,
+    pub(super) stats: &'a mut Stats,
 }
 
 impl Claims {
@@ -234,54 +237,8 @@ impl Claims {
         self.commands.give(command.into_buffer());
     }
 
-    /// `node` will never answer `request`. `left` is `true` if any part of the request may have arrived.
-    pub(in crate::engine) fn unanswered(
-        &mut self,
-        node: NodeId,
-        request: Request,
-        left: bool,
-        below: &mut Below<'_>,
-    ) {
-        match request {
-            Request::Take { claim, .. } => {
-                if let Some(there) = self.slab.get_mut(claim.0) {
-                    match guard!(SentSetForgotten, left) {
-                        true => there.set_lost(node),
-                        false => there.set_not_run(node),
-                    }
-                    self.settle(claim, below);
-                }
-            }
-            Request::Release { claim, .. } => self.owe(node, claim, below),
-            Request::Question {
-                question: Question::Extend,
-                claim: Some(claim),
-                ..
-            } if left => {
-                if let Some(claim) = self.slab.get_mut(claim.0) {
-                    // The node may have run this extension, even if it denied an earlier one.
-                    claim.busy_mut().copies.extending.insert(node);
-                }
-            }
-            Request::Question { .. }
-            | Request::Probe { .. }
-            | Request::Raise { .. }
-            | Request::Floor { .. }
-            | Request::LookAtFloor { .. }
-            | Request::Count { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Why { .. }
-            | Request::Handshake(_)
-            | Request::Time
-            | Request::Track
-            | Request::Look { .. } => {}
-        }
-    }
-
     /// Forgets `claim`. Either no node can have its token any more, or it need not be tracked.
-    fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
+    pub(super) fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;
         };
@@ -291,53 +248,6 @@ impl Claims {
         }
         if let Some(busy) = there.busy {
             self.boxes.give(busy);
-        }
-    }
-
-    // ----- time -----------------------------------------------------------------------------
-
-    /// Handles the timer of `claim`. If its lock is held, returns the claim: the keeper knows what is due then.
-    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<&mut Claim> {
-        let there = self.slab.get_mut(claim.0).must()?;
-        there.timer = None;
-        match there.busy().stage {
-            Stage::Held { told: false } => return self.get_mut(claim),
-            Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
-            Stage::Releasing { .. } => self.expire_debts(claim, below),
-            Stage::Attempt { .. } => {}
-        }
-        None
-    }
-
-    /// Keeps the claim of a lock that is over and was never released until its keys are gone, so that a late release
-    /// still goes to the right nodes. Withdraws copies that wait for room.
-    pub(super) fn remember(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
-        let all = below.nodes.set();
-        if let Some(there) = self.slab.get_mut(claim.0).must() {
-            there.take_back(all, claim, below);
-        }
-        self.forget_later(below.now, claim, below.timers);
-    }
-
-    fn forget_later(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
-        let Some(claim) = self.slab.get_mut(key.0).must() else {
-            return;
-        };
-        if claim.busy().is_adopted {
-            // The longest life may be a month, and a late release goes to all nodes anyway.
-            return self.end(key, timers);
-        }
-        let at = claim.gone_by.max(now.saturating_add(claim.life()));
-        claim.wake_at(at, key, timers);
-    }
-
-    fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
-        // A claim whose `SET` may still run is kept until the lock is released.
-        let running = self.slab.get(key.0).map(Claim::running);
-        if running.is_some_and(|nodes| !nodes.is_empty()) {
-            self.forget_later(now, key, timers);
-        } else {
-            self.end(key, timers);
         }
     }
 }

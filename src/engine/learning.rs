@@ -42,8 +42,7 @@ pub(super) fn learn(
             if repair && (reply == Reply::Done || several) {
                 parts.wrote(now, claim);
             }
-            let (claims, mut below) = parts.claims(now);
-            claims.release_answered(node, (claim, by), reply, &mut below)
+            parts.claims(now).release_answered(node, (claim, by), reply)
         }
         Request::Question {
             question,

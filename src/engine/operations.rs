@@ -343,8 +343,7 @@ impl Operations {
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
         parts.vacate(now, claim);
-        let (claims, mut below) = parts.claims(now);
-        claims.remember(claim, &mut below);
+        parts.claims(now).remember(claim);
         self.lead(now, parts);
     }
 

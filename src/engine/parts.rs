@@ -21,7 +21,7 @@ use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::claims::busy::Questions;
-use super::claims::{Below, Claims};
+use super::claims::{Claims, ClaimsAt};
 use super::contract::Cause;
 use super::fencing::Fencing;
 use super::keeper::Keeper;
@@ -80,10 +80,15 @@ impl Parts {
         }
     }
 
-    /// Returns the claims, and what their methods need at `now`.
-    pub(super) fn claims(&mut self, now: Instant) -> (&mut Claims, Below<'_>) {
-        let (nodes, timers) = (&mut self.nodes, &mut self.timers);
-        (&mut self.claims, Below { now, nodes, timers })
+    /// Returns the claims at `now`, with what their releases need.
+    pub(super) fn claims(&mut self, now: Instant) -> ClaimsAt<'_> {
+        ClaimsAt {
+            now,
+            claims: &mut self.claims,
+            nodes: &mut self.nodes,
+            timers: &mut self.timers,
+            stats: &mut self.stats,
+        }
     }
 
     /// Records the ttls that callers ask for. They decide how long a node that may have forgotten locks does not vote,
@@ -271,10 +276,7 @@ impl Parts {
         claim: ClaimKey,
     ) -> NodeSet {
         self.wrote(now, claim);
-        let (nodes, timers) = (&mut self.nodes, &mut self.timers);
-        let mut below = Below { now, nodes, timers };
-        self.claims
-            .release(operation, claim, &mut self.stats, &mut below)
+        self.claims(now).release(operation, claim)
     }
 
     /// The look at the floors is over, or had no room. Schedules the next look if there are floors left to repair.

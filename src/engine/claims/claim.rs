@@ -17,13 +17,11 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::node::Command;
 use crate::quorum::{Kept, Majority, NodeSet};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
-use crate::engine::claims::Below;
 use crate::engine::claims::busy::{Busy, Stage};
 use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
@@ -244,42 +242,16 @@ impl Claim {
         let standing = self
             .may_hold
             .filter(|node| self.copy_on(node) == Copy::Stands);
-        self.apply_on(standing, Event::HandedOver)
-    }
-
-    /// Ends the copies that only had to expire, and now have. Returns their nodes.
-    pub(super) fn expire(&mut self) -> NodeSet {
-        self.apply_on(self.expiring(), Event::Freed)
-    }
-
-    fn apply_on(&mut self, nodes: NodeSet, event: Event) -> NodeSet {
-        for node in nodes.iter() {
-            self.apply(node, event);
+        for node in standing.iter() {
+            self.apply(node, Event::HandedOver);
         }
-        nodes
-    }
-
-    /// Records that the release is owed to `node`. Returns `true` if that is new.
-    pub(super) fn begin_owing(&mut self, node: NodeId) -> bool {
-        let was_owed = self.copy_on(node).is_owed();
-        !was_owed && self.apply(node, Event::Owed).is_owed()
+        standing
     }
 
     /// Returns `true` if it is being released.
     #[inline]
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.busy().stage, Stage::Releasing { .. })
-    }
-
-    /// Returns `true` if it is being released on `node` and the node has not said that it lacks the token.
-    pub(super) fn is_leaving_on(&self, node: NodeId) -> bool {
-        let copy = self.copy_on(node);
-        (copy.is_releasing() || copy.is_owed()) && !self.busy().copies.lacking.contains(node)
-    }
-
-    /// Returns `true` if it is being released and no node can hold it any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_leaving() && self.may_hold.is_empty()
     }
 
     /// Returns the operation that makes this attempt.
@@ -319,87 +291,11 @@ impl Claim {
         news
     }
 
-    // ----- its release ------------------------------------------------------------------------
-
-    /// Sends its release to `node`, or owes it. Returns `true` if it was sent.
-    pub(super) fn release_on(
-        &mut self,
-        node: NodeId,
-        key: ClaimKey,
-        command: &mut Command,
-        below: &mut Below<'_>,
-    ) -> bool {
-        if self.copy_on(node).may_run() && below.nodes[node].give_up_set(key) {
-            self.set_not_run(node);
-            if !self.may_hold.contains(node) {
-                return false;
-            }
-        }
-        let sent =
-            below.nodes[node].handshake.is_ready() && self.pay(node, key, command, false, below);
-        if !sent {
-            self.owe(node, key, below);
-        }
-        sent
-    }
-
-    /// Puts its release into the connection to `node`, built in `command`. With `repair` it does not use a script's
-    /// digest. Returns `false` if there is no room.
-    // Inlined into the loop over the nodes of a release; the other callers are rare.
-    #[inline(always)]
-    pub(super) fn pay(
-        &mut self,
-        node: NodeId,
-        key: ClaimKey,
-        command: &mut Command,
-        repair: bool,
-        below: &mut Below<'_>,
-    ) -> bool {
-        let there = below.nodes.writing_to(node);
-        if !there.send_release(below.now, key, command, &self.entry, repair) {
-            return false;
-        }
-        self.apply(node, Event::Asked);
-        true
-    }
-
-    /// Records that the release is owed to `node`, to be sent when it can be.
-    pub(super) fn owe(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
-        if self.begin_owing(node) {
-            below.nodes[node].debts.owe(key);
-        }
-        self.limit_debt(key, below.timers);
-    }
-
-    /// Arms the timer that ends its debts, if time can end them.
-    pub(super) fn limit_debt(&mut self, key: ClaimKey, timers: &mut Timers) {
-        if self.timer.is_none() && !self.expiring().is_empty() {
-            self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(key)));
-        }
-    }
-
     /// Returns the nodes where the debt ends by time alone: the expiry is known, and no `SET` can still run.
-    fn expiring(&self) -> NodeSet {
+    pub(super) fn expiring(&self) -> NodeSet {
         let is_owed = |node| self.copy_on(node) == Copy::Owed;
         let owed = self.may_hold.filter(is_owed);
         owed.without(self.busy().copies.extending)
-    }
-
-    /// Withdraws its `SET`s to nodes of `from` if no byte of them has left. Returns those nodes.
-    pub(crate) fn take_back(
-        &mut self,
-        from: NodeSet,
-        key: ClaimKey,
-        below: &mut Below<'_>,
-    ) -> NodeSet {
-        let withdrawn = from.filter(|node| {
-            let may_run = guard!(QueuedSetSentLate, self.copy_on(node).may_run());
-            may_run && below.nodes[node].withdraw_set(key)
-        });
-        for node in withdrawn.iter() {
-            self.set_not_run(node);
-        }
-        withdrawn
     }
 
     /// Arms its timer for `at`.

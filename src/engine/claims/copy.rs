@@ -115,10 +115,7 @@ impl Copy {
                 Event::NotRun | Event::Granted | Event::Lost,
                 StandsLost | ReleasingLost | OwedLost,
             )
-            | (Event::Has, _)
-            | (Event::Asked, Absent | Releasing | ReleasingSent | ReleasingLost)
-            | (Event::Owed, Absent | Owed | OwedSent | OwedLost)
-            | (Event::Freed, Absent) => self,
+            | (Event::Has, _) => self,
             _ => return None,
         })
     }
@@ -138,12 +135,6 @@ impl Copy {
     /// Returns `true` if the node may still run a `SET`.
     pub(crate) const fn may_run(self) -> bool {
         !matches!(self, Absent | Stands | Releasing | Owed)
-    }
-
-    /// Returns `true` if the release is unanswered.
-    #[inline(always)]
-    pub(crate) const fn is_releasing(self) -> bool {
-        matches!(self, Releasing | ReleasingSent | ReleasingLost)
     }
 
     /// Returns `true` if the release is owed.

@@ -4,12 +4,13 @@
 use core::time::Duration;
 
 use crate::error::NodeOutcome;
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
 use super::Operations;
-use crate::engine::claims::Below;
+use crate::engine::claims::busy::Stage;
 use crate::engine::contract::RoundId;
 use crate::engine::keeper::LockDue;
 use crate::engine::news::News;
@@ -97,12 +98,22 @@ impl Operations {
         claim: ClaimKey,
         parts: &mut Parts,
     ) {
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-        let mut below = Below { now, nodes, timers };
-        let Some(held) = parts.claims.due(claim, &mut below) else {
+        let timers = &mut parts.timers;
+        let Some(there) = parts.claims.get_mut(claim).must() else {
             return;
         };
-        match parts.keeper.due(now, claim, held, below.timers) {
+        there.timer = None;
+        let due = match there.busy().stage {
+            Stage::Held { told: false } => parts.keeper.due(now, claim, there, timers),
+            // If a `SET` may still run, the claim is kept until the lock is released.
+            Stage::Held { told: true } if there.running().is_empty() => {
+                return parts.claims.end(claim, timers);
+            }
+            Stage::Held { told: true } => return parts.claims(now).remember(claim),
+            Stage::Releasing { .. } => return parts.claims(now).expire_debts(claim),
+            Stage::Attempt { .. } => None,
+        };
+        match due {
             None => {}
             Some(LockDue::Over) => self.lock_is_over(now, claim, parts),
             Some(LockDue::AtRisk) => {

@@ -44,8 +44,7 @@ pub(in crate::engine) fn learn(
         Vote::Abstain => {}
     }
     if is_leaving {
-        let (claims, mut below) = parts.claims(now);
-        claims.settle(key, &mut below);
+        parts.claims(now).settle(key);
     } else if is_kept {
         parts.claims.rest(key);
     }
