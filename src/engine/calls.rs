@@ -181,7 +181,7 @@ impl Engine {
         let parts = &mut self.parts;
         parts.settings.check_ttl(lock.ttl(), lock.delay())?;
         Extend::check(now, lock)?;
-        let claim = parts.claims.of(lock);
+        let claim = parts.claims.of(lock.id());
         let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
             return Err(ExtendError::Expired);
         };
@@ -291,8 +291,7 @@ impl Engine {
 
     pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
         let parts = &mut self.parts;
-        let claim = parts.claims.named_by(lock);
-        if let Some((key, claim)) = parts.claims.keyed(claim)
+        if let Some((key, claim)) = parts.claims.of(lock)
             && claim.is_held()
         {
             parts.keeper.alert((key, claim), left, &mut parts.timers);
@@ -311,7 +310,7 @@ impl Engine {
     /// Returns the claim behind `lock`, which is valid until `until`. Ends the questions about it.
     fn claim_to_release(&mut self, now: Instant, until: Instant, lock: Lock) -> ClaimKey {
         let parts = &mut self.parts;
-        let there = parts.claims.of_mut(&lock);
+        let there = parts.claims.of(lock.id());
         let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
         parts.stats.released(now, until, is_held);
         let Some((key, claim)) = there else {
@@ -330,7 +329,7 @@ impl Engine {
     /// over another connection would have no order against that `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        let Some((key, claim)) = parts.claims.of_mut(&lock) else {
+        let Some((key, claim)) = parts.claims.of(lock.id()) else {
             return lock;
         };
         let quarantined = parts.nodes.quarantined(now, claim.copies().sure);
@@ -353,7 +352,7 @@ impl Engine {
     /// [`confirm`](Engine::confirm) may find an end. Until then it counts as over when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        if parts.claims.of(&lock).is_none() {
+        if parts.claims.of(lock.id()).is_none() {
             lock.leave();
             let terms = (lock.ttl(), lock.delay());
             let key = parts.adopt(now, lock.entry().clone(), terms);

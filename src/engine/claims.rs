@@ -22,7 +22,7 @@ use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::CLAIMS_MAX;
 use crate::node::Command;
-use crate::quorum::{Drift, Lock, LockId, NodeSet};
+use crate::quorum::{Drift, LockId, NodeSet};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
@@ -32,13 +32,14 @@ use super::pool::{Boxes, Pool, Spares};
 use super::stats::Stats;
 use busy::{Busy, Stage};
 use claim::Claim;
+use copies::Copies;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Claims {
-    slab: Slab<Claim>,
+    pub(super) slab: Slab<Claim>,
     /// The id of the engine that owns the claims.
-    engine: u64,
+    pub(super) engine: u64,
     drift: Drift,
     /// Buffers for names and tokens. A lock keeps its buffer until it ends, so they are never used for commands, which
     /// would make them grow.
@@ -74,10 +75,6 @@ impl Claims {
         }
     }
 
-    pub(super) fn engine(&self) -> u64 {
-        self.engine
-    }
-
     pub(super) fn len(&self) -> usize {
         self.slab.len()
     }
@@ -85,15 +82,6 @@ impl Claims {
     #[cfg(any(feature = "std", test))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClaimKey, &Claim)> {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
-    }
-
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.slab.capacity()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.slab.is_empty()
     }
 
     /// Returns `true` if there is room for another claim.
@@ -119,7 +107,12 @@ impl Claims {
         life: Duration,
         gone_by: Instant,
     ) -> ClaimKey {
-        let key = self.insert(entry, Busy::adopted(nodes, life));
+        let busy = Busy {
+            is_adopted: true,
+            copies: Copies::found_elsewhere(nodes),
+            ..Busy::of(Stage::Held { told: false }, life)
+        };
+        let key = self.insert(entry, busy);
         if let Some(claim) = self.get_mut(key) {
             (claim.may_hold, claim.gone_by) = (nodes, gone_by);
         }
@@ -146,48 +139,23 @@ impl Claims {
         Some((key, self.get_mut(key)?))
     }
 
-    /// Wakes `claim` and returns it.
-    pub(super) fn wake(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
-        let claim = self.slab.get_mut(claim.0)?;
-        claim.wake(&mut self.boxes);
-        Some(claim)
-    }
-
     /// Something about `claim` has ended. Lets it rest if nothing else is open.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
-        if let Some(claim) = self.slab.get_mut(claim.0) {
-            claim.rest(&mut self.boxes);
+        if let Some(claim) = self.get_mut(claim) {
+            claim.rest();
         }
     }
 
-    /// Returns the key of the claim at `index`, which must exist.
-    pub(super) fn key_at(&self, index: u32) -> ClaimKey {
-        ClaimKey(self.slab.key_at(index))
+    /// Returns the claim at `index`, which must exist, and its key.
+    pub(super) fn at(&self, index: u32) -> (ClaimKey, &Claim) {
+        (ClaimKey(self.slab.key_at(index)), self.slab.at(index))
     }
 
-    /// Returns `true` if the claim at `index`, which must exist, is on the resource called `name`.
-    pub(super) fn is_on(&self, index: u32, name: &[u8]) -> bool {
-        self.slab.at(index).entry.resource() == name
-    }
-
-    /// Returns the claim that `lock` names, if this engine has it and it is still held.
-    pub(super) fn of(&self, lock: &Lock) -> Option<(ClaimKey, &Claim)> {
-        let key = self.named_by(lock.id())?;
-        let claim = self.slab.get(key.0)?;
+    /// Returns the claim of `lock` and its key, if this engine has it and the lock is held.
+    pub(super) fn of(&mut self, lock: LockId) -> Option<(ClaimKey, &mut Claim)> {
+        let key = self.named_by(lock)?;
+        let claim = self.get_mut(key)?;
         matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
-    }
-
-    /// Like [`of`](Self::of), but mutable.
-    pub(super) fn of_mut(&mut self, lock: &Lock) -> Option<(ClaimKey, &mut Claim)> {
-        let key = self.named_by(lock.id())?;
-        let claim = self.slab.get_mut(key.0)?;
-        matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
-    }
-
-    /// Returns the key that `lock` has if this engine has it.
-    pub(super) fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
-        let key = Key::from_bits(lock.claim).map(ClaimKey);
-        key.filter(|_| lock.engine == self.engine)
     }
 
     /// Returns the claim of `lock`, if this engine has it.
@@ -195,14 +163,9 @@ impl Claims {
         self.get(self.named_by(lock)?)
     }
 
-    /// Returns the first claim at `index` or behind it that is `wanted`, with its index.
-    pub(super) fn find(
-        &self,
-        index: usize,
-        wanted: impl FnMut(&Claim) -> bool,
-    ) -> Option<(usize, ClaimKey)> {
-        let (index, key) = self.slab.find(index, wanted)?;
-        Some((index, ClaimKey(key)))
+    fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
+        let key = Key::from_bits(lock.claim).map(ClaimKey);
+        key.filter(|_| lock.engine == self.engine)
     }
 
     pub(super) fn lock_id(&self, claim: ClaimKey) -> LockId {

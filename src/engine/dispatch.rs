@@ -400,7 +400,7 @@ impl Engine {
             }
             Alarm::Lines => {
                 let asked = operations.len(&parts.queues) != 0;
-                let wanted = asked || !parts.claims.is_empty();
+                let wanted = asked || !parts.claims.slab.is_empty();
                 parts.nodes.lines_due(now, wanted, asked, timers);
             }
             Alarm::Debts(node) => {

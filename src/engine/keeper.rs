@@ -262,7 +262,7 @@ impl Keeper {
                 None => (self.search(claims)?, true),
             };
             let locks = claims.len();
-            let Some(claim) = claims.wake(key).filter(|claim| claim.is_held()) else {
+            let Some(claim) = claims.get_mut(key).filter(|claim| claim.is_held()) else {
                 continue; // The lock is over.
             };
             let ttl = self.extension(now, (key, claim), is_searched, locks);
@@ -322,12 +322,13 @@ impl Keeper {
         if self.back.is_empty() {
             return None;
         }
-        let found = claims.find(self.next, |claim| self.may_be_lacking(claim));
+        let wanted = |claim: &Claim| self.may_be_lacking(claim);
+        let found = claims.slab.find(self.next, wanted);
         match found {
             Some((index, _)) => self.next = index + 1,
             None => (self.back, self.forgetful) = (NodeSet::EMPTY, NodeSet::EMPTY),
         }
-        found.map(|(_, key)| key)
+        found.map(|(_, key)| ClaimKey(key))
     }
 
     /// Returns `true` if the lock of `claim` is kept, and either its last extension has failed or a node that is back

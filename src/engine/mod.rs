@@ -250,8 +250,8 @@ impl Engine {
     /// have not denied it since. Leaves out nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
-        let claim = self.parts.claims.of(lock);
-        let nodes = claim.map(|(_, claim)| {
+        let claim = self.parts.claims.by_id(lock.id());
+        let nodes = claim.filter(|claim| !claim.is_leaving()).map(|claim| {
             let copies = claim.copies();
             let quarantined = self.parts.nodes.quarantined(now, copies.sure);
             copies.confirmed.without(quarantined)

@@ -119,7 +119,7 @@ impl Parts {
 
     /// The lock of `claim` is not held any more. The [turn](Self::next_turn) of an operation may have come.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
-        let there = self.claims.wake(claim);
+        let there = self.claims.get_mut(claim);
         if let Some(there) = &there
             && there.kept.is_some()
         {

@@ -151,7 +151,7 @@ impl Queues {
         let hash = self.names.hash(name);
         let is = |at: Where| match at.place() {
             Some(index) => self.places.at(index).name == name,
-            None => claims.is_on(at.claim(), name),
+            None => claims.at(at.claim()).1.entry.resource() == name,
         };
         match self.names.find(hash, is) {
             Some(found) if let Some(index) = found.place() => {

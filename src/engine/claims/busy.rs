@@ -115,15 +115,6 @@ impl Busy {
         }
     }
 
-    /// Builds the busy part of a claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
-    pub(super) fn adopted(nodes: NodeSet, life: Duration) -> Self {
-        Self {
-            is_adopted: true,
-            copies: Copies::found_elsewhere(nodes),
-            ..Self::of(Stage::Held { told: false }, life)
-        }
-    }
-
     /// Builds the busy part of a claim in this stage with no other state.
     pub(super) const fn of(stage: Stage, life: Duration) -> Self {
         Self {

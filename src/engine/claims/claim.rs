@@ -25,7 +25,6 @@ use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::busy::{Busy, Stage};
 use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
-use crate::engine::pool::Boxes;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -65,16 +64,7 @@ impl Claim {
     /// Returns the busy part. That of a resting claim has no copies: see [`copies`](Self::copies).
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
-        match &self.busy {
-            Some(busy) => busy,
-            None => Self::busy_at_rest(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn busy_at_rest() -> &'static Busy {
-        &Busy::REST
+        self.busy.as_deref().unwrap_or(&Busy::REST)
     }
 
     /// Like [`busy`](Self::busy), but mutable. Wakes the claim.
@@ -82,49 +72,25 @@ impl Claim {
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match self.busy {
             Some(ref mut busy) => busy,
-            None => self.wake_unpooled(),
-        }
-    }
-
-    /// Hardly any claim is changed without being woken first.
-    #[cold]
-    #[inline(never)]
-    fn wake_unpooled(&mut self) -> &mut Busy {
-        let busy = Box::new(self.rest_now());
-        self.busy.insert(busy)
-    }
-
-    /// Builds the busy part of a resting claim, as if it woke now.
-    fn rest_now(&self) -> Busy {
-        Busy::woken(self.may_hold, self.life_at_rest())
-    }
-
-    /// Wakes the claim and returns its busy part.
-    #[inline]
-    pub(super) fn wake(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
-        match self.busy {
-            Some(ref mut busy) => busy,
-            None => self.wake_pooled(boxes),
+            None => self.wake(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wake_pooled(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
-        let busy = boxes.put(self.rest_now());
-        self.busy.insert(busy)
+    fn wake(&mut self) -> &mut Busy {
+        let busy = Busy::woken(self.may_hold, self.life());
+        self.busy.insert(Box::new(busy))
     }
 
     /// Lets the claim rest if nothing about it is open.
-    pub(super) fn rest(&mut self, boxes: &mut Boxes<Busy>) {
-        if self.kept.is_none() {
-            return;
-        }
-        let mut rest = self.rest_now();
-        rest.copies.regained = self.busy().copies.regained; // Only open questions compare it.
-        let rests = |busy: &mut Box<Busy>| **busy == rest;
-        if let Some(busy) = self.busy.take_if(rests) {
-            boxes.give(busy);
+    pub(super) fn rest(&mut self) {
+        if self.kept.is_some()
+            && let Some(busy) = self.busy.take()
+        {
+            let mut rest = Busy::woken(self.may_hold, self.life());
+            rest.copies.regained = busy.copies.regained; // Only open questions compare it.
+            self.busy = Some(busy).filter(|busy| **busy != rest);
         }
     }
 
@@ -138,7 +104,7 @@ impl Claim {
     #[inline]
     pub(crate) fn copy_on(&self, node: NodeId) -> Copy {
         match &self.busy {
-            Some(busy) => busy.copies.on_node(node),
+            Some(busy) => busy.copies.each[node.index()],
             None if self.may_hold.contains(node) => Copy::Stands,
             None => Copy::Absent,
         }
@@ -154,15 +120,8 @@ impl Claim {
     pub(crate) fn life(&self) -> Duration {
         match &self.busy {
             Some(busy) => busy.life,
-            None => self.life_at_rest(),
+            None => self.entry.delay().life(self.entry.ttl()),
         }
-    }
-
-    /// Returns the [life](Self::life) of a resting claim.
-    #[cold]
-    #[inline(never)]
-    fn life_at_rest(&self) -> Duration {
-        self.entry.delay().life(self.entry.ttl())
     }
 
     /// Records that a node is asked to keep the key for this `life`.
@@ -178,16 +137,10 @@ impl Claim {
     #[inline(always)]
     pub(super) fn apply(&mut self, node: NodeId, event: Event) -> Copy {
         let copy = self.busy_mut().copies.apply(node, event);
-        match event {
-            // These do not change whether the node may hold the token.
-            Event::Lost | Event::Granted | Event::Asked | Event::Owed => {}
-            Event::Sent | Event::NotRun | Event::Has | Event::Freed | Event::HandedOver => {
-                match copy.may_hold() {
-                    true => self.may_hold.insert(node),
-                    false => self.may_hold.remove(node),
-                };
-            }
-        }
+        match copy.may_hold() {
+            true => self.may_hold.insert(node),
+            false => self.may_hold.remove(node),
+        };
         copy
     }
 
@@ -196,17 +149,13 @@ impl Claim {
         self.apply(node, Event::Sent);
     }
 
-    /// The latest `SET` to `node` left no key: the node denied it, or it was withdrawn before any byte of it left.
-    pub(crate) fn set_not_run(&mut self, node: NodeId) {
-        self.apply(node, Event::NotRun);
-    }
-
-    /// `node` has denied the `SET`: see [`Self::set_not_run`].
+    /// `node` has denied the `SET`.
     pub(crate) fn denied(&mut self, node: NodeId) {
-        match guard!(DeniedReleased, true) {
-            true => self.set_not_run(node),
-            false => self.set_lost(node),
-        }
+        let event = match guard!(DeniedReleased, true) {
+            true => Event::NotRun,
+            false => Event::Lost,
+        };
+        self.apply(node, event);
     }
 
     /// It will never be known whether `node` ran the `SET`.

@@ -14,7 +14,8 @@ use super::copy::{Copy, Event};
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Copies {
-    each: [Copy; NODES_MAX],
+    /// Its states. No function but [`apply`](Self::apply) changes them.
+    pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
     pub(crate) having: NodeSet,
     /// The nodes whose latest answer says that they lack the token. They get a copy again.
@@ -68,18 +69,12 @@ impl Copies {
         }
     }
 
-    /// Applies `event` to the copy on `node`, and returns its new state. No other function changes it.
+    /// Applies `event` to the copy on `node`, and returns its new state.
     #[inline(always)]
     pub(super) fn apply(&mut self, node: NodeId, event: Event) -> Copy {
         let copy = &mut self.each[node.index()];
         *copy = copy.after(event).must().unwrap_or(*copy);
         *copy
-    }
-
-    /// Returns the state of the copy on `node`.
-    #[inline]
-    pub(super) fn on_node(&self, node: NodeId) -> Copy {
-        self.each[node.index()]
     }
 
     /// `node` has the token. `counts`: the node is not in quarantine, or its clock was never stepped.

@@ -35,7 +35,7 @@ impl ClaimsAt<'_> {
         };
         self.stats
             .end_hold(self.now, claim.held_since(), claim.kept.is_some());
-        claim.wake(&mut self.claims.boxes).stage = Stage::Releasing { operation };
+        claim.busy_mut().stage = Stage::Releasing { operation };
         if let Some(timer) = claim.timer.take() {
             self.timers.cancel(timer);
         }

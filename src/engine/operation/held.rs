@@ -70,9 +70,10 @@ impl LockQuestion {
         question: Question,
         parts: &mut Parts,
     ) -> Result<Self, ConfirmError> {
-        let claim = parts.claims.of(lock);
-        let (key, claim) = claim.unzip();
-        let forgotten = claim.is_none() && lock.id().engine == parts.claims.engine();
+        let is_ours = lock.id().engine == parts.claims.engine;
+        let (key, claim) = parts.claims.of(lock.id()).unzip();
+        let claim = claim.as_deref();
+        let forgotten = claim.is_none() && is_ours;
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ConfirmError::Expired);
         }
@@ -100,7 +101,7 @@ impl LockQuestion {
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.keeper.voters(claim, parts.nodes.set());
-        let there = parts.claims.wake(claim);
+        let there = parts.claims.get_mut(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
         parts.keeper.looks.watch(claim, there, &parts.queues);
         Some(Self {

@@ -58,7 +58,7 @@ pub(in crate::engine) fn copy_late(
     parts: &mut Parts,
 ) {
     let drift = parts.settings.drift;
-    let Some(claim) = parts.claims.wake(key) else {
+    let Some(claim) = parts.claims.get_mut(key) else {
         return; // The claim is over.
     };
     let there = parts.nodes.writing_to(node);

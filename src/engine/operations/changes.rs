@@ -84,7 +84,7 @@ impl Operations {
 
     /// Returns `true` if the nodes are wanted: an operation is open, or a token may be on some node.
     pub(in crate::engine) fn is_anything_wanted(&self, parts: &Parts) -> bool {
-        self.len(&parts.queues) != 0 || !parts.claims.is_empty()
+        self.len(&parts.queues) != 0 || !parts.claims.slab.is_empty()
     }
 
     // ----- held locks ---------------------------------------------------------------------------

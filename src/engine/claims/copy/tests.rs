@@ -87,17 +87,6 @@ fn every_event_has_its_effect_on_every_state() {
     assert_eq!(table, TABLE, "{table}");
 }
 
-/// After these events a claim does not check whether the copy may be held.
-#[test]
-fn whether_a_copy_may_be_held_is_not_changed_by_some_events() {
-    for event in [Event::Lost, Event::Granted, Event::Asked, Event::Owed] {
-        for state in STATES {
-            let after = state.after(event).unwrap_or(state);
-            assert_eq!(after.may_hold(), state.may_hold(), "{state:?} {event:?}");
-        }
-    }
-}
-
 /// What a claim has put into its connection.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Command {
