@@ -15,9 +15,11 @@ pub(super) mod copies;
 pub(super) mod copy;
 mod releases;
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Spare};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::CLAIMS_MAX;
@@ -28,7 +30,7 @@ use crate::time::Instant;
 
 use super::alarm::Timers;
 use super::nodes::Nodes;
-use super::pool::{Boxes, Pool, Spares};
+use super::pool::Pool;
 use super::stats::Stats;
 use busy::{Busy, Stage};
 use claim::Claim;
@@ -43,13 +45,13 @@ pub(super) struct Claims {
     drift: Drift,
     /// Buffers for names and tokens. A lock keeps its buffer until it ends, so they are never used for commands, which
     /// would make them grow.
-    pub(super) spares: Spares,
+    pub(super) spares: Pool<Spare>,
     /// Buffers for names alone.
-    pub(super) buffers: Pool<u8>,
+    pub(super) buffers: Pool<Vec<u8>>,
     /// Buffers for commands.
-    commands: Pool<u8>,
+    commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
-    boxes: Boxes<Busy>,
+    boxes: Pool<Box<Busy>>,
 }
 
 /// The claims at a time, with the nodes and the timers that their releases need.
@@ -68,10 +70,10 @@ impl Claims {
             slab: Slab::new(),
             engine,
             drift,
-            spares: Spares::new(),
+            spares: Pool::new(),
             buffers: Pool::new(),
             commands: Pool::new(),
-            boxes: Boxes::new(),
+            boxes: Pool::new(),
         }
     }
 
@@ -120,7 +122,9 @@ impl Claims {
     }
 
     fn insert(&mut self, entry: Entry, busy: Busy) -> ClaimKey {
-        let claim = Claim::new(entry, self.boxes.put(busy));
+        let mut there = self.boxes.take().unwrap_or_else(|| Box::new(Busy::REST));
+        *there = busy;
+        let claim = Claim::new(entry, there);
         ClaimKey(self.slab.insert(claim))
     }
 
@@ -192,12 +196,12 @@ impl Claims {
 
     /// Returns an empty command with a buffer of the pool.
     pub(super) fn command(&mut self) -> Command {
-        Command::new(self.commands.take())
+        Command::new(self.commands.take().unwrap_or_default())
     }
 
     /// Gives the buffer of `command` back to the pool.
     pub(super) fn sent(&mut self, command: Command) {
-        self.commands.give(command.into_buffer());
+        self.commands.give_buffer(command.into_buffer());
     }
 
     /// Forgets `claim`. Either no node can have its token any more, or it need not be tracked.
@@ -205,7 +209,9 @@ impl Claims {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;
         };
-        self.spares.give(there.entry);
+        if let Some(spare) = there.entry.into_spare() {
+            self.spares.give(spare);
+        }
         if let Some(timer) = there.timer {
             timers.cancel(timer);
         }

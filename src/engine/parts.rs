@@ -176,7 +176,7 @@ impl Parts {
             && let Some(name) = self.queues.leave_alone(place, key)
         {
             claim.busy_mut().place = Some(PlaceKey::NONE);
-            self.claims.buffers.give(name);
+            self.claims.buffers.give_buffer(name);
         }
         self.claims.rest(key);
     }

@@ -44,7 +44,7 @@ pub(crate) struct Busy {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
     /// The newest one, if it is open.
-    newest: Option<OperationKey>,
+    pub(crate) newest: Option<OperationKey>,
     /// How many are open.
     open: u32,
 }
@@ -65,11 +65,6 @@ impl Questions {
     pub(crate) fn end(&mut self, question: OperationKey) {
         self.newest = self.newest.filter(|newest| *newest != question);
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
-    }
-
-    /// Returns the newest one, if it is open.
-    pub(crate) fn newest(self) -> Option<OperationKey> {
-        self.newest
     }
 
     /// Returns `true` if questions other than the newest are open.

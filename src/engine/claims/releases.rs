@@ -78,10 +78,10 @@ impl ClaimsAt<'_> {
                 self.nodes[node].debts.popped_forgotten();
                 continue;
             };
-            let mut command = Command::new(self.claims.commands.take());
+            let mut command = Command::new(self.claims.commands.take().unwrap_or_default());
             let there = self.nodes.writing_to(node);
             let paid = there.send_release(self.now, key, &mut command, &claim.entry, true);
-            self.claims.commands.give(command.into_buffer());
+            (self.claims.commands).give_buffer(command.into_buffer());
             if paid {
                 claim.apply(node, Event::Asked);
             } else if guard!(DebtWithoutRoomForgotten, true) {

@@ -159,7 +159,10 @@ impl Acquire {
     /// Returns an entry for the resource with a fresh token.
     #[inline]
     fn fresh_entry(&self, parts: &mut Parts) -> Entry {
-        let (spare, owner) = (parts.claims.spares.take(), &parts.settings.owner);
+        let (spare, owner) = (
+            parts.claims.spares.take().unwrap_or_default(),
+            &parts.settings.owner,
+        );
         let resource = parts.queues.name(self.place);
         with_fresh_token(&mut parts.random, owner, |token| {
             Entry::new(spare, resource, token)

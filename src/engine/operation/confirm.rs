@@ -108,7 +108,7 @@ impl AboutHeld for Confirm {
         }
         if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
-            if claim.busy().questions.newest() != Some(cx.round.key) {
+            if claim.busy().questions.newest != Some(cx.round.key) {
                 end = end.max(known); // An extension began after this question.
             }
             held.entry.set_end(end, cx.round.ttl);
