@@ -7,7 +7,7 @@
 //!
 //! # Not here
 //!
-//! The operation that waits for a release: functions return what an answer means to it.
+//! The operation that waits for a release: it learns of each answer from the engine.
 
 pub(super) mod busy;
 pub(super) mod claim;
@@ -43,8 +43,7 @@ pub(super) struct Claims {
     /// The id of the engine that owns the claims.
     pub(super) engine: u64,
     drift: Drift,
-    /// Buffers for names and tokens. A lock keeps its buffer until it ends, so they are never used for commands, which
-    /// would make them grow.
+    /// Buffers for names and tokens. A lock keeps its buffer until it ends. A buffer for commands would be too large.
     pub(super) spares: Pool<Spare>,
     /// Buffers for names alone.
     pub(super) buffers: Pool<Vec<u8>>,
@@ -54,7 +53,7 @@ pub(super) struct Claims {
     boxes: Pool<Box<Busy>>,
 }
 
-/// The claims at a time, with the nodes and the timers that their releases need.
+/// The claims at a time, and what their releases need: nodes, timers and statistics.
 #[derive(Debug)]
 pub(super) struct ClaimsAt<'a> {
     pub(super) now: Instant,
@@ -179,8 +178,8 @@ impl Claims {
         }
     }
 
-    /// Returns when the last present key has expired. If a `SET` or an extension is unanswered, its key may last a
-    /// whole life from now.
+    /// Returns when the last key of all claims has expired. A key may last a whole life from now if a `SET` or an
+    /// extension of it is unanswered.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| {
@@ -204,7 +203,7 @@ impl Claims {
         self.commands.give_buffer(command.into_buffer());
     }
 
-    /// Forgets `claim`. Either no node can have its token any more, or it need not be tracked.
+    /// Forgets `claim`. Its timer ends, and its memory is used again.
     pub(super) fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;

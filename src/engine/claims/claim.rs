@@ -1,8 +1,8 @@
 //! A claim: what one token may have left on the nodes.
 //!
 //! It begins with the first `SET` of an attempt and ends when no node can hold the token any more: each node has denied
-//! it, confirmed its release, or let it expire. It outlives the operation that made it, the lock, and the caller. So
-//! every release is sent until it is answered or no longer needed.
+//! it, confirmed its release, or let it expire. The operation that made it and the lock may end before. So every
+//! release is sent until it is answered or no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -61,7 +61,8 @@ impl Claim {
 
     // ----- its busy part ---------------------------------------------------------------------
 
-    /// Returns the busy part. That of a resting claim has no copies: see [`copies`](Self::copies).
+    /// Returns the busy part. While the claim rests, only [`copies`](Self::copies) and [`life`](Self::life) know the
+    /// copies and the life.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         self.busy.as_deref().unwrap_or(&Busy::REST)
@@ -133,15 +134,13 @@ impl Claim {
 
     // ----- what the engine learns of its copies ----------------------------------------------
 
-    /// Applies `event` to the copy on `node`. Returns its new state.
+    /// Applies `event` to the copy on `node`.
     #[inline(always)]
-    pub(super) fn apply(&mut self, node: NodeId, event: Event) -> Copy {
-        let copy = self.busy_mut().copies.apply(node, event);
-        match copy.may_hold() {
+    pub(super) fn apply(&mut self, node: NodeId, event: Event) {
+        match self.busy_mut().copies.apply(node, event).may_hold() {
             true => self.may_hold.insert(node),
             false => self.may_hold.remove(node),
         };
-        copy
     }
 
     /// A `SET` of it was put into the connection to `node`.
@@ -163,12 +162,12 @@ impl Claim {
         self.apply(node, Event::Lost);
     }
 
-    /// `node` has the token, until `gone_by` at the latest: it ran the `SET` ([`Event::Granted`]), or answered a
-    /// question ([`Event::Has`]). `counts`: the node is not in quarantine, or its clock was never stepped.
+    /// `node` has the token, until `gone_by` at the latest. It has run the `SET` ([`Event::Granted`]), or has answered
+    /// a question ([`Event::Has`]). `counts`: it is not in quarantine, or its clock was never stepped.
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // A late answer does not make a copy that was handed over ours again: it is not released here.
+        // After the lock was handed over, a late answer to a question does not bring the copy back.
         if event == Event::Granted || self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);

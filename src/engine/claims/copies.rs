@@ -22,14 +22,14 @@ pub(crate) struct Copies {
     pub(crate) lacking: NodeSet,
     /// The nodes that have said yes in the latest majority or later, and have not denied it since.
     pub(crate) confirmed: NodeSet,
-    /// The nodes that have had the token ever since an answer of theirs counted. A later step of the clock there cannot
-    /// have ended another client's key early.
+    /// The nodes that have had the token ever since an answer of theirs counted. A later step of such a node's clock
+    /// cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
-    /// The nodes with an extension that is unanswered, or was when its connection was lost. It is not known when their
+    /// The nodes that may have run an extension whose answer has not come, or never will. It is not known when their
     /// keys expire.
     pub(crate) extending: NodeSet,
-    /// The number of times that a node which lacked the token said that it has it. A question compares this with the
-    /// value at its beginning.
+    /// How often a node that lacked the token has said that it has it again. A question compares this with the value at
+    /// its beginning.
     pub(crate) regained: u16,
 }
 
@@ -45,7 +45,7 @@ impl Copies {
         regained: 0,
     };
 
-    /// Makes the copies of a claim that these nodes had when they were last asked.
+    /// Makes the copies of a claim whose token these nodes have confirmed.
     pub(super) fn on(nodes: NodeSet) -> Self {
         let mut copies = Self {
             having: nodes,

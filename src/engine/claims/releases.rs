@@ -68,9 +68,8 @@ impl ClaimsAt<'_> {
 
     /// Sends the releases that `node` is owed, oldest first, while there is room.
     ///
-    /// The release of an unanswered `SET` stays owed until the node answers it; a handshake does not end it. A server
-    /// that postpones writes still answers the handshake, and may run the `SET` later, over a connection whose end it
-    /// has not noticed.
+    /// A handshake does not end the debt of an unanswered `SET`. A server that postpones writes still answers the
+    /// handshake. It may run the `SET` later, over a connection whose end it has not noticed.
     pub(in crate::engine) fn pay_debts(&mut self, node: NodeId) {
         while let Some(key) = self.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
@@ -114,7 +113,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Handles the answer of `node` to the release of `key`. Returns the operation that waits for it.
+    /// Handles the answer of `node` to the release of `key`. Returns the operation that waits for the answer.
     pub(in crate::engine) fn release_answered(
         &mut self,
         node: NodeId,
@@ -200,8 +199,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// Ends the claim of `key` if it is being released and no node can hold its token any more. Otherwise arms the timer
-    /// of its debts, if time can end them.
+    /// If the claim of `key` is being released: ends it when no node can hold its token any more. Before, arms the
+    /// timer of its debts if time can end them.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         let Some(claim) = claim.filter(|claim| claim.is_leaving()) else {
@@ -214,7 +213,7 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// The timer of a claim that is being released has fired. Ends its debts on nodes where its key is known to have
+    /// The timer of `key`, which is being released, has fired. Ends its debts on nodes where its key is known to have
     /// expired.
     pub(in crate::engine) fn expire_debts(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
@@ -232,8 +231,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// Keeps the claim of a lock that is over and was never released until its keys are gone, so that a late release
-    /// still goes to the right nodes. Withdraws copies that wait for room.
+    /// The lock of `key` is over, and was not released. Keeps the claim until the keys are gone, so that a late release
+    /// goes to the right nodes. Withdraws `SET`s that wait for room.
     pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
         self.take_back(key, self.nodes.set());
         let Some(claim) = self.claims.get_mut(key).must() else {
@@ -264,8 +263,8 @@ impl ClaimsAt<'_> {
 }
 
 impl Claims {
-    /// Returns a function that says whether a claim is for a resource of `entry`, and `node` has not confirmed its
-    /// release. If the node lacks the token, a key that stands there is another client's.
+    /// Returns a function that finds the claims on a resource of `entry` whose release `node` has not confirmed. If the
+    /// node lacks their token, a key that stands there is another client's.
     pub(in crate::engine) fn meets_own(
         &self,
         node: NodeId,
