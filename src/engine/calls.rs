@@ -181,7 +181,7 @@ impl Engine {
         let parts = &mut self.parts;
         parts.settings.check_ttl(lock.ttl(), lock.delay())?;
         Extend::check(now, lock)?;
-        let claim = parts.claims.of(lock);
+        let claim = parts.claims.of(lock.id());
         let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
             return Err(ExtendError::Expired);
         };
@@ -291,8 +291,7 @@ impl Engine {
 
     pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
         let parts = &mut self.parts;
-        let claim = parts.claims.named_by(lock);
-        if let Some((key, claim)) = parts.claims.keyed(claim)
+        if let Some((key, claim)) = parts.claims.of(lock)
             && claim.is_held()
         {
             parts.keeper.alert((key, claim), left, &mut parts.timers);
@@ -314,15 +313,15 @@ impl Engine {
     /// over another connection would have no order against that `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        let Some((key, claim)) = parts.claims.of_mut(&lock) else {
+        let Some((key, claim)) = parts.claims.of(lock.id()) else {
             return lock;
         };
-        let quarantined = parts.nodes.quarantined(now, claim.sure());
+        let quarantined = parts.nodes.quarantined(now, claim.copies().sure);
         let settled = claim.hand_over();
-        if !claim.is_adopted() {
+        if !claim.busy().is_adopted {
             lock.set_voters(settled.without(quarantined));
         }
-        let open = claim.questions();
+        let open = claim.busy().questions;
         self.operations
             .end_questions(now, key, open, || Verdict::Closed, parts);
         self.operations.give_back(now, key, parts);
@@ -337,7 +336,7 @@ impl Engine {
     /// [`confirm`](Engine::confirm) may find an end. Until then it counts as over when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
-        if parts.claims.of(&lock).is_none() {
+        if parts.claims.of(lock.id()).is_none() {
             lock.leave();
             let terms = (lock.ttl(), lock.delay());
             let key = parts.adopt(now, lock.entry().clone(), terms);

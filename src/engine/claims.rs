@@ -7,7 +7,7 @@
 //!
 //! # Not here
 //!
-//! The operation that waits for a release: functions return what an answer means to it.
+//! The operation that waits for a release: it learns of each answer from the engine.
 
 pub(super) mod busy;
 pub(super) mod claim;
@@ -15,47 +15,52 @@ pub(super) mod copies;
 pub(super) mod copy;
 mod releases;
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Spare};
 use crate::invariant::Must;
-use crate::keys::{ClaimKey, NodeId, OperationKey};
+use crate::keys::{ClaimKey, OperationKey};
 use crate::limits::CLAIMS_MAX;
-use crate::node::{Command, Question, Request};
-use crate::quorum::{Drift, Lock, LockId, NodeSet};
+use crate::node::Command;
+use crate::quorum::{Drift, LockId, NodeSet};
 use crate::slab::{Key, Slab};
 use crate::time::Instant;
 
 use super::alarm::Timers;
 use super::nodes::Nodes;
-use super::pool::{Boxes, Pool, Spares};
+use super::pool::Pool;
+use super::stats::Stats;
 use busy::{Busy, Stage};
 use claim::Claim;
+use copies::Copies;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Claims {
-    slab: Slab<Claim>,
+    pub(super) slab: Slab<Claim>,
     /// The id of the engine that owns the claims.
-    engine: u64,
+    pub(super) engine: u64,
     drift: Drift,
-    /// Buffers for names and tokens. A lock keeps its buffer until it ends, so they are never used for commands, which
-    /// would make them grow.
-    pub(super) spares: Spares,
+    /// Buffers for names and tokens. A lock keeps its buffer until it ends. A buffer for commands would be too large.
+    pub(super) spares: Pool<Spare>,
     /// Buffers for names alone.
-    pub(super) buffers: Pool<u8>,
+    pub(super) buffers: Pool<Vec<u8>>,
     /// Buffers for commands.
-    commands: Pool<u8>,
+    commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
-    boxes: Boxes<Busy>,
+    boxes: Pool<Box<Busy>>,
 }
 
-/// What the methods of claims need: the time, the nodes, and the timers.
+/// The claims at a time, and what their releases need: nodes, timers and statistics.
 #[derive(Debug)]
-pub(super) struct Below<'a> {
+pub(super) struct ClaimsAt<'a> {
     pub(super) now: Instant,
+    pub(super) claims: &'a mut Claims,
     pub(super) nodes: &'a mut Nodes,
     pub(super) timers: &'a mut Timers,
+    pub(super) stats: &'a mut Stats,
 }
 
 impl Claims {
@@ -64,15 +69,11 @@ impl Claims {
             slab: Slab::new(),
             engine,
             drift,
-            spares: Spares::new(),
+            spares: Pool::new(),
             buffers: Pool::new(),
             commands: Pool::new(),
-            boxes: Boxes::new(),
+            boxes: Pool::new(),
         }
-    }
-
-    pub(super) fn engine(&self) -> u64 {
-        self.engine
     }
 
     pub(super) fn len(&self) -> usize {
@@ -82,15 +83,6 @@ impl Claims {
     #[cfg(any(feature = "std", test))]
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClaimKey, &Claim)> {
         self.slab.iter().map(|(key, claim)| (ClaimKey(key), claim))
-    }
-
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.slab.capacity()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.slab.is_empty()
     }
 
     /// Returns `true` if there is room for another claim.
@@ -116,15 +108,22 @@ impl Claims {
         life: Duration,
         gone_by: Instant,
     ) -> ClaimKey {
-        let key = self.insert(entry, Busy::adopted(nodes, life));
+        let busy = Busy {
+            is_adopted: true,
+            copies: Copies::found_elsewhere(nodes),
+            ..Busy::of(Stage::Held { told: false }, life)
+        };
+        let key = self.insert(entry, busy);
         if let Some(claim) = self.get_mut(key) {
-            (claim.held, claim.gone_by) = (nodes, gone_by);
+            (claim.may_hold, claim.gone_by) = (nodes, gone_by);
         }
         key
     }
 
     fn insert(&mut self, entry: Entry, busy: Busy) -> ClaimKey {
-        let claim = Claim::new(entry, self.boxes.put(busy));
+        let mut there = self.boxes.take().unwrap_or_else(|| Box::new(Busy::REST));
+        *there = busy;
+        let claim = Claim::new(entry, there);
         ClaimKey(self.slab.insert(claim))
     }
 
@@ -143,48 +142,23 @@ impl Claims {
         Some((key, self.get_mut(key)?))
     }
 
-    /// Wakes `claim` and returns it.
-    pub(super) fn wake(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
-        let claim = self.slab.get_mut(claim.0)?;
-        claim.wake(&mut self.boxes);
-        Some(claim)
-    }
-
     /// Something about `claim` has ended. Lets it rest if nothing else is open.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
-        if let Some(claim) = self.slab.get_mut(claim.0) {
-            claim.rest(&mut self.boxes);
+        if let Some(claim) = self.get_mut(claim) {
+            claim.rest();
         }
     }
 
-    /// Returns the key of the claim at `index`, which must exist.
-    pub(super) fn key_at(&self, index: u32) -> ClaimKey {
-        ClaimKey(self.slab.key_at(index))
+    /// Returns the claim at `index`, which must exist, and its key.
+    pub(super) fn at(&self, index: u32) -> (ClaimKey, &Claim) {
+        (ClaimKey(self.slab.key_at(index)), self.slab.at(index))
     }
 
-    /// Returns `true` if the claim at `index`, which must exist, is on the resource called `name`.
-    pub(super) fn is_on(&self, index: u32, name: &[u8]) -> bool {
-        self.slab.at(index).entry.resource() == name
-    }
-
-    /// Returns the claim that `lock` names, if this engine has it and it is still held.
-    pub(super) fn of(&self, lock: &Lock) -> Option<(ClaimKey, &Claim)> {
-        let key = self.named_by(lock.id())?;
-        let claim = self.slab.get(key.0)?;
+    /// Returns the claim of `lock` and its key, if this engine has it and the lock is held.
+    pub(super) fn of(&mut self, lock: LockId) -> Option<(ClaimKey, &mut Claim)> {
+        let key = self.named_by(lock)?;
+        let claim = self.get_mut(key)?;
         matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
-    }
-
-    /// Like [`of`](Self::of), but mutable.
-    pub(super) fn of_mut(&mut self, lock: &Lock) -> Option<(ClaimKey, &mut Claim)> {
-        let key = self.named_by(lock.id())?;
-        let claim = self.slab.get_mut(key.0)?;
-        matches!(claim.busy().stage, Stage::Held { .. }).then_some((key, claim))
-    }
-
-    /// Returns the key that `lock` has if this engine has it.
-    pub(super) fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
-        let key = Key::from_bits(lock.claim).map(ClaimKey);
-        key.filter(|_| lock.engine == self.engine)
     }
 
     /// Returns the claim of `lock`, if this engine has it.
@@ -192,14 +166,9 @@ impl Claims {
         self.get(self.named_by(lock)?)
     }
 
-    /// Returns the first claim at `index` or behind it that is `wanted`, with its index.
-    pub(super) fn find(
-        &self,
-        index: usize,
-        wanted: impl FnMut(&Claim) -> bool,
-    ) -> Option<(usize, ClaimKey)> {
-        let (index, key) = self.slab.find(index, wanted)?;
-        Some((index, ClaimKey(key)))
+    fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
+        let key = Key::from_bits(lock.claim).map(ClaimKey);
+        key.filter(|_| lock.engine == self.engine)
     }
 
     pub(super) fn lock_id(&self, claim: ClaimKey) -> LockId {
@@ -209,8 +178,8 @@ impl Claims {
         }
     }
 
-    /// Returns when the last present key has expired. If a `SET` or an extension is unanswered, its key may last a
-    /// whole life from now.
+    /// Returns when the last key of all claims has expired. A key may last a whole life from now if a `SET` or an
+    /// extension of it is unanswered.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| {
@@ -226,118 +195,27 @@ impl Claims {
 
     /// Returns an empty command with a buffer of the pool.
     pub(super) fn command(&mut self) -> Command {
-        Command::new(self.commands.take())
+        Command::new(self.commands.take().unwrap_or_default())
     }
 
     /// Gives the buffer of `command` back to the pool.
     pub(super) fn sent(&mut self, command: Command) {
-        self.commands.give(command.into_buffer());
+        self.commands.give_buffer(command.into_buffer());
     }
 
-    /// `node` will never answer `request`. `left` is `true` if any part of the request may have arrived.
-    pub(in crate::engine) fn unanswered(
-        &mut self,
-        node: NodeId,
-        request: Request,
-        left: bool,
-        below: &mut Below<'_>,
-    ) {
-        match request {
-            Request::Take { claim, .. } => {
-                if let Some(there) = self.slab.get_mut(claim.0) {
-                    match guard!(SentSetForgotten, left) {
-                        true => there.set_lost(node),
-                        false => there.set_not_run(node),
-                    }
-                    self.settle(claim, below);
-                }
-            }
-            Request::Release { claim, .. } => self.owe(node, claim, below),
-            Request::Question {
-                question: Question::Extend,
-                claim: Some(claim),
-                ..
-            } if left => {
-                if let Some(claim) = self.slab.get_mut(claim.0) {
-                    // The node may have run this extension, even if it denied an earlier one.
-                    claim.busy_mut().copies.extending.insert(node);
-                }
-            }
-            Request::Question { .. }
-            | Request::Probe { .. }
-            | Request::Raise { .. }
-            | Request::Floor { .. }
-            | Request::LookAtFloor { .. }
-            | Request::Count { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Why { .. }
-            | Request::Handshake(_)
-            | Request::Time
-            | Request::Track
-            | Request::Look { .. } => {}
-        }
-    }
-
-    /// Forgets `claim`. Either no node can have its token any more, or it need not be tracked.
-    fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
+    /// Forgets `claim`. Its timer ends, and its memory is used again.
+    pub(super) fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;
         };
-        self.spares.give(there.entry);
+        if let Some(spare) = there.entry.into_spare() {
+            self.spares.give(spare);
+        }
         if let Some(timer) = there.timer {
             timers.cancel(timer);
         }
         if let Some(busy) = there.busy {
             self.boxes.give(busy);
-        }
-    }
-
-    // ----- time -----------------------------------------------------------------------------
-
-    /// Handles the timer of `claim`. If its lock is held, returns the claim: the keeper knows what is due then.
-    pub(super) fn due(&mut self, claim: ClaimKey, below: &mut Below<'_>) -> Option<&mut Claim> {
-        let there = self.slab.get_mut(claim.0).must()?;
-        there.timer = None;
-        match there.busy().stage {
-            Stage::Held { told: false } => return self.get_mut(claim),
-            Stage::Held { told: true } => self.forget(below.now, claim, below.timers),
-            Stage::Releasing { .. } => self.expire_debts(claim, below),
-            Stage::Attempt { .. } => {}
-        }
-        None
-    }
-
-    /// Keeps the claim of a lock that is over and was never released until its keys are gone, so that a late release
-    /// still goes to the right nodes. Withdraws copies that wait for room.
-    pub(super) fn remember(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
-        let all = below.nodes.set();
-        if let Some(there) = self.slab.get_mut(claim.0).must() {
-            there.take_back(all, claim, below);
-        }
-        self.forget_later(below.now, claim, below.timers);
-    }
-
-    fn forget_later(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
-        let Some(claim) = self.slab.get_mut(key.0).must() else {
-            return;
-        };
-        if claim.is_adopted() {
-            // The longest life may be a month, and a late release goes to all nodes anyway.
-            return self.end(key, timers);
-        }
-        let at = claim.gone_by.max(now.saturating_add(claim.life()));
-        claim.wake_at(at, key, timers);
-    }
-
-    fn forget(&mut self, now: Instant, key: ClaimKey, timers: &mut Timers) {
-        // A claim whose `SET` may still run is kept until the lock is released.
-        let running = self.slab.get(key.0).map(Claim::running);
-        if running.is_some_and(|nodes| !nodes.is_empty()) {
-            self.forget_later(now, key, timers);
-        } else {
-            self.end(key, timers);
         }
     }
 }

@@ -91,8 +91,7 @@ impl Engine {
             }
         }
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let (claims, mut below) = parts.claims(now);
-        claims.after_reading(node, &mut below);
+        parts.claims(now).after_reading(node);
         if was_silent {
             operations.stir_all(now, parts);
             operations.regained(now, parts);
@@ -107,8 +106,11 @@ impl Engine {
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
             Heard::Admitted => {
-                let (claims, mut below) = self.parts.claims(now);
-                claims.admitted(node, &mut below);
+                // Its debts go out first, then the rest of the handshake.
+                let mut claims = self.parts.claims(now);
+                claims.try_debts_again(node);
+                claims.pay_debts(node);
+                self.parts.nodes.writing_to(node).survey(now);
             }
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
@@ -236,8 +238,7 @@ impl Engine {
             .handshake_done(node, &mut self.parts.timers);
         self.joined(now, node);
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let (claims, mut below) = parts.claims(now);
-        claims.pay_debts(node, &mut below); // Debts that came up meanwhile.
+        parts.claims(now).pay_debts(node); // Debts that came up meanwhile.
         operations.ask_late(now, node, parts);
         if parts.fencing.is_used() {
             parts.fencing.floors_changed(&mut parts.news); // It may have lost its floor.
@@ -332,9 +333,8 @@ impl Engine {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
         parts.queues.lost(node);
-        let (claims, mut below) = parts.claims(now);
         for (request, left) in lost {
-            claims.unanswered(node, request, left, &mut below);
+            parts.claims(now).unanswered(node, request, left);
         }
         operations.each(now, parts, |operation, cx| {
             operation.lose(node, Lost::Connection(trouble.outcome()), cx);
@@ -388,13 +388,12 @@ impl Engine {
             }
             Alarm::Lines => {
                 let asked = operations.len(&parts.queues) != 0;
-                let wanted = asked || !parts.claims.is_empty();
+                let wanted = asked || !parts.claims.slab.is_empty();
                 parts.nodes.lines_due(now, wanted, asked, timers);
             }
             Alarm::Debts(node) => {
                 parts.nodes[node].debt_timer = None;
-                let (claims, mut below) = parts.claims(now);
-                claims.try_debts_again(node, &mut below);
+                parts.claims(now).try_debts_again(node);
             }
             Alarm::Floors => parts.fencing.due(&mut parts.news),
             Alarm::Operation(key) => operations.with(now, key, parts, due),

@@ -105,9 +105,9 @@ impl Keeper {
         keeping: Keeping,
         timers: &mut Timers,
     ) {
-        claim.begin_again();
+        claim.busy_mut().again = Instant::ZERO;
         claim.kept = Some(lock.keep(keeping));
-        if guard!(EveryVoterCounts, claim.is_adopted()) {
+        if guard!(EveryVoterCounts, claim.busy().is_adopted) {
             self.voters.insert(key, lock.voters());
         }
         self.looks
@@ -151,7 +151,7 @@ impl Keeper {
         if kept.is_waiting() {
             return Instant::MAX;
         }
-        let due = kept.due_at(claim.valid_until(), claim.busy().again, self.drift);
+        let due = kept.due_at(claim.entry.end(), claim.busy().again, self.drift);
         match claim.busy().extending {
             0 => due.min(self.looks.due_at(key)),
             _ => due, // The look follows when the extension has ended.
@@ -198,7 +198,7 @@ impl Keeper {
         let Some(kept) = &claim.kept else {
             return;
         };
-        let due = kept.due_at(claim.valid_until(), Instant::ZERO, self.drift);
+        let due = kept.due_at(claim.entry.end(), Instant::ZERO, self.drift);
         if kept.waits_from_now_on() {
             self.queue.push(Reverse((due, key)));
         }
@@ -262,7 +262,7 @@ impl Keeper {
                 None => (self.search(claims)?, true),
             };
             let locks = claims.len();
-            let Some(claim) = claims.wake(key).filter(|claim| claim.is_held()) else {
+            let Some(claim) = claims.get_mut(key).filter(|claim| claim.is_held()) else {
                 continue; // The lock is over.
             };
             let ttl = self.extension(now, (key, claim), is_searched, locks);
@@ -288,7 +288,7 @@ impl Keeper {
     ) -> Option<Duration> {
         let kept = claim.kept.as_ref()?;
         kept.waits_no_more();
-        let end = claim.valid_until();
+        let end = claim.entry.end();
         let early = kept.extension(now, end, self.drift);
         let due = kept.due(now, (end, claim.busy().again), locks, self.drift);
         if let Some((_, again)) = due {
@@ -299,7 +299,7 @@ impl Keeper {
         }
         // Looks at a key that is missing all the time have their own pace.
         let looks = self.looks.take(now, key, early);
-        let is_early = is_searched || looks.unwrap_or(!claim.lacking().is_empty());
+        let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);
         due.or(early.filter(|_| is_early))
     }
@@ -322,19 +322,20 @@ impl Keeper {
         if self.back.is_empty() {
             return None;
         }
-        let found = claims.find(self.next, |claim| self.may_be_lacking(claim));
+        let wanted = |claim: &Claim| self.may_be_lacking(claim);
+        let found = claims.slab.find(self.next, wanted);
         match found {
             Some((index, _)) => self.next = index + 1,
             None => (self.back, self.forgetful) = (NodeSet::EMPTY, NodeSet::EMPTY),
         }
-        found.map(|(_, key)| key)
+        found.map(|(_, key)| ClaimKey(key))
     }
 
     /// Returns `true` if the lock of `claim` is kept, and either its last extension has failed or a node that is back
     /// may lack it.
     fn may_be_lacking(&self, claim: &Claim) -> bool {
-        let has = claim.confirmed().without(self.forgetful);
-        let gets_copy = !self.back.without(has).is_empty() && !claim.is_adopted();
+        let has = claim.copies().confirmed.without(self.forgetful);
+        let gets_copy = !self.back.without(has).is_empty() && !claim.busy().is_adopted;
         let has_failed = claim.busy().again != Instant::ZERO;
         claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)
     }
@@ -371,7 +372,7 @@ impl Keeper {
 /// Returns the latest time at which the holder of `claim` learns that its lock is over: the end of its validity, or, if
 /// that is not known, the time when the keys are gone.
 fn stands_until(claim: &Claim) -> Instant {
-    match claim.valid_until() {
+    match claim.entry.end() {
         Instant::ZERO => claim.gone_by,
         known => known,
     }

@@ -42,8 +42,7 @@ pub(super) fn learn(
             if repair && (reply == Reply::Done || several) {
                 parts.wrote(now, claim);
             }
-            let (claims, mut below) = parts.claims(now);
-            claims.release_answered(node, (claim, by), reply, &mut below)
+            parts.claims(now).release_answered(node, (claim, by), reply)
         }
         Request::Question {
             question,
@@ -89,7 +88,7 @@ fn learn_of_way(
     parts: &mut Parts,
 ) -> Option<OperationKey> {
     let claim = parts.claims.get(key);
-    let claim = claim.filter(|claim| !claim.may_hold().contains(node))?;
+    let claim = claim.filter(|claim| !claim.may_hold.contains(node))?;
     let operation = claim.attempted_by();
     if operation.is_none() && reply == Reply::Done {
         granted_without(now, node, key, parts);
@@ -104,10 +103,10 @@ fn learn_of_way(
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
         let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
-        let is_missed = claim.lacking().contains(node);
-        claim.is_held() && !claim.is_adopted() && !has_left && !is_missed
+        let is_missed = claim.busy().copies.lacking.contains(node);
+        claim.is_held() && !claim.busy().is_adopted && !has_left && !is_missed
     });
-    if let Some((entry, end)) = held.map(|claim| (claim.entry.clone(), claim.valid_until())) {
+    if let Some((entry, end)) = held.map(|claim| (claim.entry.clone(), claim.entry.end())) {
         copy_late(now, node, (key, &entry), end, parts);
     }
 }

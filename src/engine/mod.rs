@@ -236,7 +236,7 @@ impl Engine {
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
         let claim = self.parts.claims.by_id(lock);
-        claim.map_or(Instant::ZERO, Claim::valid_until)
+        claim.map_or(Instant::ZERO, |claim| claim.entry.end())
     }
 
     /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
@@ -250,10 +250,11 @@ impl Engine {
     /// have not denied it since. Leaves out nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
-        let claim = self.parts.claims.of(lock);
-        let nodes = claim.map(|(_, claim)| {
-            let quarantined = self.parts.nodes.quarantined(now, claim.sure());
-            claim.confirmed().without(quarantined)
+        let claim = self.parts.claims.by_id(lock.id());
+        let nodes = claim.filter(|claim| !claim.is_leaving()).map(|claim| {
+            let copies = claim.copies();
+            let quarantined = self.parts.nodes.quarantined(now, copies.sure);
+            copies.confirmed.without(quarantined)
         });
         let labels = self.parts.nodes.labels();
         let nodes = nodes.iter().flat_map(|nodes| nodes.iter());

@@ -37,7 +37,7 @@ use super::stats::Stats;
 #[derive(Debug)]
 pub(super) struct Operations {
     slab: Slab<Operation>,
-    ballots: Pool<Ballot>,
+    ballots: Pool<Vec<Ballot>>,
 }
 
 impl Operations {
@@ -129,7 +129,11 @@ impl Operations {
         kind: Kind,
         parts: &mut Parts,
     ) -> RoundId {
-        let mut round = Round::new(now, parts.nodes.len(), self.ballots.take());
+        let mut round = Round::new(
+            now,
+            parts.nodes.len(),
+            self.ballots.take().unwrap_or_default(),
+        );
         round.ttl = ttl;
         round.deadline = deadline;
         let key = OperationKey(self.slab.insert(Operation { round, kind }));
@@ -160,7 +164,7 @@ impl Operations {
                 round,
                 kind: Kind::Acquire(acquire),
             }) => {
-                self.ballots.give(round.ballots);
+                self.ballots.give_buffer(round.ballots);
                 acquire.name(key)
             }
             other => unreachable!("{other:?} does not wait for its turn"),
@@ -180,7 +184,11 @@ impl Operations {
         if extra.fenced {
             acquire.fence(parts);
         }
-        let mut round = Round::new(kept.started, parts.nodes.len(), self.ballots.take());
+        let mut round = Round::new(
+            kept.started,
+            parts.nodes.len(),
+            self.ballots.take().unwrap_or_default(),
+        );
         let until = parts.settings.tries_end(kept.started, kept.tries_allowed());
         round.state = State::Queued { until };
         parts.resting += 1;
@@ -240,7 +248,7 @@ impl Operations {
                 acquire.leave(key, parts);
             }
             let ballots = core::mem::take(&mut operation.round.ballots);
-            self.ballots.give(ballots);
+            self.ballots.give_buffer(ballots);
             self.slab.discard(key.0);
             self.lead(now, parts);
         }
@@ -343,8 +351,7 @@ impl Operations {
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
         parts.vacate(now, claim);
-        let (claims, mut below) = parts.claims(now);
-        claims.remember(claim, &mut below);
+        parts.claims(now).remember(claim);
         self.lead(now, parts);
     }
 
@@ -381,7 +388,7 @@ impl Operations {
     ) {
         let asked = match guard!(OlderExtensionGoesOn, open.are_older_open()) {
             true => self.keys(),
-            false => open.newest().into_iter().collect(),
+            false => open.newest.into_iter().collect(),
         };
         for key in asked {
             if let Some(Operation { round, kind }) = self.get_mut(key)

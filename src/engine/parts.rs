@@ -21,7 +21,7 @@ use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::claims::busy::Questions;
-use super::claims::{Below, Claims};
+use super::claims::{Claims, ClaimsAt};
 use super::contract::Cause;
 use super::fencing::Fencing;
 use super::keeper::Keeper;
@@ -80,10 +80,15 @@ impl Parts {
         }
     }
 
-    /// Returns the claims, and what their methods need at `now`.
-    pub(super) fn claims(&mut self, now: Instant) -> (&mut Claims, Below<'_>) {
-        let (nodes, timers) = (&mut self.nodes, &mut self.timers);
-        (&mut self.claims, Below { now, nodes, timers })
+    /// Returns the claims at `now`, with what their releases need.
+    pub(super) fn claims(&mut self, now: Instant) -> ClaimsAt<'_> {
+        ClaimsAt {
+            now,
+            claims: &mut self.claims,
+            nodes: &mut self.nodes,
+            timers: &mut self.timers,
+            stats: &mut self.stats,
+        }
     }
 
     /// Records the ttls that callers ask for. They decide how long a node that may have forgotten locks does not vote,
@@ -114,7 +119,7 @@ impl Parts {
 
     /// The lock of `claim` is not held any more. The [turn](Self::next_turn) of an operation may have come.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
-        let there = self.claims.wake(claim);
+        let there = self.claims.get_mut(claim);
         if let Some(there) = &there
             && there.kept.is_some()
         {
@@ -171,7 +176,7 @@ impl Parts {
             && let Some(name) = self.queues.leave_alone(place, key)
         {
             claim.busy_mut().place = Some(PlaceKey::NONE);
-            self.claims.buffers.give(name);
+            self.claims.buffers.give_buffer(name);
         }
         self.claims.rest(key);
     }
@@ -227,10 +232,10 @@ impl Parts {
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
-            && claim.may_hold() != NodeSet::EMPTY
+            && claim.may_hold != NodeSet::EMPTY
         {
             for name in claim.entry.names() {
-                let contender = self.queues.wrote(now, name, claim.may_hold());
+                let contender = self.queues.wrote(now, name, claim.may_hold);
                 let watches = self.queues.watching(Some(name));
                 self.news
                     .extend(contender.into_iter().chain(watches).map(News::Stirred));
@@ -271,10 +276,7 @@ impl Parts {
         claim: ClaimKey,
     ) -> NodeSet {
         self.wrote(now, claim);
-        let (nodes, timers) = (&mut self.nodes, &mut self.timers);
-        let mut below = Below { now, nodes, timers };
-        self.claims
-            .release(operation, claim, &mut self.stats, &mut below)
+        self.claims(now).release(operation, claim)
     }
 
     /// The look at the floors is over, or had no room. Schedules the next look if there are floors left to repair.
@@ -297,7 +299,7 @@ impl Parts {
         let Some(claim) = self.claims.get_mut(key).must() else {
             return Questions::default();
         };
-        let open = claim.questions();
+        let open = claim.busy().questions;
         #[cfg(feature = "tracing")]
         let name = claim.entry.resource().into();
         self.stats

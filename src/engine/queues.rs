@@ -151,7 +151,7 @@ impl Queues {
         let hash = self.names.hash(name);
         let is = |at: Where| match at.place() {
             Some(index) => self.places.at(index).name == name,
-            None => claims.is_on(at.claim(), name),
+            None => claims.at(at.claim()).1.entry.resource() == name,
         };
         match self.names.find(hash, is) {
             Some(found) if let Some(index) = found.place() => {
@@ -169,8 +169,8 @@ impl Queues {
     }
 
     /// Opens a place for `name` with one user. The caller has to enter it in the table of names.
-    fn open_place(&mut self, hash: u64, name: &[u8], buffers: &mut Pool<u8>) -> PlaceKey {
-        let mut buffer = buffers.take();
+    fn open_place(&mut self, hash: u64, name: &[u8], buffers: &mut Pool<Vec<u8>>) -> PlaceKey {
+        let mut buffer = buffers.take().unwrap_or_default();
         buffer.extend_from_slice(name);
         PlaceKey(self.places.insert(Place::new(buffer, hash)))
     }
@@ -389,7 +389,7 @@ impl Queues {
         place: PlaceKey,
         operation: OperationKey,
         waiter: Option<WaiterKey>,
-        buffers: &mut Pool<u8>,
+        buffers: &mut Pool<Vec<u8>>,
     ) {
         let Some(at) = self.places.get_mut(place.0).must() else {
             return;
@@ -425,7 +425,7 @@ impl Queues {
         now: Instant,
         place: PlaceKey,
         claim: ClaimKey,
-        buffers: &mut Pool<u8>,
+        buffers: &mut Pool<Vec<u8>>,
     ) {
         let Some(at) = self.places.get_mut(place.0).must() else {
             return;
@@ -471,7 +471,7 @@ impl Queues {
     /// Removes a user of `place`. A place without users stays until another loses its last user, because a resource is
     /// often asked for again.
     #[inline]
-    fn left(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
+    fn left(&mut self, place: PlaceKey, buffers: &mut Pool<Vec<u8>>) {
         let Some(at) = self.places.get_mut(place.0).must() else {
             return;
         };
@@ -484,9 +484,9 @@ impl Queues {
         }
     }
 
-    fn close(&mut self, place: PlaceKey, buffers: &mut Pool<u8>) {
+    fn close(&mut self, place: PlaceKey, buffers: &mut Pool<Vec<u8>>) {
         if let Some(at) = self.places.get_mut(place.0).must() {
-            buffers.give(core::mem::take(&mut at.name));
+            buffers.give_buffer(core::mem::take(&mut at.name));
             self.names.remove(at.hash, place.into());
             self.places.discard(place.0);
         }

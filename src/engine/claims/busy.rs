@@ -6,8 +6,8 @@
 //!
 //! # Not here
 //!
-//! The decision when a claim rests: [`Claims::rest`](super::Claims::rest) checks it whenever something about a claim
-//! ends. A claim that it misses takes more memory until its next extension, and does no other harm.
+//! When a claim rests: callers of [`Claims::rest`](super::Claims::rest) ask for it whenever something about a claim has
+//! ended. If one forgets it, the claim takes more memory until its next extension, and nothing else.
 
 use core::time::Duration;
 
@@ -22,13 +22,13 @@ use super::copies::Copies;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) stage: Stage,
-    /// Another engine made the attempt. Only facts that hold for every lock are assumed.
+    /// Another engine was granted the lock. So it is not known which nodes have the token.
     pub(crate) is_adopted: bool,
-    /// The number of its extensions that are counting votes. It stops counting at 255. If there were more and some have
-    /// ended, the engine may begin another one beside those that are open, which costs a command for each node.
+    /// The number of its extensions that count votes, up to 255. If there were more, the engine may begin one too many
+    /// later, which costs a command to each node.
     pub(crate) extending: u8,
-    /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
-    /// lock and its entry hold this.
+    /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, its
+    /// entry knows it.
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
@@ -36,7 +36,7 @@ pub(crate) struct Busy {
     pub(crate) place: Option<PlaceKey>,
     /// The number of ticks before the end at which its holder learns, once, that the lock is at risk. Zero: never.
     pub(crate) alert: u64,
-    /// An extension was tried; the next try is not before this time. [`Instant::ZERO`]: when it is due.
+    /// After an extension was tried: the next try is not before this time. [`Instant::ZERO`]: when it is due.
     pub(crate) again: Instant,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Busy {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
     /// The newest one, if it is open.
-    newest: Option<OperationKey>,
+    pub(crate) newest: Option<OperationKey>,
     /// How many are open.
     open: u32,
 }
@@ -65,11 +65,6 @@ impl Questions {
     pub(crate) fn end(&mut self, question: OperationKey) {
         self.newest = self.newest.filter(|newest| *newest != question);
         self.open = self.open.checked_sub(1).must().unwrap_or(0);
-    }
-
-    /// Returns the newest one, if it is open.
-    pub(crate) fn newest(self) -> Option<OperationKey> {
-        self.newest
     }
 
     /// Returns `true` if questions other than the newest are open.
@@ -106,21 +101,12 @@ impl Busy {
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
     };
 
-    /// Builds the busy part of a claim that has rested. The nodes that may have it have confirmed it.
+    /// Builds the busy part of a claim that has rested. All nodes that may have the token have confirmed it.
     pub(super) fn woken(nodes: NodeSet, life: Duration) -> Self {
         Self {
             copies: Copies::on(nodes),
             life,
             ..Self::REST
-        }
-    }
-
-    /// Builds the busy part of a claim of a lock that was granted to another engine. Any of `nodes` may have a copy.
-    pub(super) fn adopted(nodes: NodeSet, life: Duration) -> Self {
-        Self {
-            is_adopted: true,
-            copies: Copies::found_elsewhere(nodes),
-            ..Self::of(Stage::Held { told: false }, life)
         }
     }
 

@@ -1,8 +1,8 @@
 //! A claim: what one token may have left on the nodes.
 //!
 //! It begins with the first `SET` of an attempt and ends when no node can hold the token any more: each node has denied
-//! it, confirmed its release, or let it expire. It outlives the operation that made it, the lock, and the caller. So
-//! every release is sent until it is answered or no longer needed.
+//! it, confirmed its release, or let it expire. The operation that made it and the lock may end before. So every
+//! release is sent until it is answered or no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -13,42 +13,37 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::node::Command;
 use crate::quorum::{Kept, Majority, NodeSet};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use crate::engine::alarm::{Alarm, Timers};
-use crate::engine::claims::Below;
-use crate::engine::claims::busy::{Busy, Questions, Stage};
+use crate::engine::claims::busy::{Busy, Stage};
+use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
-use crate::engine::pool::Boxes;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Claim {
     /// Its name and token, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token, as the copies say. It is kept also while the claim rests.
-    pub(super) held: NodeSet,
+    /// The nodes that may have the token: those whose copy is not [`Copy::Absent`]. It is kept also while the claim
+    /// rests.
+    pub(crate) may_hold: NodeSet,
     /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
     /// Set if this engine extends its lock.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted, in nanoseconds. [`NEVER`]: it was not, or only to be released.
-    since: NonZeroU64,
+    /// When the lock was handed out or adopted. [`Instant::MAX`]: it was not, or only to be released.
+    since: Instant,
     /// `None` while it rests.
-    pub(super) busy: Option<Box<Busy>>,
+    pub(in crate::engine) busy: Option<Box<Busy>>,
 }
-
-/// The value of `since` for a lock that was not handed out.
-const NEVER: NonZeroU64 = NonZeroU64::MAX;
 
 impl Claim {
     /// Makes a claim that has sent nothing yet.
@@ -56,9 +51,9 @@ impl Claim {
         Self {
             entry,
             gone_by: Instant::ZERO,
-            held: NodeSet::EMPTY,
+            may_hold: NodeSet::EMPTY,
             timer: None,
-            since: NEVER,
+            since: Instant::MAX,
             kept: None,
             busy: Some(busy),
         }
@@ -66,20 +61,11 @@ impl Claim {
 
     // ----- its busy part ---------------------------------------------------------------------
 
-    /// Returns the busy part. For a resting claim, use [`having`](Self::having) to learn which nodes have it; the
-    /// validity is in the entry.
+    /// Returns the busy part. While the claim rests, only [`copies`](Self::copies) and [`life`](Self::life) know the
+    /// copies and the life.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
-        match &self.busy {
-            Some(busy) => busy,
-            None => Self::busy_at_rest(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn busy_at_rest() -> &'static Busy {
-        &Busy::REST
+        self.busy.as_deref().unwrap_or(&Busy::REST)
     }
 
     /// Like [`busy`](Self::busy), but mutable. Wakes the claim.
@@ -87,107 +73,47 @@ impl Claim {
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match self.busy {
             Some(ref mut busy) => busy,
-            None => self.wake_unpooled(),
-        }
-    }
-
-    /// Hardly any claim is changed without being woken first.
-    #[cold]
-    #[inline(never)]
-    fn wake_unpooled(&mut self) -> &mut Busy {
-        let busy = Box::new(self.rest_now());
-        self.busy.insert(busy)
-    }
-
-    /// Builds the busy part of a resting claim, as if it woke now.
-    fn rest_now(&self) -> Busy {
-        Busy::woken(self.held, self.life_at_rest())
-    }
-
-    /// Wakes the claim and returns its busy part.
-    #[inline]
-    pub(super) fn wake(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
-        match self.busy {
-            Some(ref mut busy) => busy,
-            None => self.wake_pooled(boxes),
+            None => self.wake(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wake_pooled(&mut self, boxes: &mut Boxes<Busy>) -> &mut Busy {
-        let busy = boxes.put(self.rest_now());
-        self.busy.insert(busy)
+    fn wake(&mut self) -> &mut Busy {
+        let busy = Busy::woken(self.may_hold, self.life());
+        self.busy.insert(Box::new(busy))
     }
 
     /// Lets the claim rest if nothing about it is open.
-    pub(super) fn rest(&mut self, boxes: &mut Boxes<Busy>) {
-        if self.kept.is_none() {
-            return;
-        }
-        let mut rest = self.rest_now();
-        rest.copies.regained = self.busy().copies.regained; // Only open questions compare it.
-        let rests = |busy: &mut Box<Busy>| **busy == rest;
-        if let Some(busy) = self.busy.take_if(rests) {
-            boxes.give(busy);
+    pub(super) fn rest(&mut self) {
+        if self.kept.is_some()
+            && let Some(busy) = self.busy.take()
+        {
+            let mut rest = Busy::woken(self.may_hold, self.life());
+            rest.copies.regained = busy.copies.regained; // Only open questions compare it.
+            self.busy = Some(busy).filter(|busy| **busy != rest);
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn rests(&self) -> bool {
-        self.busy.is_none()
-    }
-
-    /// Returns the nodes that may have the token: a `SET` was put into the connection, and the copy is not
-    /// [`Copy::Absent`].
-    #[inline]
-    pub(crate) fn may_hold(&self) -> NodeSet {
-        self.held
-    }
-
-    /// Returns the nodes whose latest answer says that they have the token.
-    pub(crate) fn having(&self) -> NodeSet {
+    /// Returns its copies.
+    pub(crate) fn copies(&self) -> Copies {
         let busy = self.busy.as_ref();
-        busy.map_or(self.held, |busy| busy.copies.having)
-    }
-
-    /// Returns the nodes whose latest answer says that they lack the token.
-    pub(crate) fn lacking(&self) -> NodeSet {
-        self.busy().copies.lacking
-    }
-
-    /// Returns the nodes that have said yes in the latest majority or later, and have not denied it since.
-    pub(crate) fn confirmed(&self) -> NodeSet {
-        let busy = self.busy.as_ref();
-        busy.map_or(self.held, |busy| busy.copies.confirmed)
-    }
-
-    /// Returns the nodes that have had the token ever since an answer of theirs counted. A later step of the clock
-    /// there cannot have ended another client's key early.
-    pub(crate) fn sure(&self) -> NodeSet {
-        self.having().without(self.busy().copies.unsure)
+        busy.map_or_else(|| Copies::on(self.may_hold), |busy| busy.copies)
     }
 
     /// Returns the state of its copy on `node`.
     #[inline]
     pub(crate) fn copy_on(&self, node: NodeId) -> Copy {
         match &self.busy {
-            Some(busy) => busy.copies.on_node(node),
-            None if self.held.contains(node) => Copy::Stands,
+            Some(busy) => busy.copies.each[node.index()],
+            None if self.may_hold.contains(node) => Copy::Stands,
             None => Copy::Absent,
         }
     }
 
     /// Returns the nodes that may still run a `SET` of it.
     pub(crate) fn running(&self) -> NodeSet {
-        self.held.filter(|node| self.copy_on(node).may_run())
-    }
-
-    /// Returns the end of the validity of a held lock. [`Instant::ZERO`] if it is not known before a majority was
-    /// asked.
-    #[inline]
-    pub(crate) fn valid_until(&self) -> Instant {
-        self.entry.end()
+        self.may_hold.filter(|node| self.copy_on(node).may_run())
     }
 
     /// Returns the longest time that a node was asked to keep the key: the ttl and the lock delay.
@@ -195,15 +121,8 @@ impl Claim {
     pub(crate) fn life(&self) -> Duration {
         match &self.busy {
             Some(busy) => busy.life,
-            None => self.life_at_rest(),
+            None => self.entry.delay().life(self.entry.ttl()),
         }
-    }
-
-    /// Returns the [life](Self::life) of a resting claim.
-    #[cold]
-    #[inline(never)]
-    fn life_at_rest(&self) -> Duration {
-        self.entry.delay().life(self.entry.ttl())
     }
 
     /// Records that a node is asked to keep the key for this `life`.
@@ -215,21 +134,13 @@ impl Claim {
 
     // ----- what the engine learns of its copies ----------------------------------------------
 
-    /// Applies `event` to the copy on `node`. Returns its new state.
+    /// Applies `event` to the copy on `node`.
     #[inline(always)]
-    fn apply(&mut self, node: NodeId, event: Event) -> Copy {
-        let copy = self.busy_mut().copies.apply(node, event);
-        match event {
-            // These do not change whether the node may hold the token.
-            Event::Lost | Event::Granted | Event::Asked | Event::Owed => {}
-            Event::Sent | Event::NotRun | Event::Has | Event::Freed | Event::HandedOver => {
-                match copy.may_hold() {
-                    true => self.held.insert(node),
-                    false => self.held.remove(node),
-                };
-            }
-        }
-        copy
+    pub(super) fn apply(&mut self, node: NodeId, event: Event) {
+        match self.busy_mut().copies.apply(node, event).may_hold() {
+            true => self.may_hold.insert(node),
+            false => self.may_hold.remove(node),
+        };
     }
 
     /// A `SET` of it was put into the connection to `node`.
@@ -237,21 +148,13 @@ impl Claim {
         self.apply(node, Event::Sent);
     }
 
-    /// The latest `SET` to `node` left no key: the node denied it, or it was withdrawn before any byte of it left.
-    pub(crate) fn set_not_run(&mut self, node: NodeId) {
-        let was_owed = self.copy_on(node).is_owed();
-        let copy = self.apply(node, Event::NotRun);
-        if was_owed && !copy.may_hold() {
-            self.busy_mut().copies.forgiven.insert(node);
-        }
-    }
-
-    /// `node` has denied the `SET`: see [`Self::set_not_run`].
+    /// `node` has denied the `SET`.
     pub(crate) fn denied(&mut self, node: NodeId) {
-        match guard!(DeniedReleased, true) {
-            true => self.set_not_run(node),
-            false => self.set_lost(node),
-        }
+        let event = match guard!(DeniedReleased, true) {
+            true => Event::NotRun,
+            false => Event::Lost,
+        };
+        self.apply(node, event);
     }
 
     /// It will never be known whether `node` ran the `SET`.
@@ -259,13 +162,13 @@ impl Claim {
         self.apply(node, Event::Lost);
     }
 
-    /// `node` has the token, until `gone_by` at the latest: it ran the `SET` ([`Event::Granted`]), or answered a
-    /// question ([`Event::Has`]). `counts`: the node is not in quarantine, or its clock was never stepped.
+    /// `node` has the token, until `gone_by` at the latest. It has run the `SET` ([`Event::Granted`]), or has answered
+    /// a question ([`Event::Has`]). `counts`: it is not in quarantine, or its clock was never stepped.
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // A late answer does not make a copy that was handed over ours again: it is not released here.
-        if event == Event::Granted || self.held.contains(node) || !self.is_leaving() {
+        // After the lock was handed over, a late answer to a question does not bring the copy back.
+        if event == Event::Granted || self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
         }
@@ -284,67 +187,19 @@ impl Claim {
 
     /// Hands the lock over with the copies that stand, so that they are not released. Returns their nodes.
     pub(crate) fn hand_over(&mut self) -> NodeSet {
-        let standing = self.held.filter(|node| self.copy_on(node) == Copy::Stands);
-        self.apply_on(standing, Event::HandedOver)
-    }
-
-    /// Ends the copies that only had to expire, and now have. Returns their nodes.
-    pub(super) fn expire(&mut self) -> NodeSet {
-        self.apply_on(self.expiring(), Event::Freed)
-    }
-
-    fn apply_on(&mut self, nodes: NodeSet, event: Event) -> NodeSet {
-        for node in nodes.iter() {
-            self.apply(node, event);
+        let standing = self
+            .may_hold
+            .filter(|node| self.copy_on(node) == Copy::Stands);
+        for node in standing.iter() {
+            self.apply(node, Event::HandedOver);
         }
-        nodes
-    }
-
-    /// `node` has answered the release.
-    #[inline(always)]
-    pub(super) fn freed(&mut self, node: NodeId) {
-        self.apply(node, Event::Freed);
-    }
-
-    /// Records that the release is owed to `node`. Returns `true` if that is new.
-    pub(super) fn begin_owing(&mut self, node: NodeId) -> bool {
-        let was_owed = self.copy_on(node).is_owed();
-        !was_owed && self.apply(node, Event::Owed).is_owed()
-    }
-
-    /// Returns `true` if its lock was granted to another engine.
-    pub(crate) fn is_adopted(&self) -> bool {
-        self.busy().is_adopted
+        standing
     }
 
     /// Returns `true` if it is being released.
     #[inline]
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.busy().stage, Stage::Releasing { .. })
-    }
-
-    /// Returns `true` if it is being released on `node` and the node has not said that it lacks the token.
-    pub(super) fn is_leaving_on(&self, node: NodeId) -> bool {
-        let copy = self.copy_on(node);
-        (copy.is_releasing() || copy.is_owed()) && !self.lacking().contains(node)
-    }
-
-    /// Returns `true` if it is being released and no node can hold it any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_leaving() && self.held.is_empty()
-    }
-
-    /// Returns the open questions about it.
-    pub(crate) fn questions(&self) -> Questions {
-        self.busy().questions
-    }
-
-    /// Returns the operation that waits for its release.
-    pub(crate) fn released_for(&self) -> Option<OperationKey> {
-        match self.busy().stage {
-            Stage::Releasing { operation } => operation,
-            Stage::Attempt { .. } | Stage::Held { .. } => None,
-        }
     }
 
     /// Returns the operation that makes this attempt.
@@ -363,13 +218,13 @@ impl Claim {
     /// The lock is held from `now` on.
     pub(crate) fn begin_hold(&mut self, now: Instant) {
         self.busy_mut().stage = Stage::Held { told: false };
-        self.since = NonZeroU64::new(now.as_nanos()).unwrap_or(NonZeroU64::MIN);
+        self.since = now;
     }
 
     /// Returns when the hold began, if the lock is held and was not adopted only to be released.
     #[inline]
     pub(crate) fn held_since(&self) -> Option<Instant> {
-        (self.is_held() && self.since != NEVER).then(|| Instant::from_nanos(self.since.get()))
+        (self.is_held() && self.since != Instant::MAX).then_some(self.since)
     }
 
     /// Marks the end of the lock as reported. Returns `true` if it has to be reported now.
@@ -384,86 +239,11 @@ impl Claim {
         news
     }
 
-    // ----- its release ------------------------------------------------------------------------
-
-    /// Sends its release to `node`, or owes it. Returns `true` if it was sent.
-    pub(super) fn release_on(
-        &mut self,
-        node: NodeId,
-        key: ClaimKey,
-        command: &mut Command,
-        below: &mut Below<'_>,
-    ) -> bool {
-        if self.copy_on(node).may_run() && below.nodes[node].give_up_set(key) {
-            self.set_not_run(node);
-            if !self.held.contains(node) {
-                return false;
-            }
-        }
-        let sent =
-            below.nodes[node].handshake.is_ready() && self.pay(node, key, command, false, below);
-        if !sent {
-            self.owe(node, key, below);
-        }
-        sent
-    }
-
-    /// Puts its release into the connection to `node`, built in `command`. With `repair` it does not use a script's
-    /// digest. Returns `false` if there is no room.
-    // Inlined into the loop over the nodes of a release; the other callers are rare.
-    #[inline(always)]
-    pub(super) fn pay(
-        &mut self,
-        node: NodeId,
-        key: ClaimKey,
-        command: &mut Command,
-        repair: bool,
-        below: &mut Below<'_>,
-    ) -> bool {
-        let there = below.nodes.writing_to(node);
-        if !there.send_release(below.now, key, command, &self.entry, repair) {
-            return false;
-        }
-        self.apply(node, Event::Asked);
-        true
-    }
-
-    /// Records that the release is owed to `node`, to be sent when it can be.
-    pub(super) fn owe(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
-        if self.begin_owing(node) {
-            below.nodes[node].debts.owe(key);
-        }
-        self.limit_debt(key, below.timers);
-    }
-
-    /// Arms the timer that ends its debts, if time can end them.
-    pub(super) fn limit_debt(&mut self, key: ClaimKey, timers: &mut Timers) {
-        if self.timer.is_none() && !self.expiring().is_empty() {
-            self.timer = Some(timers.insert(self.gone_by, Alarm::Claim(key)));
-        }
-    }
-
     /// Returns the nodes where the debt ends by time alone: the expiry is known, and no `SET` can still run.
-    fn expiring(&self) -> NodeSet {
-        let owed = self.held.filter(|node| self.copy_on(node) == Copy::Owed);
+    pub(super) fn expiring(&self) -> NodeSet {
+        let is_owed = |node| self.copy_on(node) == Copy::Owed;
+        let owed = self.may_hold.filter(is_owed);
         owed.without(self.busy().copies.extending)
-    }
-
-    /// Withdraws its `SET`s to nodes of `from` if no byte of them has left. Returns those nodes.
-    pub(crate) fn take_back(
-        &mut self,
-        from: NodeSet,
-        key: ClaimKey,
-        below: &mut Below<'_>,
-    ) -> NodeSet {
-        let withdrawn = from.filter(|node| {
-            let may_run = guard!(QueuedSetSentLate, self.copy_on(node).may_run());
-            may_run && below.nodes[node].withdraw_set(key)
-        });
-        for node in withdrawn.iter() {
-            self.set_not_run(node);
-        }
-        withdrawn
     }
 
     /// Arms its timer for `at`.
@@ -471,13 +251,6 @@ impl Claim {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
-        }
-    }
-
-    /// Forgets the time of the next try: the lock is extended when that is due.
-    pub(crate) fn begin_again(&mut self) {
-        if self.busy().again != Instant::ZERO {
-            self.busy_mut().again = Instant::ZERO;
         }
     }
 }

@@ -14,24 +14,22 @@ use super::copy::{Copy, Event};
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Copies {
-    each: [Copy; NODES_MAX],
+    /// Its states. No function but [`apply`](Self::apply) changes them.
+    pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
-    pub(super) having: NodeSet,
+    pub(crate) having: NodeSet,
     /// The nodes whose latest answer says that they lack the token. They get a copy again.
-    pub(super) lacking: NodeSet,
+    pub(crate) lacking: NodeSet,
     /// The nodes that have said yes in the latest majority or later, and have not denied it since.
-    pub(super) confirmed: NodeSet,
-    /// The nodes whose copy may be newer than a step of their clock. They were in quarantine when they said that they
-    /// have it, or the lock was granted to another engine, and no answer of theirs has counted since.
-    pub(crate) unsure: NodeSet,
-    /// The nodes with an extension that is unanswered, or was when its connection was lost. It is not known when their
+    pub(crate) confirmed: NodeSet,
+    /// The nodes that have had the token ever since an answer of theirs counted. A later step of such a node's clock
+    /// cannot have ended another client's key early.
+    pub(crate) sure: NodeSet,
+    /// The nodes that may have run an extension whose answer has not come, or never will. It is not known when their
     /// keys expire.
     pub(crate) extending: NodeSet,
-    /// The nodes that are no longer owed a release, because they denied the `SET` before it.
-    /// [`settle`](super::Claims::settle) takes it out of their debts.
-    pub(super) forgiven: NodeSet,
-    /// The number of times that a node which lacked the token said that it has it. A question compares this with the
-    /// value at its beginning.
+    /// How often a node that lacked the token has said that it has it again. A question compares this with the value at
+    /// its beginning.
     pub(crate) regained: u16,
 }
 
@@ -42,17 +40,17 @@ impl Copies {
         having: NodeSet::EMPTY,
         lacking: NodeSet::EMPTY,
         confirmed: NodeSet::EMPTY,
-        unsure: NodeSet::EMPTY,
+        sure: NodeSet::EMPTY,
         extending: NodeSet::EMPTY,
-        forgiven: NodeSet::EMPTY,
         regained: 0,
     };
 
-    /// Makes the copies of a claim that these nodes had when they were last asked.
+    /// Makes the copies of a claim whose token these nodes have confirmed.
     pub(super) fn on(nodes: NodeSet) -> Self {
         let mut copies = Self {
             having: nodes,
             confirmed: nodes,
+            sure: nodes,
             ..Self::NONE
         };
         for node in nodes.iter() {
@@ -66,12 +64,12 @@ impl Copies {
     pub(super) fn found_elsewhere(nodes: NodeSet) -> Self {
         Self {
             confirmed: NodeSet::EMPTY,
-            unsure: nodes,
+            sure: NodeSet::EMPTY,
             ..Self::on(nodes)
         }
     }
 
-    /// Applies `event` to the copy on `node`, and returns its new state. No other function changes it.
+    /// Applies `event` to the copy on `node`, and returns its new state.
     #[inline(always)]
     pub(super) fn apply(&mut self, node: NodeId, event: Event) -> Copy {
         let copy = &mut self.each[node.index()];
@@ -79,37 +77,24 @@ impl Copies {
         *copy
     }
 
-    /// Returns the state of the copy on `node`.
-    #[inline]
-    pub(super) fn on_node(&self, node: NodeId) -> Copy {
-        self.each[node.index()]
-    }
-
     /// `node` has the token. `counts`: the node is not in quarantine, or its clock was never stepped.
     #[inline(always)]
     pub(super) fn found(&mut self, node: NodeId, counts: bool) {
-        let is_new = self.having.insert(node);
+        self.having.insert(node);
         self.confirmed.insert(node);
-        if counts {
-            self.unsure.remove(node);
-        } else if guard!(NewCopySure, is_new) {
-            self.unsure.insert(node);
+        if !guard!(NewCopySure, !counts) {
+            self.sure.insert(node);
         }
-        if self.lacking.contains(node) {
-            self.regain(node);
+        if self.lacking.remove(node) {
+            self.regained = self.regained.wrapping_add(1);
         }
-    }
-
-    #[cold]
-    fn regain(&mut self, node: NodeId) {
-        self.lacking.remove(node);
-        self.regained = self.regained.wrapping_add(1);
     }
 
     /// `node` lacks the token. Returns `true` if that is new.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
-        self.having.remove(node);
-        self.confirmed.remove(node);
+        for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
+            nodes.remove(node);
+        }
         self.lacking.insert(node)
     }
 }

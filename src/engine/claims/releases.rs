@@ -7,238 +7,276 @@
 use core::time::Duration;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::nodes::Nodes;
-use crate::engine::stats::Stats;
 use crate::entry::Entry;
 use crate::invariant::Must as _;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
-use crate::node::{Command, Dialect, Reply};
+use crate::node::{Command, Dialect, Question, Reply, Request};
 use crate::quorum::{NodeSet, Vote};
 
 use super::busy::Stage;
 use super::claim::Claim;
-use super::{Below, Claims};
+use super::copy::Event;
+use super::{Claims, ClaimsAt};
 
 /// The time before a release that a node refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
-impl Claims {
-    /// Releases the token of `claim` on every node that may hold it, for `operation`, which waits for the outcome.
+impl ClaimsAt<'_> {
+    /// Releases the token of `key` on every node that may hold it, for `operation`, which waits for the outcome.
     /// Returns the nodes that were asked.
     pub(in crate::engine) fn release(
         &mut self,
         operation: Option<OperationKey>,
-        claim: ClaimKey,
-        stats: &mut Stats,
-        below: &mut Below<'_>,
+        key: ClaimKey,
     ) -> NodeSet {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
+        let mut command = self.claims.command();
+        let Some(claim) = self.claims.slab.get_mut(key.0).must() else {
             return NodeSet::EMPTY;
         };
-        stats.end_hold(below.now, there.held_since(), there.kept.is_some());
-        there.wake(&mut self.boxes).stage = Stage::Releasing { operation };
-        let (held, timer) = (there.may_hold(), there.timer.take());
-        if let Some(timer) = timer {
-            below.timers.cancel(timer);
+        self.stats
+            .end_hold(self.now, claim.held_since(), claim.kept.is_some());
+        claim.busy_mut().stage = Stage::Releasing { operation };
+        if let Some(timer) = claim.timer.take() {
+            self.timers.cancel(timer);
         }
-        let mut command = Command::new(self.commands.take());
-        let asked = held.filter(|node| there.release_on(node, claim, &mut command, below));
-        self.commands.give(command.into_buffer());
-        if there.is_over() {
-            self.settle(claim, below);
+        let held = claim.may_hold;
+        let asked = held.filter(|node| {
+            if claim.copy_on(node).may_run() && self.nodes[node].give_up_set(key) {
+                claim.apply(node, Event::NotRun);
+                if !claim.may_hold.contains(node) {
+                    return false;
+                }
+            }
+            let sent = self.nodes[node].handshake.is_ready() && {
+                let there = self.nodes.writing_to(node);
+                there.send_release(self.now, key, &mut command, &claim.entry, false)
+            };
+            if sent {
+                claim.apply(node, Event::Asked);
+            } else {
+                claim.apply(node, Event::Owed);
+                self.nodes[node].debts.owe(key);
+            }
+            sent
+        });
+        self.claims.sent(command);
+        if asked.is_empty() || asked != held {
+            self.settle(key);
         }
         asked
     }
 
     /// Sends the releases that `node` is owed, oldest first, while there is room.
     ///
-    /// The release of an unanswered `SET` stays owed until the node answers it; a handshake does not end it. A server
-    /// that postpones writes still answers the handshake, and may run the `SET` later, over a connection whose end it
-    /// has not noticed.
-    pub(in crate::engine) fn pay_debts(&mut self, node: NodeId, below: &mut Below<'_>) {
-        while let Some(key) = below.nodes[node].debts.pop() {
+    /// A handshake does not end the debt of an unanswered `SET`. A server that postpones writes still answers the
+    /// handshake. It may run the `SET` later, over a connection whose end it has not noticed.
+    pub(in crate::engine) fn pay_debts(&mut self, node: NodeId) {
+        while let Some(key) = self.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
-            let Some(claim) = self.slab.get_mut(key.0).filter(owed) else {
-                below.nodes[node].debts.popped_forgotten();
+            let Some(claim) = self.claims.slab.get_mut(key.0).filter(owed) else {
+                self.nodes[node].debts.popped_forgotten();
                 continue;
             };
-            let mut command = Command::new(self.commands.take());
-            let paid = claim.pay(node, key, &mut command, true, below);
-            self.commands.give(command.into_buffer());
-            if guard!(DebtWithoutRoomForgotten, !paid) {
-                below.nodes[node].debts.put_back(key);
+            let mut command = Command::new(self.claims.commands.take().unwrap_or_default());
+            let there = self.nodes.writing_to(node);
+            let paid = there.send_release(self.now, key, &mut command, &claim.entry, true);
+            (self.claims.commands).give_buffer(command.into_buffer());
+            if paid {
+                claim.apply(node, Event::Asked);
+            } else if guard!(DebtWithoutRoomForgotten, true) {
+                there.debts.put_back(key);
                 return;
             }
         }
     }
 
-    /// The server accepts us: sends its debts first, then the rest of the handshake.
-    pub(in crate::engine) fn admitted(&mut self, node: NodeId, below: &mut Below<'_>) {
-        self.try_debts_again(node, below);
-        self.pay_debts(node, below);
-        below.nodes.writing_to(node).survey(below.now);
-    }
-
     /// Everything that `node` sent was read. Now there may be room for its debts, or a question to send.
-    pub(in crate::engine) fn after_reading(&mut self, node: NodeId, below: &mut Below<'_>) {
-        let there = &below.nodes[node];
+    pub(in crate::engine) fn after_reading(&mut self, node: NodeId) {
+        let there = &self.nodes[node];
         if there.handshake.is_ready() && there.debts.is_due() {
-            self.pay_debts(node, below);
+            self.pay_debts(node);
         }
-        if below.nodes[node].connection.wire.is_to_write() {
-            below.nodes.writing_to(node);
+        if self.nodes[node].connection.wire.is_to_write() {
+            self.nodes.writing_to(node);
         }
     }
 
     /// Retries the releases that `node` has refused.
-    pub(in crate::engine) fn try_debts_again(&mut self, node: NodeId, below: &mut Below<'_>) {
-        if let Some(timer) = below.nodes[node].debt_timer.take() {
-            below.timers.cancel(timer);
+    pub(in crate::engine) fn try_debts_again(&mut self, node: NodeId) {
+        let there = &mut self.nodes[node];
+        if let Some(timer) = there.debt_timer.take() {
+            self.timers.cancel(timer);
         }
-        below.nodes[node].abilities.reconsider_scripts();
-        if below.nodes[node].debts.try_again() && below.nodes[node].handshake.is_ready() {
-            self.pay_debts(node, below);
+        there.abilities.reconsider_scripts();
+        if there.debts.try_again() && there.handshake.is_ready() {
+            self.pay_debts(node);
         }
     }
 
-    /// Handles the answer of `node` to the release of `claim`. Returns the operation that waits for it.
+    /// Handles the answer of `node` to the release of `key`. Returns the operation that waits for the answer.
     pub(in crate::engine) fn release_answered(
         &mut self,
         node: NodeId,
-        (claim, by): (ClaimKey, Dialect),
+        (key, by): (ClaimKey, Dialect),
         reply: Reply,
-        below: &mut Below<'_>,
     ) -> Option<OperationKey> {
-        let there = self.slab.get_mut(claim.0).must()?;
-        let operation = there.released_for();
+        let claim = self.claims.get_mut(key).must()?;
+        let Stage::Releasing { operation } = claim.busy().stage else {
+            return None;
+        };
         if let Reply::Again(_) = reply {
-            self.release_again(node, claim, below);
+            self.owe(node, key);
+            self.pay_debts(node);
             return None;
         }
         // A transaction that has only read proves nothing: a server that postpones writes still answers reads.
         let is_read = by == Dialect::Watch && matches!(reply, Reply::Foreign(_));
-        if is_read && there.copy_on(node).may_run() {
-            there.missed_on(node);
-            self.defer(node, claim, below);
+        if is_read && claim.copy_on(node).may_run() {
+            claim.missed_on(node);
+            self.defer(node, key);
         } else if reply.vote().0 == Vote::Abstain {
-            self.defer(node, claim, below);
+            self.defer(node, key);
         } else {
-            there.freed(node);
-            if there.is_over() {
-                self.settle(claim, below);
+            claim.apply(node, Event::Freed);
+            if claim.may_hold.is_empty() {
+                self.settle(key);
             }
         }
         operation
     }
 
-    fn release_again(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
-        let Some(there) = self.slab.get_mut(claim.0).must() else {
-            return;
-        };
-        let mut command = Command::new(self.commands.take());
-        if !there.pay(node, claim, &mut command, true, below) {
-            there.owe(node, claim, below);
+    /// `node` will never answer `request`. `left` is `true` if any part of the request may have arrived.
+    pub(in crate::engine) fn unanswered(&mut self, node: NodeId, request: Request, left: bool) {
+        if let Request::Take { claim: key, .. } = request {
+            if let Some(claim) = self.claims.get_mut(key) {
+                let event = match guard!(SentSetForgotten, left) {
+                    true => Event::Lost,
+                    false => Event::NotRun,
+                };
+                claim.apply(node, event);
+                self.settle(key);
+            }
+        } else if let Request::Release { claim, .. } = request {
+            self.owe(node, claim);
+        } else if let Request::Question {
+            question: Question::Extend,
+            claim: Some(key),
+            ..
+        } = request
+            && left
+            && let Some(claim) = self.claims.get_mut(key)
+        {
+            // The node may have run this extension, even if it denied an earlier one.
+            claim.busy_mut().copies.extending.insert(node);
         }
-        self.commands.give(command.into_buffer());
+    }
+
+    /// The release of `key` has to be sent to `node` once more, as soon as it can be.
+    fn owe(&mut self, node: NodeId, key: ClaimKey) {
+        if let Some(claim) = self.claims.get_mut(key) {
+            claim.apply(node, Event::Owed);
+            self.nodes[node].debts.owe(key);
+            self.settle(key);
+        }
     }
 
     /// `node` has not carried out the release of `key`. Retries it after a while.
-    fn defer(&mut self, node: NodeId, key: ClaimKey, below: &mut Below<'_>) {
-        let Some(claim) = self.slab.get_mut(key.0).must() else {
+    fn defer(&mut self, node: NodeId, key: ClaimKey) {
+        let Some(claim) = self.claims.slab.get_mut(key.0).must() else {
             return;
         };
         if claim.busy_mut().copies.extending.remove(node) {
-            let longest = self.drift.gone_by(below.now, claim.life());
+            let longest = self.claims.drift.gone_by(self.now, claim.life());
             claim.gone_by = claim.gone_by.max(longest);
         }
-        let there = &mut below.nodes[node];
-        if claim.begin_owing(node) {
-            there.debts.defer(key);
-        }
+        claim.apply(node, Event::Owed);
+        let there = &mut self.nodes[node];
+        there.debts.defer(key);
         if guard!(RefusedNotTriedAgain, there.debt_timer.is_none()) {
-            let at = below.now.saturating_add(TRY_AGAIN);
-            there.debt_timer = Some(below.timers.insert(at, Alarm::Debts(node)));
+            let at = self.now.saturating_add(TRY_AGAIN);
+            there.debt_timer = Some(self.timers.insert(at, Alarm::Debts(node)));
         }
-        claim.limit_debt(key, below.timers);
+        self.settle(key);
     }
 
-    pub(super) fn owe(&mut self, node: NodeId, claim: ClaimKey, below: &mut Below<'_>) {
-        if let Some(there) = self.slab.get_mut(claim.0) {
-            there.owe(node, claim, below);
-            self.settle(claim, below);
-        }
-    }
-
-    /// Ends `claim` if no node can hold its token any more. Otherwise arms the timer of its debts, if time can end
-    /// them.
-    pub(in crate::engine) fn settle(&mut self, claim: ClaimKey, below: &mut Below<'_>) {
-        let there = self.slab.get_mut(claim.0);
-        let Some(there) = there.filter(|there| there.is_leaving()) else {
+    /// If the claim of `key` is being released: ends it when no node can hold its token any more. Before, arms the
+    /// timer of its debts if time can end them.
+    pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
+        let claim = self.claims.get_mut(key);
+        let Some(claim) = claim.filter(|claim| claim.is_leaving()) else {
             return;
         };
-        let forgiven = core::mem::take(&mut there.busy_mut().copies.forgiven);
-        if there.is_over() {
-            self.end(claim, below.timers);
-        } else {
-            there.limit_debt(claim, below.timers);
-        }
-        for node in forgiven.iter() {
-            self.forget_debt(node, below.nodes);
+        if claim.may_hold.is_empty() {
+            self.claims.end(key, self.timers);
+        } else if claim.timer.is_none() && !claim.expiring().is_empty() {
+            claim.timer = Some(self.timers.insert(claim.gone_by, Alarm::Claim(key)));
         }
     }
 
-    /// Returns `true` if a release for the resource of `entry` is under repair on `node`. The node's list may still
-    /// have debts that time has ended, so the claim is asked.
-    pub(in crate::engine) fn is_releasing(
-        &self,
-        node: NodeId,
-        entry: &Entry,
-        nodes: &Nodes,
-    ) -> bool {
-        nodes[node].is_repairing(|other| self.owes(node, other, entry))
-    }
-
-    /// Returns `true` if such a release is not written yet. A command that is sent to `node` now would precede it.
-    pub(in crate::engine) fn is_to_release(
-        &self,
-        node: NodeId,
-        entry: &Entry,
-        nodes: &Nodes,
-    ) -> bool {
-        let transactions = &nodes[node].connection.transactions;
-        transactions.is_to_release(|other| self.owes(node, other, entry))
-    }
-
-    /// Returns `true` if `claim` is for the resource of `entry` and `node` has not confirmed its release. Returns
-    /// `false` if the node lacks the token: a key that stands there is another client's.
-    fn owes(&self, node: NodeId, claim: ClaimKey, entry: &Entry) -> bool {
-        self.slab.get(claim.0).is_some_and(|claim| {
-            let meets = claim.entry.meets(entry);
-            claim.is_leaving_on(node) && !guard!(AnyKeyIsOurs, !meets)
-        })
-    }
-
-    /// Ends the debts of `claim` on nodes where its key is known to have expired.
-    pub(super) fn expire_debts(&mut self, key: ClaimKey, below: &mut Below<'_>) {
-        let Some(claim) = self.slab.get_mut(key.0).must() else {
-            return;
-        };
-        if claim.gone_by <= below.now {
-            let ended = claim.expire();
-            for node in ended.iter() {
-                self.forget_debt(node, below.nodes);
+    /// The timer of `key`, which is being released, has fired. Ends its debts on nodes where its key is known to have
+    /// expired.
+    pub(in crate::engine) fn expire_debts(&mut self, key: ClaimKey) {
+        let claim = self.claims.get_mut(key);
+        if let Some(claim) = claim.filter(|claim| claim.gone_by <= self.now) {
+            let expired = claim.expiring();
+            for node in expired.iter() {
+                claim.apply(node, Event::Freed);
+            }
+            for node in expired.iter() {
+                let claim = |key| self.claims.get(key);
+                let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
+                (self.nodes[node].debts).forget(|key| claim(key).is_some_and(is_owed));
             }
         }
-        self.settle(key, below);
+        self.settle(key);
     }
 
-    /// Removes from the debts of `node` a release that its claim no longer owes.
-    #[cold]
-    pub(in crate::engine) fn forget_debt(&self, node: NodeId, nodes: &mut Nodes) {
-        let owes = |claim: ClaimKey| {
-            let claim = self.slab.get(claim.0);
-            claim.is_some_and(|claim| claim.copy_on(node).is_owed())
+    /// The lock of `key` is over, and was not released. Keeps the claim until the keys are gone, so that a late release
+    /// goes to the right nodes. Withdraws `SET`s that wait for room.
+    pub(in crate::engine) fn remember(&mut self, key: ClaimKey) {
+        self.take_back(key, self.nodes.set());
+        let Some(claim) = self.claims.get_mut(key).must() else {
+            return;
         };
-        nodes[node].debts.forget(owes);
+        if claim.busy().is_adopted {
+            // The longest life may be a month, and a late release goes to all nodes anyway.
+            return self.claims.end(key, self.timers);
+        }
+        let at = claim.gone_by.max(self.now.saturating_add(claim.life()));
+        claim.wake_at(at, key, self.timers);
+    }
+
+    /// Withdraws the `SET`s of `key` to nodes of `from` if no byte of them has left. Returns those nodes.
+    pub(in crate::engine) fn take_back(&mut self, key: ClaimKey, from: NodeSet) -> NodeSet {
+        let Some(claim) = self.claims.get_mut(key) else {
+            return NodeSet::EMPTY;
+        };
+        let withdrawn = from.filter(|node| {
+            let may_run = guard!(QueuedSetSentLate, claim.copy_on(node).may_run());
+            may_run && self.nodes[node].withdraw_set(key)
+        });
+        for node in withdrawn.iter() {
+            claim.apply(node, Event::NotRun);
+        }
+        withdrawn
+    }
+}
+
+impl Claims {
+    /// Returns a function that finds the claims on a resource of `entry` whose release `node` has not confirmed. If the
+    /// node lacks their token, a key that stands there is another client's.
+    pub(in crate::engine) fn meets_own(
+        &self,
+        node: NodeId,
+        entry: &Entry,
+    ) -> impl Fn(ClaimKey) -> bool {
+        move |key| {
+            self.get(key).is_some_and(|claim| {
+                let is_leaving = claim.is_leaving() && claim.may_hold.contains(node);
+                let meets = claim.entry.meets(entry);
+                let lacks = claim.busy().copies.lacking.contains(node);
+                is_leaving && !lacks && !guard!(AnyKeyIsOurs, !meets)
+            })
+        }
     }
 }

@@ -160,7 +160,10 @@ impl Acquire {
     /// Returns an entry for the resource with a fresh token.
     #[inline]
     fn fresh_entry(&self, parts: &mut Parts) -> Entry {
-        let (spare, owner) = (parts.claims.spares.take(), &parts.settings.owner);
+        let (spare, owner) = (
+            parts.claims.spares.take().unwrap_or_default(),
+            &parts.settings.owner,
+        );
         let resource = parts.queues.name(self.place);
         with_fresh_token(&mut parts.random, owner, |token| {
             Entry::new(spare, resource, token)
@@ -186,8 +189,9 @@ impl Acquire {
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
-        let ours =
-            claim.is_some_and(|claim| claims.is_releasing(node, &claim.entry, &cx.parts.nodes));
+        let ours = claim.is_some_and(|claim| {
+            cx.parts.nodes[node].is_repairing(claims.meets_own(node, &claim.entry))
+        });
         guard!(NilIsHeld, ours)
     }
 
@@ -204,13 +208,13 @@ impl Acquire {
         if cx.round[node].asked_again || !cx.round.awaits(node) {
             return false;
         }
-        let claims = &cx.parts.claims;
-        if release && claims.is_to_release(node, &claim.entry, &cx.parts.nodes) {
+        let transactions = &cx.parts.nodes[node].connection.transactions;
+        // A `SET` that is sent now would precede a release that is not written yet.
+        if release && transactions.is_to_release(cx.parts.claims.meets_own(node, &claim.entry)) {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         if release {
-            let (claims, mut below) = cx.parts.claims(cx.now);
-            claims.try_debts_again(node, &mut below);
+            cx.parts.claims(cx.now).try_debts_again(node);
         }
         let open = cx.parts.nodes[node].access() == Access::Open;
         if open {
@@ -282,11 +286,10 @@ impl Acquire {
 
     /// Withdraws its `SET`s to `nodes` if no byte of them has left. Returns the nodes of these `SET`s.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
-        let (claims, mut below) = cx.parts.claims(cx.now);
-        match claims.keyed(self.claim) {
-            Some((key, claim)) => claim.take_back(nodes, key, &mut below),
-            None => NodeSet::EMPTY,
-        }
+        let claim = self.claim;
+        claim.map_or(NodeSet::EMPTY, |key| {
+            cx.parts.claims(cx.now).take_back(key, nodes)
+        })
     }
 
     /// A majority has granted the lock before a `SET` could leave for `nodes`. Nodes that first had to show how they

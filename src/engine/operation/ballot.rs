@@ -61,7 +61,7 @@ impl Bounds {
     /// Returns when the answers of `node` count again, if they do not now.
     pub(super) fn kept_until(&self, node: NodeId, cx: &Context<'_>) -> Option<Instant> {
         let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
-        let is_old = claim.is_some_and(|claim| claim.sure().contains(node));
+        let is_old = claim.is_some_and(|claim| claim.copies().sure.contains(node));
         let trust = &cx.parts.nodes[node].trust;
         trust.kept_until_about(cx.now, is_old)
     }

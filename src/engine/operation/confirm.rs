@@ -108,12 +108,12 @@ impl AboutHeld for Confirm {
         }
         if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
-            if claim.busy().questions.newest() != Some(cx.round.key) {
+            if claim.busy().questions.newest != Some(cx.round.key) {
                 end = end.max(known); // An extension began after this question.
             }
             held.entry.set_end(end, cx.round.ttl);
             if end != known {
-                claim.begin_again(); // The time left is not what was known.
+                claim.busy_mut().again = Instant::ZERO; // The time left is not what was known.
             }
             claim.lives(kept);
             claim.gone_by = claim.gone_by.max(gone_by);

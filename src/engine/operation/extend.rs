@@ -102,7 +102,7 @@ impl AboutHeld for Extend {
         if let Some((key, claim)) = claim {
             claim.confirmed_by(&majority);
             if known < end && claim.kept.is_some() {
-                claim.begin_again();
+                claim.busy_mut().again = Instant::ZERO;
                 cx.parts.keeper.arm(key, claim, &mut cx.parts.timers);
             }
         }

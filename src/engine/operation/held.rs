@@ -71,17 +71,19 @@ impl LockQuestion {
         question: Question,
         parts: &mut Parts,
     ) -> Result<Self, ConfirmError> {
-        let claim = parts.claims.of(lock);
-        let (key, claim) = claim.unzip();
-        let forgotten = claim.is_none() && lock.id().engine == parts.claims.engine();
+        let is_ours = lock.id().engine == parts.claims.engine;
+        let (key, claim) = parts.claims.of(lock.id()).unzip();
+        let claim = claim.as_deref();
+        let forgotten = claim.is_none() && is_ours;
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ConfirmError::Expired);
         }
         // All nodes count if this engine was granted the lock; otherwise see `Keeper::voters`.
-        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.is_adopted()));
+        let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
-            (claim.lacking(), claim.busy().copies.regained)
+            let copies = &claim.busy().copies;
+            (copies.lacking, copies.regained)
         });
         Ok(Self {
             lock: lock.id(),
@@ -100,7 +102,7 @@ impl LockQuestion {
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.keeper.voters(claim, parts.nodes.set());
-        let there = parts.claims.wake(claim);
+        let there = parts.claims.get_mut(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
         parts.keeper.looks.watch(claim, there, &parts.queues);
         Some(Self {
@@ -110,7 +112,7 @@ impl LockQuestion {
             entry: there.entry.clone(),
             question,
             voters,
-            lacking: there.lacking(),
+            lacking: there.busy().copies.lacking,
             regained: there.busy().copies.regained,
             verdict: Verdict::Open,
         })
@@ -310,7 +312,8 @@ impl LockQuestion {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
-            && (!claim.is_adopted() && !claim.lacking().without(self.lacking).is_empty()
+            && (!claim.busy().is_adopted
+                && !claim.busy().copies.lacking.without(self.lacking).is_empty()
                 || keeper.looks.is_due(key))
         {
             keeper.ask(key, claim, &mut parts.news);

@@ -103,7 +103,11 @@ impl Seen {
 impl Inspect {
     pub(in crate::engine) fn new(resource: &[u8], parts: &mut Parts) -> Self {
         Self {
-            entry: Entry::new(parts.claims.spares.take(), resource, b""),
+            entry: Entry::new(
+                parts.claims.spares.take().unwrap_or_default(),
+                resource,
+                b"",
+            ),
             pending: NodeSet::EMPTY,
             seen: vec![Seen::Unknown; parts.nodes.len()].into(),
             watch: None,

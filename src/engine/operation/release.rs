@@ -10,7 +10,6 @@ use crate::quorum::{NodeSet, Releasing, Vote};
 
 use super::patience::Patience;
 use super::{Context, Operate};
-use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, RoundId};
 
 /// See the [module](self).
@@ -46,7 +45,7 @@ impl Operate for Release {
         let asked = cx.parts.release(cx.now, Some(cx.round.key), claim);
         // If a `SET` had not left, it was withdrawn, and there is nothing to release.
         let left = cx.parts.claims.get(claim);
-        let held = left.map_or(NodeSet::EMPTY, Claim::may_hold);
+        let held = left.map_or(NodeSet::EMPTY, |claim| claim.may_hold);
         for node in cx.parts.nodes.set().without(asked).iter() {
             let outcome = match held.contains(node) {
                 false => NodeOutcome::Missing,

@@ -58,11 +58,11 @@ pub(in crate::engine) fn copy_late(
     parts: &mut Parts,
 ) {
     let drift = parts.settings.drift;
-    let Some(claim) = parts.claims.wake(key) else {
+    let Some(claim) = parts.claims.get_mut(key) else {
         return; // The claim is over.
     };
     let there = parts.nodes.writing_to(node);
-    let wanted = now < end && !claim.may_hold().contains(node);
+    let wanted = now < end && !claim.may_hold.contains(node);
     // Behind commands that have to wait, the copy would come late and last longer than the others.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
@@ -98,10 +98,10 @@ impl LockQuestion {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;
         let claim = self.claim_in(&mut cx.parts.claims);
-        let stands = |claim: &Claim| claim.is_held() && !claim.is_adopted();
+        let stands = |claim: &Claim| claim.is_held() && !claim.busy().is_adopted;
         if let Some((key, claim)) = claim.filter(|(_, claim)| stands(claim)) {
             let life = life_of_copy(cx.now, end, &self.entry, claim.life(), drift);
-            let lacking = claim.lacking();
+            let lacking = claim.busy().copies.lacking;
             let wants = |node| lacking.contains(node) && !claim.copy_on(node).is_open();
             for node in nodes.filter(wants).iter() {
                 let there = cx.parts.nodes.writing_to(node);

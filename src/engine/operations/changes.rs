@@ -4,13 +4,14 @@
 use core::time::Duration;
 
 use crate::error::NodeOutcome;
+use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::Remaining;
 use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
 use super::Operations;
-use crate::engine::claims::Below;
+use crate::engine::claims::busy::Stage;
 use crate::engine::contract::RoundId;
 use crate::engine::keeper::LockDue;
 use crate::engine::news::News;
@@ -100,7 +101,7 @@ impl Operations {
 
     /// Returns `true` if the nodes are wanted: an operation is open, or a token may be on some node.
     pub(in crate::engine) fn is_anything_wanted(&self, parts: &Parts) -> bool {
-        self.len(&parts.queues) != 0 || !parts.claims.is_empty()
+        self.len(&parts.queues) != 0 || !parts.claims.slab.is_empty()
     }
 
     // ----- held locks ---------------------------------------------------------------------------
@@ -113,7 +114,7 @@ impl Operations {
         lock: Lock,
         parts: &mut Parts,
     ) -> ClaimKey {
-        let there = parts.claims.of_mut(&lock);
+        let there = parts.claims.of(lock.id());
         let is_held = there.as_ref().is_none_or(|(_, claim)| claim.is_held());
         parts.stats.released(now, until, is_held);
         let Some((key, claim)) = there else {
@@ -121,7 +122,7 @@ impl Operations {
             return parts.adopt(now, lock.into_entry(), terms);
         };
         drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
-        let open = claim.questions();
+        let open = claim.busy().questions;
         self.end_questions(now, key, open, || Verdict::Closed, parts);
         key
     }
@@ -135,12 +136,22 @@ impl Operations {
         claim: ClaimKey,
         parts: &mut Parts,
     ) {
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
-        let mut below = Below { now, nodes, timers };
-        let Some(held) = parts.claims.due(claim, &mut below) else {
+        let timers = &mut parts.timers;
+        let Some(there) = parts.claims.get_mut(claim).must() else {
             return;
         };
-        match parts.keeper.due(now, claim, held, below.timers) {
+        there.timer = None;
+        let due = match there.busy().stage {
+            Stage::Held { told: false } => parts.keeper.due(now, claim, there, timers),
+            // If a `SET` may still run, the claim is kept until the lock is released.
+            Stage::Held { told: true } if there.running().is_empty() => {
+                return parts.claims.end(claim, timers);
+            }
+            Stage::Held { told: true } => return parts.claims(now).remember(claim),
+            Stage::Releasing { .. } => return parts.claims(now).expire_debts(claim),
+            Stage::Attempt { .. } => None,
+        };
+        match due {
             None => {}
             Some(LockDue::Over) => self.lock_is_over(now, claim, parts),
             Some(LockDue::AtRisk) => {

@@ -75,14 +75,14 @@ impl Queues {
         found: Where,
         claims: &mut Claims,
     ) -> PlaceKey {
-        let claim = claims.key_at(found.claim());
+        let (claim, _) = claims.at(found.claim());
         let place = self.open_place(hash, name, &mut claims.buffers);
         self.names.replace(hash, found, place.into());
         if let Some(at) = self.places.get_mut(place.0).must() {
             at.holder = Some(claim);
             at.users = 2;
         }
-        if let Some(claim) = claims.wake(claim).must() {
+        if let Some(claim) = claims.get_mut(claim).must() {
             claim.busy_mut().place = Some(place);
         }
         place

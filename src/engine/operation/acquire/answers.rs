@@ -44,8 +44,7 @@ pub(in crate::engine) fn take_answered(
         parts.claims.rest(key);
     }
     if is_leaving {
-        let (claims, mut below) = parts.claims(now);
-        claims.settle(key, &mut below);
+        parts.claims(now).settle(key);
     }
     operation
 }

@@ -19,7 +19,7 @@ impl Acquire {
         };
         let own = parts.queues.holder(place);
         if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
-            return report.held_here(&parts.settings.owner, claim.valid_until());
+            return report.held_here(&parts.settings.owner, claim.entry.end());
         }
         let Some((waiting, _)) = parts.queues.waiting(place) else {
             return report;
@@ -50,9 +50,9 @@ impl Acquire {
         let ttl = cx.round.ttl;
         claim.entry.set_end(valid_until, ttl);
         claim.begin_hold(cx.now);
-        let others = claim.having().without(majority.nodes());
+        let others = claim.copies().having.without(majority.nodes());
         let busy = claim.busy_mut();
-        busy.copies.unsure = others;
+        busy.copies.sure = busy.copies.sure.without(others);
         busy.place = Some(self.place);
         parts.keeper.arm(key, claim, &mut parts.timers);
         let entry = claim.entry.clone();

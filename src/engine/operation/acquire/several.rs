@@ -83,7 +83,7 @@ impl Acquire {
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
         }
-        let spare = parts.claims.spares.take();
+        let spare = parts.claims.spares.take().unwrap_or_default();
         let names = self.places().iter().map(|place| parts.queues.name(*place));
         with_fresh_token(
             &mut parts.random,

@@ -83,7 +83,7 @@ impl Acquire {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);
             let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
-            claim.is_some_and(|claim| cx.now < claim.valid_until())
+            claim.is_some_and(|claim| cx.now < claim.entry.end())
         };
         self.places().iter().position(is_held)
     }

@@ -29,7 +29,7 @@ impl Acquire {
     pub(super) fn is_held_here(&self, cx: &Context<'_>) -> bool {
         let claim = cx.parts.queues.holder(self.place);
         let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
-        claim.is_some_and(|claim| cx.now < claim.valid_until())
+        claim.is_some_and(|claim| cx.now < claim.entry.end())
     }
 
     /// Joins the end of the queue for the resource. Only its [`Waiter`] record is kept.
@@ -105,7 +105,7 @@ impl Acquire {
         let holder = cx.parts.queues.holder(self.place);
         if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
             why = Refusal::Held;
-            for node in holder.having().iter() {
+            for node in holder.copies().having.iter() {
                 cx.round[node].outcome = NodeOutcome::Held;
             }
         }

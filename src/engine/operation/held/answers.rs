@@ -32,8 +32,8 @@ pub(in crate::engine) fn learn(
         // A key that is missing or another client's was not extended.
         Vote::No => {
             let is_new = claim.missed_on(node);
-            let (busy, is_adopted) = (claim.busy(), claim.is_adopted());
-            let is_due = is_new && is_kept && busy.extending == 0 && !is_adopted;
+            let busy = claim.busy();
+            let is_due = is_new && is_kept && busy.extending == 0 && !busy.is_adopted;
             if is_kept {
                 parts.keeper.looks.found_missing(key);
             }
@@ -44,8 +44,7 @@ pub(in crate::engine) fn learn(
         Vote::Abstain => {}
     }
     if is_leaving {
-        let (claims, mut below) = parts.claims(now);
-        claims.settle(key, &mut below);
+        parts.claims(now).settle(key);
     } else if is_kept {
         parts.claims.rest(key);
     }
