@@ -159,8 +159,8 @@ impl Parts {
     pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
         if let Some(there) = self.claims.get_mut(claim).must() {
             self.stats.kept += usize::from(there.kept.is_none());
-            let timers = &mut self.timers;
-            self.keeper.keep((claim, there), lock, keeping, timers);
+            let below = (&self.queues, &mut self.timers);
+            self.keeper.keep((claim, there), lock, keeping, below);
             self.leave_alone(claim);
         }
     }

@@ -41,9 +41,9 @@ const LOOKS_IN_VAIN: u32 = 8;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Looks {
-    /// The keys that nodes report, by the hash of the part of the name that a report shows, and the kept locks on them.
+    /// The keys that are watched, by the hash of the part of the name that a report shows, and the kept locks on them.
     watched: BTreeSet<(u64, ClaimKey)>,
-    /// The locks that have to be looked at, or were looked at lately.
+    /// The watched locks that have to be looked at, or were looked at lately.
     looks: BTreeMap<ClaimKey, Look>,
     /// The locks whose keys have just changed.
     changed: Vec<ClaimKey>,
@@ -101,30 +101,26 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Returns `true` if this number of further keys may be watched.
-    fn has_room_for(&self, keys: usize) -> bool {
-        self.watched.len() + keys <= self.most
-    }
-
-    /// Looks soon, if there is room, at the lock of `claim`, which has been held since `since`.
-    pub(super) fn begin(&mut self, claim: ClaimKey, since: Instant) {
-        if self.has_room_for(1) && self.looks.len() < 2 * WATCHED_MAX {
+    /// Watches the keys of `claim`, which is kept from now on, if there is room. Looks soon then.
+    pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
+        self.watch(key, claim, queues);
+        if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
+            let since = claim.held_since().unwrap_or_default();
             let due = Some(since.saturating_add(LOOK_AFTER));
-            self.looks.entry(claim).or_default().due = due;
+            self.looks.entry(key).or_default().due = due;
         }
     }
 
-    /// Registers the keys of the kept `claim` with its next extension, so that the nodes report changes. Does nothing
-    /// if they are registered already or there is no room.
+    /// Watches the keys of the kept `claim`, if there is room: its extensions make the nodes report changes from now
+    /// on.
     pub(in crate::engine) fn watch(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
+        let names = claim.entry.names();
         if let Some(kept) = &claim.kept
-            && !kept.is_watched()
-            && self.has_room_for(claim.entry.names().len())
+            && self.watched.len() + names.len() <= self.most
         {
             kept.watch();
-            for name in claim.entry.names() {
-                self.watched.insert((queues.hash_cut(name), key));
-            }
+            let names = names.map(|name| (queues.hash_cut(name), key));
+            self.watched.extend(names);
         }
     }
 
