@@ -29,7 +29,7 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::queues::{Queues, Waiter};
+use super::queues::{Caller, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -184,11 +184,11 @@ impl Parts {
     /// Returns the next operation whose turn has come and which does not know it yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
-        let turn = self.queues.next_turn()?;
-        if turn.leaves {
-            self.leave_to_others(now, turn.place);
+        let (next, left) = self.queues.next_turn()?;
+        if let Some(place) = left {
+            self.leave_to_others(now, place);
         }
-        Some(turn.next)
+        Some(next)
     }
 
     /// Makes the contender of `place` wait until others could ask for the lock.
@@ -212,7 +212,7 @@ impl Parts {
 
     /// Puts `waiter` at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
-        let key = self.queues.queue(waiter)?;
+        let key = self.queues.queue(waiter.place, Caller::Waits(waiter))?;
         if let Some((at, _)) = self.wait_ends(key)
             && at != Instant::MAX
             && let Some(waiter) = self.queues.waiters.get_mut(key)

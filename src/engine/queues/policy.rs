@@ -89,7 +89,7 @@ const LATELY: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// The history of a contender since it was refused; see the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::engine) struct Wait {
     /// Why the latest attempt was refused, and what each node said.
     pub(in crate::engine) why: Refusal,
@@ -156,24 +156,13 @@ impl Wait {
     /// Makes the wait of a contender that knows nothing of the `nodes` nodes.
     pub(in crate::engine) fn new(nodes: usize) -> Self {
         Self {
-            why: Refusal::Held,
-            said: Vec::new(),
             belief: Belief::new(nodes),
-            delay: Instant::ZERO,
-            luck: 0,
-            left: None,
             since: Instant::MAX,
             who: Instant::MAX,
-            asks_at_once: false,
-            look: Instant::ZERO,
-            often: Instant::ZERO,
             soon: Instant::MAX,
             asked: Instant::MAX,
-            took: Duration::ZERO,
-            round_trip: Duration::ZERO,
-            wasted: 0,
-            splits: 0,
             told: true,
+            ..Self::default()
         }
     }
 
@@ -399,7 +388,7 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
 const REMEMBERED: usize = 64;
 
 /// Locks on one resource that one engine has had in a row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     /// When the row began. `None`: it has not.
     since: Option<Instant>,
@@ -409,12 +398,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    const NONE: Self = Self {
-        since: None,
-        released: Instant::ZERO,
-        met: Instant::ZERO,
-    };
-
     /// A lock was released.
     #[inline]
     pub(super) fn released(&mut self, now: Instant) {
@@ -451,9 +434,9 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            slots: [(0, Row::NONE); REMEMBERED],
+            slots: [(0, Row::default()); REMEMBERED],
         }
     }
 
@@ -462,7 +445,7 @@ impl Rows {
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];
         if *of != hash || row.released.max(row.met).saturating_add(LATELY) <= now {
-            (*of, *row) = (hash, Row::NONE);
+            (*of, *row) = (hash, Row::default());
         }
         row
     }

@@ -18,7 +18,7 @@ use super::waiting::LAST_CHANCE;
 use super::{Acquire, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Extra, Refusal, Waiter};
+use crate::engine::queues::{Caller, Extra, Refusal, Waiter};
 use crate::error::NodeOutcome;
 use crate::keys::PlaceKey;
 use crate::time::Instant;
@@ -49,7 +49,7 @@ impl Acquire {
         if let Some(several) = &mut self.several {
             for (place, waiter) in several.places.iter().zip(&mut several.waiters) {
                 if queues.contender(*place) != Some(key) {
-                    *waiter = queues.queue_set(*place, key);
+                    *waiter = queues.queue(*place, Caller::Set(key));
                 }
             }
             return self.wait_for_turn(cx);
