@@ -120,8 +120,9 @@ impl Keeper {
 
     /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
     ///
-    /// If another engine was granted the lock, only the nodes on which it was handed over count. That engine may have a
-    /// `SET` unanswered on some other node. It still sends a release there, which would delete what we extended.
+    /// If another engine was granted the lock, only the nodes count on which it stood when it was handed over. On some
+    /// other node a `SET` of that engine may be unanswered. That engine still sends a release there, which would delete
+    /// what we extended.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }

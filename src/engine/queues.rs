@@ -70,8 +70,8 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that was the latest to lose its last user.
     idle: Option<PlaceKey>,
-    /// The next contenders, which do not know it yet, and the place of each that has to leave the lock to other programs
-    /// first.
+    /// The next contenders, which do not know it yet. If one has to leave the lock to other programs first, its place
+    /// is there too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
@@ -444,8 +444,8 @@ impl Queues {
         }
     }
 
-    /// Returns the next contender that does not know it yet, and its place if it has to leave the lock to other programs
-    /// first.
+    /// Returns the next contender that does not know it yet. If it has to leave the lock to other programs first,
+    /// returns its place too.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()

@@ -105,7 +105,8 @@ impl Acquire {
         self
     }
 
-    /// Makes the operation of `waiter` again from its `kept` record. Its lock is kept for `keep` nanoseconds.
+    /// Makes the acquisition again that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
+    /// for `keep` nanoseconds.
     pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
         Self {
             claim: None,
@@ -213,9 +214,9 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` once more. Either it was not run, or it met a key of our own, whose `release` goes
-    /// before it. This happens once, and only while the attempt awaits `node`. If the release is not written yet, the
-    /// `SET` waits for it. Returns `true` if the `SET` was sent or waits.
+    /// Sends the `SET` to `node` once more, because it was not run. `release`: it met a key of our own instead, whose
+    /// release goes first; if that is not written yet, the `SET` waits for it. An attempt does this once for each node,
+    /// and only while it awaits the node. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self
             .claim
@@ -263,7 +264,7 @@ impl Acquire {
         }
     }
 
-    /// The attempt failed. Releases what it locked, and begins another if the caller has tries and time left.
+    /// The attempt failed. Releases what it locked, and plans another if the caller has tries and time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
@@ -302,7 +303,7 @@ impl Acquire {
         }
     }
 
-    /// Withdraws its `SET`s to `nodes` if no byte of them has left. Returns the nodes of these `SET`s.
+    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that therefore get none.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let (claims, mut below) = cx.parts.claims(cx.now);
         match claims.keyed(self.claim) {

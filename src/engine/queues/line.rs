@@ -4,7 +4,7 @@
 //! constant time.
 //!
 //! A waiter is not an operation yet: it has no round, no ballots and no claim. It is opened when its turn comes or its
-//! time is up. From then on it leads to its operation, because its caller knows it only by the waiter's key.
+//! time is up. From then on its record leads to the operation, because its caller knows only the key of the record.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;

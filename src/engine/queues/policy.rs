@@ -15,10 +15,11 @@
 //!
 //! A program that releases a lock and asks for it again is always faster than one that first has to learn of the
 //! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
-//! it has met others lately, and rarely if it has not, because it might not notice them.  Each constant says what it
-//! rests on. Figures were measured with the simulator (`contention_in_numbers`: three nodes, holds of 1 ms, and unless
-//! stated otherwise 16 programs with one caller each and a round trip of 200 us). The longest wait is given in fair
-//! shares. Messages are counted per node and hand-over.
+//! it has met others lately, and rarely if it has not, because it might not notice them.
+//!
+//! Each constant says what it rests on. Figures were measured with the simulator (`contention_in_numbers`: three nodes,
+//! holds of 1 ms, and unless stated otherwise 16 programs with one caller each and a round trip of 200 us). The longest
+//! wait is given in fair shares. Messages are counted per node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;

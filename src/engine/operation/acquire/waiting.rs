@@ -15,8 +15,8 @@ use crate::engine::queues::{Next, Refusal, between};
 use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
-/// Another attempt is planned only if this and two round trips are left before the caller's deadline. It begins while
-/// at least half of that is left: cut short, it would say less than the one before it.
+/// Another attempt is planned only if this time and two round trips are left before the caller's deadline. It begins
+/// while at least half of that is left, because an attempt that is cut short says less than the one before it.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
