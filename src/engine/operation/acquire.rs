@@ -218,10 +218,8 @@ impl Acquire {
     /// release goes first; if that is not written yet, the `SET` waits for it. An attempt does this once for each node,
     /// and only while it awaits the node. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
-        let claim = self
-            .claim
-            .and_then(|key| Some((key, cx.parts.claims.get(key)?)));
-        let Some((_, claim)) = claim.must() else {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
+        let Some(claim) = claim.must() else {
             return false;
         };
         if cx.round[node].asked_again || !cx.round.awaits(node) {
