@@ -53,8 +53,6 @@ pub(super) struct Keeper {
     open: usize,
     /// The locks that have to be extended, and when that is due. Some may be over.
     queue: BinaryHeap<Reverse<(Instant, ClaimKey)>>,
-    /// There already is a `News::Room`.
-    is_told: bool,
     /// The nodes that are connected again. A search finds the locks that these nodes may lack.
     back: NodeSet,
     /// The nodes of `back` that may have forgotten every lock.
@@ -82,7 +80,6 @@ impl Keeper {
             drift,
             open: 0,
             queue: BinaryHeap::new(),
-            is_told: false,
             back: NodeSet::EMPTY,
             forgetful: NodeSet::EMPTY,
             next: 0,
@@ -103,15 +100,15 @@ impl Keeper {
         (key, claim): (ClaimKey, &mut Claim),
         lock: &mut Lock,
         keeping: Keeping,
-        timers: &mut Timers,
+        (queues, timers): (&Queues, &mut Timers),
     ) {
         claim.busy_mut().again = Instant::ZERO;
         claim.kept = Some(lock.keep(keeping));
         if guard!(EveryVoterCounts, claim.busy().is_adopted) {
             self.voters.insert(key, lock.voters());
         }
-        self.looks
-            .begin(key, claim.held_since().unwrap_or_default());
+        self.looks.forget(key, claim, queues); // It may be kept already, and watched.
+        self.looks.begin(key, claim, queues);
         self.arm(key, claim, timers);
     }
 
@@ -123,8 +120,9 @@ impl Keeper {
 
     /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
     ///
-    /// If another engine was granted the lock, only the nodes on which it was handed over count. That engine may have a
-    /// `SET` unanswered on some other node. It still sends a release there, which would delete what we extended.
+    /// If another engine was granted the lock, only the nodes count on which it stood when it was handed over. On some
+    /// other node a `SET` of that engine may be unanswered. That engine still sends a release there, which would delete
+    /// what we extended.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
@@ -231,15 +229,9 @@ impl Keeper {
     }
 
     fn tell(&mut self, news: &mut VecDeque<News>) {
-        let waits = !self.queue.is_empty() || !self.back.is_empty();
-        if waits && !core::mem::replace(&mut self.is_told, true) {
+        if !self.is_idle() {
             news.push_back(News::Room);
         }
-    }
-
-    /// The engine has handled `News::Room`.
-    pub(super) fn told(&mut self) {
-        self.is_told = false;
     }
 
     /// Returns `true` if no lock has to be extended now.

@@ -352,7 +352,6 @@ impl Engine {
                     None
                 }
                 News::Room => {
-                    self.parts.keeper.told();
                     self.operations.extend_kept(now, &mut self.parts);
                     None
                 }

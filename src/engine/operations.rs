@@ -149,26 +149,19 @@ impl Operations {
         }
     }
 
-    /// The operation of `key` waits for its turn. Only its record in the queue is kept.
+    /// The operation of `key` waits for its turn. If it has a record in the queue, only this is kept.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
-        if self
-            .slab
-            .get(key.0)
-            .is_some_and(|operation| operation.kind.wants_several())
+        let name = match self.slab.get(key.0).map(|operation| &operation.kind) {
+            Some(Kind::Acquire(acquire)) => acquire.name(key),
+            _ => RoundId(key),
+        };
+        if name != RoundId(key)
+            && let Some(operation) = self.slab.remove(key.0)
         {
-            return RoundId(key); // It stands in several queues, so it stays open.
+            self.ballots.give_buffer(operation.round.ballots);
         }
-        match self.slab.remove(key.0) {
-            Some(Operation {
-                round,
-                kind: Kind::Acquire(acquire),
-            }) => {
-                self.ballots.give_buffer(round.ballots);
-                acquire.name(key)
-            }
-            other => unreachable!("{other:?} does not wait for its turn"),
-        }
+        name
     }
 
     /// Opens the operation of `waiter`, which has waited for its turn until now.

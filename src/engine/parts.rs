@@ -29,7 +29,7 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::queues::{Queues, Waiter};
+use super::queues::{Caller, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -44,7 +44,7 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The places of held locks on several resources.
+    /// The places of held locks on several resources. The place of such a claim is [`PlaceKey::NONE`].
     pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
     /// The number of operations that ask no node now: they wait for others, or for their next attempt.
     pub(super) resting: usize,
@@ -117,6 +117,15 @@ impl Parts {
         self.claims.adopt(entry, nodes, life, gone_by)
     }
 
+    /// `operation` has taken the lock of `claim` on the resource of `place`.
+    #[inline]
+    pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
+        self.queues.hold(place, operation, claim);
+        if self.queues.is_anyone_waiting() {
+            self.tell_watches_at(place);
+        }
+    }
+
     /// The lock of `claim` is not held any more. The [turn](Self::next_turn) of an operation may have come.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.get_mut(claim);
@@ -125,31 +134,28 @@ impl Parts {
         {
             self.keeper.forget(claim, there, &self.queues);
         }
-        let place = there.and_then(|there| Some((there.busy_mut().place.take()?, there)));
-        let Some((place, there)) = place else {
-            return;
-        };
-        if place == PlaceKey::NONE || there.entry.is_several() {
-            return self.vacate_other(now, place, claim);
+        match there.and_then(|there| there.busy_mut().place.take()) {
+            None => {}
+            Some(PlaceKey::NONE) => self.vacate_other(now, claim),
+            Some(place) => {
+                let buffers = &mut self.claims.buffers;
+                self.queues.vacate(now, place, claim, buffers);
+            }
         }
-        let buffers = &mut self.claims.buffers;
-        self.queues.vacate(now, place, claim, buffers);
     }
 
     /// [`vacate`](Self::vacate) for a lock that is kept without a place, or is on several resources.
     #[cold]
     #[inline(never)]
-    fn vacate_other(&mut self, now: Instant, place: PlaceKey, claim: ClaimKey) {
-        if place == PlaceKey::NONE {
-            if let Some(there) = self.claims.get(claim).must() {
-                self.queues.vacate_alone(now, there.entry.resource(), claim);
+    fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
+        if let Some(places) = self.places_of_several.remove(&claim) {
+            for place in places {
+                let buffers = &mut self.claims.buffers;
+                self.queues.vacate(now, place, claim, buffers);
             }
-            return;
-        }
-        let places = self.places_of_several.remove(&claim).must();
-        for place in places.unwrap_or_default() {
-            let buffers = &mut self.claims.buffers;
-            self.queues.vacate(now, place, claim, buffers);
+        } else if let Some(there) = self.claims.get(claim).must() {
+            let name = there.entry.resource();
+            self.queues.vacate_alone(now, name, claim);
         }
     }
 
@@ -158,8 +164,8 @@ impl Parts {
     pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
         if let Some(there) = self.claims.get_mut(claim).must() {
             self.stats.kept += usize::from(there.kept.is_none());
-            let timers = &mut self.timers;
-            self.keeper.keep((claim, there), lock, keeping, timers);
+            let below = (&self.queues, &mut self.timers);
+            self.keeper.keep((claim, there), lock, keeping, below);
             self.leave_alone(claim);
         }
     }
@@ -167,8 +173,7 @@ impl Parts {
     /// Frees the place of the newly kept `claim` while no other operation wants its resource. A lock on several
     /// resources keeps its places.
     fn leave_alone(&mut self, key: ClaimKey) {
-        let claim = self.claims.get_mut(key).must();
-        let Some(claim) = claim.filter(|claim| !claim.entry.is_several()) else {
+        let Some(claim) = self.claims.get_mut(key).must() else {
             return;
         };
         if let Some(place) = claim.busy().place
@@ -184,11 +189,11 @@ impl Parts {
     /// Returns the next operation whose turn has come and which does not know it yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
-        let turn = self.queues.next_turn()?;
-        if turn.leaves {
-            self.leave_to_others(now, turn.place);
+        let (next, left) = self.queues.next_turn()?;
+        if let Some(place) = left {
+            self.leave_to_others(now, place);
         }
-        Some(turn.next)
+        Some(next)
     }
 
     /// Makes the contender of `place` wait until others could ask for the lock.
@@ -212,7 +217,7 @@ impl Parts {
 
     /// Puts `waiter` at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
-        let key = self.queues.queue(waiter)?;
+        let key = self.queues.queue(waiter.place, Caller::Waits(waiter))?;
         if let Some((at, _)) = self.wait_ends(key)
             && at != Instant::MAX
             && let Some(waiter) = self.queues.waiters.get_mut(key)

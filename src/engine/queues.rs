@@ -55,7 +55,7 @@ use crate::time::Instant;
 
 use super::claims::Claims;
 use super::pool::Pool;
-pub(super) use line::{Extra, Waiter};
+pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
@@ -70,8 +70,9 @@ pub(super) struct Queues {
     rows: Rows,
     /// The place that was the latest to lose its last user.
     idle: Option<PlaceKey>,
-    /// The next contenders, which do not know it yet.
-    turns: VecDeque<Turn>,
+    /// The next contenders, which do not know it yet. If one has to leave the lock to other programs first, its place
+    /// is there too.
+    turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
     /// The waits of contenders whose latest attempt was refused.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
     /// Contenders and watches that have to act on a change.
@@ -100,18 +101,10 @@ pub(super) struct Place {
     users: u32,
 }
 
-/// The turn of `next` at `place`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
-    pub(super) next: OperationKey,
-    pub(super) place: PlaceKey,
-    /// It has to leave the lock to other programs first.
-    pub(super) leaves: bool,
-}
-
 /// Why an attempt to take a lock failed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Refusal {
+    #[default]
     Held,
     NoQuorum,
     TooSlow,
@@ -121,7 +114,7 @@ pub(super) enum Refusal {
 
 impl Queues {
     /// Makes the queues, without any place. `seed` decides the order of the names in memory.
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self {
             places: Slab::new(),
             waiters: Waiters::new(),
@@ -358,17 +351,10 @@ impl Queues {
         })
     }
 
-    /// Puts `waiter`, which has entered its place, at the end of the queue.
-    pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
-        let place = self.places.get_mut(waiter.place.0).must();
-        place.map(|place| self.waiters.push(&mut place.line, waiter))
-    }
-
-    /// Puts `set`, which has entered `place` and wants other resources too, at the end of the queue there.
-    #[cold]
-    pub(super) fn queue_set(&mut self, place: PlaceKey, set: OperationKey) -> Option<WaiterKey> {
+    /// Puts `caller`, which has entered `place`, at the end of the queue there.
+    pub(super) fn queue(&mut self, place: PlaceKey, caller: Caller) -> Option<WaiterKey> {
         let at = self.places.get_mut(place.0).must()?;
-        Some(self.waiters.push_set(&mut at.line, set))
+        Some(self.waiters.push(&mut at.line, caller))
     }
 
     /// Turns `waiter` into `operation`, which no longer waits.
@@ -453,18 +439,15 @@ impl Queues {
     fn promote(&mut self, place: PlaceKey, leaves: bool) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             at.contender = at.contender.or_else(|| self.waiters.next(&mut at.line));
-            let turn = |next| Turn {
-                next,
-                place,
-                leaves,
-            };
-            self.turns.extend(at.contender.map(turn));
+            let left = leaves.then_some(place);
+            self.turns.extend(at.contender.map(|next| (next, left)));
         }
     }
 
-    /// Returns the next turn whose operation does not know it yet.
+    /// Returns the next contender that does not know it yet. If it has to leave the lock to other programs first,
+    /// returns its place too.
     #[inline]
-    pub(super) fn next_turn(&mut self) -> Option<Turn> {
+    pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()
     }
 

@@ -32,7 +32,8 @@ pub(crate) struct Busy {
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
-    /// The queue of its lock, while it is held. [`PlaceKey::NONE`]: it is kept, and nothing waits for it.
+    /// The queue of its lock, while it is held. [`PlaceKey::NONE`]: it is kept and nothing waits for it, or it has
+    /// several.
     pub(crate) place: Option<PlaceKey>,
     /// The number of ticks before the end at which its holder learns, once, that the lock is at risk. Zero: never.
     pub(crate) alert: u64,

@@ -1,17 +1,18 @@
 //! Looks: kept locks whose keys may have changed are extended at once.
 //!
-//! An extension also asks each node to report the next change of the keys. It reads them behind its own write, which no
-//! node reports. If a node reports a change that was not ours, the engine *looks at* the lock: it extends it at once.
-//! So if the keys of a lock are deleted, the lock is over for its holder two round trips later. The first look comes
-//! soon after a lock was taken, and registers its keys. A lost connection loses its registrations, so each new
-//! connection is followed by a look.
+//! An extension also asks each node to report the next change of the keys. It reads them after its own write, because a
+//! write ends the registration of the client that writes. If a node reports a change, the engine *looks at* the lock:
+//! it extends it at once. So if the keys of a lock are deleted, the lock is over for its holder two round trips later.
+//!
+//! A lock is *watched* from the time when it is kept, if there is room for its keys. Its first look comes soon, and
+//! registers them. A lost connection loses its registrations, so a look follows each new connection.
 //!
 //! # Guarantees
 //!
 //! * A lock whose keys are changed again and again gets eight looks at once, and then one in 250 ms. While looks find
 //!   no copy missing, the time between them doubles, up to half of the validity. A server may report our own writes
 //!   (Redis up to 6.2.7 and 7.0.4 reports those of scripts), or all keys that do not fit its table.
-//! * At most [`WATCHED_MAX`] keys are watched this way.
+//! * At most [`WATCHED_MAX`] keys are watched. Other locks are not looked at.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -32,7 +33,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// The time between looks at a lock whose keys are changed again and again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may be ahead of that pace: every node may report a deletion at another time.
+/// How far the looks at a lock may be ahead of that pace, because each node may report a deletion at another time.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
 /// After this number of looks that have found every copy, the time between looks doubles.
@@ -41,9 +42,9 @@ const LOOKS_IN_VAIN: u32 = 8;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Looks {
-    /// The keys that nodes report, by the hash of the part of the name that a report shows, and the kept locks on them.
+    /// The keys that are watched, by the hash of the part of the name that a report shows, and the kept locks on them.
     watched: BTreeSet<(u64, ClaimKey)>,
-    /// The locks that have to be looked at, or were looked at lately.
+    /// The watched locks that have to be looked at, or were looked at lately.
     looks: BTreeMap<ClaimKey, Look>,
     /// The locks whose keys have just changed.
     changed: Vec<ClaimKey>,
@@ -101,30 +102,26 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Returns `true` if this number of further keys may be watched.
-    fn has_room_for(&self, keys: usize) -> bool {
-        self.watched.len() + keys <= self.most
-    }
-
-    /// Looks soon, if there is room, at the lock of `claim`, which has been held since `since`.
-    pub(super) fn begin(&mut self, claim: ClaimKey, since: Instant) {
-        if self.has_room_for(1) && self.looks.len() < 2 * WATCHED_MAX {
+    /// Watches the keys of `claim`, which is kept from now on, if there is room. Looks soon then.
+    pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
+        self.watch(key, claim, queues);
+        if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
+            let since = claim.held_since().unwrap_or_default();
             let due = Some(since.saturating_add(LOOK_AFTER));
-            self.looks.entry(claim).or_default().due = due;
+            self.looks.entry(key).or_default().due = due;
         }
     }
 
-    /// Registers the keys of the kept `claim` with its next extension, so that the nodes report changes. Does nothing
-    /// if they are registered already or there is no room.
+    /// Watches the keys of the kept `claim`, if there is room: its extensions make the nodes report changes from now
+    /// on.
     pub(in crate::engine) fn watch(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
+        let names = claim.entry.names();
         if let Some(kept) = &claim.kept
-            && !kept.is_watched()
-            && self.has_room_for(claim.entry.names().len())
+            && self.watched.len() + names.len() <= self.most
         {
             kept.watch();
-            for name in claim.entry.names() {
-                self.watched.insert((queues.hash_cut(name), key));
-            }
+            let names = names.map(|name| (queues.hash_cut(name), key));
+            self.watched.extend(names);
         }
     }
 
@@ -149,8 +146,8 @@ impl Looks {
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns whether that is a look; `false`:
-    /// its look has to wait. `None`: nothing has changed.
+    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns `Some(true)` if that is a look,
+    /// `Some(false)` if its look has to wait, and `None` if nothing has changed.
     pub(super) fn take(
         &mut self,
         now: Instant,

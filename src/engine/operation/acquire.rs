@@ -5,7 +5,6 @@
 //! random time, and begins again with a fresh token.
 
 mod answers;
-mod changes;
 pub(in crate::engine) mod fencing;
 mod nodes;
 mod outcome;
@@ -16,7 +15,6 @@ mod waiting;
 use alloc::boxed::Box;
 
 use rand::Rng;
-use rand::rngs::StdRng;
 
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
@@ -45,9 +43,10 @@ use several::Several;
 pub(in crate::engine) struct Acquire {
     /// The claim of the present attempt.
     claim: Option<ClaimKey>,
-    /// The place of the resource. If there are several, the place at which it waits.
+    /// The place of its resource. If it wants several, the place at which it waits.
     place: PlaceKey,
-    /// Set if it waits or has waited for its turn. Its caller then knows it by this key.
+    /// Its record in the queue there, by which its caller knows it, if it waits or has waited for its turn. An
+    /// acquisition of several resources has a record in each queue instead.
     waiter: Option<WaiterKey>,
     /// `None`: as many as the time allows.
     tries_allowed: Option<u32>,
@@ -107,7 +106,8 @@ impl Acquire {
         self
     }
 
-    /// Makes the operation of `waiter` again from its `kept` record. Its lock is kept for `keep` nanoseconds.
+    /// Makes the acquisition again that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
+    /// for `keep` nanoseconds.
     pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
         Self {
             claim: None,
@@ -127,21 +127,30 @@ impl Acquire {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
 
-    // ----- an attempt -------------------------------------------------------------------------
-
-    /// Begins another attempt.
-    fn attempt(&mut self, cx: &mut Context<'_>) {
-        cx.round.reset(cx.now, cx.parts);
-        self.ask_nodes(cx);
+    /// Returns the places of its resources.
+    #[inline]
+    pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
+        match &self.several {
+            None => core::slice::from_ref(&self.place),
+            Some(several) => &several.places,
+        }
     }
+
+    /// Passes each of its places to `act`.
+    #[inline(always)]
+    fn each_place(&self, mut act: impl FnMut(PlaceKey)) {
+        match &self.several {
+            None => act(self.place), // Not a loop, because nearly all locks are on one resource.
+            Some(several) => several.places.iter().for_each(|place| act(*place)),
+        }
+    }
+
+    // ----- an attempt -------------------------------------------------------------------------
 
     /// Makes one attempt, whose round must be new: the same bytes go to every node before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
-        let entry = match (&self.several, &self.fencing) {
-            (None, None) => self.fresh_entry(parts),
-            (Some(_), _) | (None, Some(_)) => self.fresh_entry_of_several(cx.now, parts),
-        };
+        let entry = self.fresh_entry(cx.now, parts);
         let delay = parts.settings.delay;
         let life = delay.life(cx.round.ttl);
         let entry = entry.delayed(delay);
@@ -157,17 +166,30 @@ impl Acquire {
         }
     }
 
-    /// Returns an entry for the resource with a fresh token.
+    /// Returns an entry for its resources with a fresh token, and with room for a fencing token if one is wanted.
     #[inline]
-    fn fresh_entry(&self, parts: &mut Parts) -> Entry {
-        let (spare, owner) = (
-            parts.claims.spares.take().unwrap_or_default(),
-            &parts.settings.owner,
-        );
-        let resource = parts.queues.name(self.place);
-        with_fresh_token(&mut parts.random, owner, |token| {
-            Entry::new(spare, resource, token)
-        })
+    fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
+        let spare = parts.claims.spares.take().unwrap_or_default();
+        let owner = &parts.settings.owner;
+        let mut token = [0; TOKEN_BYTES_MAX];
+        parts.random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
+        let len = TOKEN_RANDOM_BYTES + owner.len();
+        token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
+        let token = &token[..len];
+        if self.several.is_none() && self.fencing.is_none() {
+            return Entry::new(spare, parts.queues.name(self.place), token);
+        }
+        if let Some(several) = &mut self.several {
+            several.forget_named();
+        }
+        if let Some(fencing) = &mut self.fencing {
+            fencing.begin(parts.fencing.propose(now));
+        }
+        let names = self.places().iter().map(|place| parts.queues.name(*place));
+        match self.fencing {
+            None => Entry::of_several(spare, names, token),
+            Some(_) => Entry::to_be_fenced(spare, names, token),
+        }
     }
 
     /// Asks `node` late: its handshake is done, or it has shown that it can release locks.
@@ -195,14 +217,12 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` once more. Either it was not run, or it met a key of our own, whose `release` goes
-    /// before it. This happens once, and only while the attempt awaits `node`. If the release is not written yet, the
-    /// `SET` waits for it. Returns `true` if the `SET` was sent or waits.
+    /// Sends the `SET` to `node` once more, because it was not run. `release`: it met a key of our own instead, whose
+    /// release goes first; if that is not written yet, the `SET` waits for it. An attempt does this once for each node,
+    /// and only while it awaits the node. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
-        let claim = self
-            .claim
-            .and_then(|key| Some((key, cx.parts.claims.get(key)?)));
-        let Some((_, claim)) = claim.must() else {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
+        let Some(claim) = claim.must() else {
             return false;
         };
         if cx.round[node].asked_again || !cx.round.awaits(node) {
@@ -224,6 +244,14 @@ impl Acquire {
         open
     }
 
+    /// The commands that its `SET` had to wait for may have been sent to `node`.
+    fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
+        if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
+            let _ = self.ask_again(node, true, cx);
+        }
+    }
+
     // ----- verdicts -------------------------------------------------------------------------
 
     /// A majority granted the lock. It is a lock only if validity is left.
@@ -237,7 +265,7 @@ impl Acquire {
         }
     }
 
-    /// The attempt failed. Releases what it locked, and begins another if the caller has tries and time left.
+    /// The attempt failed. Releases what it locked, and plans another if the caller has tries and time left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
@@ -250,16 +278,8 @@ impl Acquire {
         };
         cx.parts.give_back(cx.now, claim);
         match rest {
-            Some(until) => self.rest_after(refusal, until, cx),
+            Some(until) => self.rest_until(until, refusal, cx),
             None => self.decide(Verdict::Refused(refusal), cx),
-        }
-    }
-
-    /// Waits after a refused attempt. The random delay ends at `until`.
-    fn rest_after(&mut self, refusal: Refusal, until: Instant, cx: &mut Context<'_>) {
-        match self.several {
-            None => self.rest_until(until, refusal, NodeSet::EMPTY, cx),
-            Some(_) => self.rest_several(until, refusal, cx),
         }
     }
 
@@ -284,7 +304,7 @@ impl Acquire {
         }
     }
 
-    /// Withdraws its `SET`s to `nodes` if no byte of them has left. Returns the nodes of these `SET`s.
+    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that therefore get none.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let claim = self.claim;
         claim.map_or(NodeSet::EMPTY, |key| {
@@ -309,11 +329,14 @@ impl Acquire {
             parts.fencing.give_spare(fencing);
         }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
-        match (&self.verdict, self.waiter) {
-            (Verdict::HandedOut, None) => {}
-            (Verdict::HandedOut, Some(waiter)) => queues.waiters.forget(waiter),
-            _ if self.several.is_some() => self.leave_several(operation, parts),
-            (_, waiter) => queues.leave(self.place, operation, waiter, buffers),
+        if !matches!(self.verdict, Verdict::HandedOut) {
+            let several = self.several.as_ref().map(|several| &several.waiters[..]);
+            let waiters = several.unwrap_or(core::slice::from_ref(&self.waiter));
+            for (place, waiter) in self.places().iter().zip(waiters) {
+                queues.leave(*place, operation, *waiter, buffers);
+            }
+        } else if let Some(waiter) = self.waiter {
+            queues.waiters.forget(waiter);
         }
     }
 
@@ -333,22 +356,28 @@ impl Acquire {
 
 impl Operate for Acquire {
     /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn. It asks beside the
-    /// others, or is refused at once if this engine holds the lock.
+    /// others, or is refused at once if this engine holds a lock on one of its resources.
     fn begin(&mut self, cx: &mut Context<'_>) {
-        if self.several.is_some() {
-            return self.begin_several(cx);
-        }
-        let turn = cx.parts.queues.contend(self.place, cx.round.key);
         let once = self.tries_allowed == Some(1);
-        let leaves =
-            turn && !once && cx.parts.queues.leaves_first(cx.now, self.place) && self.has_time(cx);
-        if !leaves && (turn || once && !self.is_held_here(cx)) {
+        let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
+        let (mut turn, mut leaves) = (true, None);
+        self.each_place(|place| turn &= queues.contend(place, key));
+        if turn && !once {
+            self.each_place(|place| {
+                if leaves.is_none() && queues.leaves_first(now, place) {
+                    leaves = Some(place);
+                }
+            });
+            leaves = leaves.filter(|_| self.has_time(cx));
+        }
+        if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
             return;
         }
         cx.round.tries = 0;
-        if leaves {
-            cx.parts.leave_to_others(cx.now, self.place);
+        if let Some(place) = leaves {
+            self.wait_at(place, cx);
+            cx.parts.leave_to_others(cx.now, place);
             self.go_on(cx);
         } else if self.refuse_for_other_cluster(cx) {
             // It is refused, and asks no node.
@@ -440,7 +469,18 @@ impl Operate for Acquire {
     }
 
     fn heard(&mut self, change: Change, cx: &mut Context<'_>) {
-        self.changed(change, cx);
+        match change {
+            Change::Ready(node) => self.ask_now(node, cx),
+            Change::Behind(node) => self.ask_behind(node, cx),
+            Change::OtherCluster if cx.round.state != State::Decided => {
+                self.refuse_for_other_cluster(cx);
+            }
+            Change::MajorityBack => self.regained(cx),
+            Change::Stirred if matches!(cx.round.state, State::Resting { .. }) => self.go_on(cx),
+            Change::Turn => self.lead(cx),
+            Change::OutOfTime => self.tries_allowed = Some(cx.round.tries),
+            Change::OtherCluster | Change::Stirred | Change::Joined(_) => {}
+        }
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
@@ -469,14 +509,4 @@ impl Operate for Acquire {
 /// Returns `true` if a lock that was valid until `valid_until` is over at `now`.
 fn has_run_out(now: Instant, valid_until: Instant) -> bool {
     guard!(ValidityUnchecked, valid_until <= now)
-}
-
-/// Passes a fresh token to `make` and returns the result.
-#[inline(always)]
-fn with_fresh_token(random: &mut StdRng, owner: &[u8], make: impl FnOnce(&[u8]) -> Entry) -> Entry {
-    let mut token = [0; TOKEN_BYTES_MAX];
-    random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
-    let len = TOKEN_RANDOM_BYTES + owner.len();
-    token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-    make(&token[..len])
 }

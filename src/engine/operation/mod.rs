@@ -517,11 +517,6 @@ impl Kind {
         matches!(self, Self::Repair(_))
     }
 
-    /// Returns `true` if it wants a lock on several resources.
-    pub(super) fn wants_several(&self) -> bool {
-        matches!(self, Self::Acquire(acquire) if acquire.wants_several())
-    }
-
     /// Returns the question about a held lock, if the operation is one.
     pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
         match self {

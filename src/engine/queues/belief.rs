@@ -61,12 +61,20 @@ const UNKNOWN: Seen = Seen {
 };
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
 }
 
 impl Seen {
+    /// Returns `true` if the node was asked, and has not answered.
+    const fn is_asked(&self) -> bool {
+        matches!(
+            self.registration,
+            Registration::Asked | Registration::Erased
+        )
+    }
+
     /// Returns `true` if the node will report the next change, or is about to say whether it does.
     const fn is_told(&self) -> bool {
         matches!(
@@ -99,10 +107,7 @@ impl Belief {
     /// Asks all nodes that have answered again, and keeps what is known of them.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
-            if !matches!(
-                seen.registration,
-                Registration::Asked | Registration::Erased
-            ) {
+            if !seen.is_asked() {
                 seen.registration = Registration::None;
             }
         }
@@ -161,9 +166,9 @@ impl Belief {
     /// This engine has written to the key on `node`, which ends the registration there.
     pub(crate) fn wrote(&mut self, node: NodeId) {
         let seen = &mut self.nodes[node.index()];
-        seen.registration = match seen.registration {
-            Registration::Asked | Registration::Erased => Registration::Erased,
-            Registration::Pushed | Registration::Untold | Registration::None => Registration::None,
+        seen.registration = match seen.is_asked() {
+            true => Registration::Erased,
+            false => Registration::None,
         };
     }
 

@@ -4,7 +4,7 @@
 //! constant time.
 //!
 //! A waiter is not an operation yet: it has no round, no ballots and no claim. It is opened when its turn comes or its
-//! time is up. From then on it leads to its operation, because its caller knows it only by the waiter's key.
+//! time is up. From then on its record leads to the operation, because its caller knows only the key of the record.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -22,10 +22,10 @@ pub(super) struct Line {
     last: Link,
 }
 
-/// The waiters of all lines.
+/// The callers of all lines.
 #[derive(Debug)]
 pub(in crate::engine) struct Waiters {
-    slab: Slab<Caller>,
+    slab: Slab<(Caller, Links)>,
     /// The number of waiters.
     waiting: usize,
     /// Wishes that hardly any waiter has.
@@ -34,15 +34,15 @@ pub(in crate::engine) struct Waiters {
 
 /// A caller whose operation waits or has waited for its turn.
 #[derive(Debug)]
-enum Caller {
-    Waits(Waiter, Links),
+pub(in crate::engine) enum Caller {
+    Waits(Waiter),
     /// One of the names of a set. The set is open under this key.
-    Set(OperationKey, Links),
-    /// The operation is open under this key.
+    Set(OperationKey),
+    /// The operation is open under this key, and stands in no line any more.
     Open(OperationKey),
 }
 
-/// The neighbours in a line.
+/// The neighbours of a caller that stands in a line.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     before: Link,
@@ -77,7 +77,7 @@ pub(in crate::engine) struct Waiter {
 }
 
 // There may be very many waiters.
-const _: () = assert!(size_of::<slab::Place<Caller>>() <= 64);
+const _: () = assert!(size_of::<slab::Place<(Caller, Links)>>() <= 64);
 
 impl Waiter {
     pub(in crate::engine) fn new(
@@ -123,15 +123,6 @@ impl Line {
     }
 }
 
-impl Caller {
-    const fn links(&mut self) -> Option<&mut Links> {
-        match self {
-            Self::Waits(_, links) | Self::Set(_, links) => Some(links),
-            Self::Open(_) => None,
-        }
-    }
-}
-
 impl Waiters {
     /// Makes an empty list of waiters.
     pub(super) const fn new() -> Self {
@@ -150,23 +141,23 @@ impl Waiters {
     /// Returns the keys of all waiters, in the order of the slab.
     pub(in crate::engine) fn keys(&self) -> impl Iterator<Item = WaiterKey> {
         let all = self.slab.iter();
-        all.filter(|(_, caller)| matches!(caller, Caller::Waits(..)))
+        all.filter(|(_, caller)| matches!(caller, (Caller::Waits(_), _)))
             .map(|(key, _)| WaiterKey(key))
     }
 
     /// Returns `waiter`, while it waits.
     pub(in crate::engine) fn get(&self, waiter: WaiterKey) -> Option<&Waiter> {
-        match self.slab.get(waiter.0)? {
-            Caller::Waits(waiter, _) => Some(waiter),
-            Caller::Open(_) | Caller::Set(..) => None,
+        match &self.slab.get(waiter.0)?.0 {
+            Caller::Waits(waiter) => Some(waiter),
+            Caller::Open(_) | Caller::Set(_) => None,
         }
     }
 
     /// Like [`get`](Self::get), but mutable.
     pub(in crate::engine) fn get_mut(&mut self, waiter: WaiterKey) -> Option<&mut Waiter> {
-        match self.slab.get_mut(waiter.0)? {
-            Caller::Waits(waiter, _) => Some(waiter),
-            Caller::Open(_) | Caller::Set(..) => None,
+        match &mut self.slab.get_mut(waiter.0)?.0 {
+            Caller::Waits(waiter) => Some(waiter),
+            Caller::Open(_) | Caller::Set(_) => None,
         }
     }
 
@@ -175,27 +166,17 @@ impl Waiters {
         let Some(waiter) = key.waiter() else {
             return Some(key);
         };
-        match self.slab.get(waiter.0)? {
-            Caller::Waits(..) | Caller::Set(..) => None,
-            Caller::Open(operation) => Some(*operation),
+        match self.slab.get(waiter.0)?.0 {
+            Caller::Waits(_) | Caller::Set(_) => None,
+            Caller::Open(operation) => Some(operation),
         }
     }
 
-    /// Puts `waiter` at the end of `line`.
-    pub(super) fn push(&mut self, line: &mut Line, waiter: Waiter) -> WaiterKey {
-        self.waiting += 1;
-        self.insert(line, |links| Caller::Waits(waiter, links))
-    }
-
-    /// Puts one of the names of a set at the end of `line`.
-    #[cold]
-    pub(super) fn push_set(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
-        self.insert(line, |links| Caller::Set(operation, links))
-    }
-
-    fn insert(&mut self, line: &mut Line, caller: impl FnOnce(Links) -> Caller) -> WaiterKey {
+    /// Puts `caller` at the end of `line`.
+    pub(super) fn push(&mut self, line: &mut Line, caller: Caller) -> WaiterKey {
+        self.waiting += usize::from(matches!(caller, Caller::Waits(_)));
         let (before, behind) = (line.last, Link::NONE);
-        let key = self.slab.insert(caller(Links { before, behind }));
+        let key = self.slab.insert((caller, Links { before, behind }));
         self.join(line, before, Link::to(key.index()));
         line.last = Link::to(key.index());
         WaiterKey(key)
@@ -216,7 +197,7 @@ impl Waiters {
     pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
         let key = WaiterKey(self.slab.key_at(index));
-        if let Caller::Set(operation, _) = *self.slab.at(index) {
+        if let Caller::Set(operation) = self.slab.at(index).0 {
             self.remove(line, key);
             return Some(operation);
         }
@@ -225,46 +206,43 @@ impl Waiters {
 
     /// Takes `waiter` out of `line` and turns it into `operation`.
     pub(super) fn open(&mut self, line: &mut Line, waiter: WaiterKey, operation: OperationKey) {
-        if let Some(caller) = self.slab.get_mut(waiter.0).must() {
+        if let Some((caller, links)) = self.slab.get_mut(waiter.0).must() {
             let before = core::mem::replace(caller, Caller::Open(operation));
-            self.leave(line, waiter, before);
+            let links = *links;
+            self.leave(line, waiter, (before, links));
         }
     }
 
-    /// Ends `waiter`, which leaves `line` if it still waits.
+    /// Ends `waiter`, which leaves `line` if it still stands in it.
     pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
         if let Some(caller) = self.slab.remove(waiter.0) {
             self.leave(line, waiter, caller);
         }
     }
 
-    fn leave(&mut self, line: &mut Line, waiter: WaiterKey, mut caller: Caller) {
+    fn leave(&mut self, line: &mut Line, waiter: WaiterKey, (caller, links): (Caller, Links)) {
         self.extras.remove(&waiter.0);
-        self.waiting -= usize::from(matches!(caller, Caller::Waits(..)));
-        if let Some(&mut Links { before, behind }) = caller.links() {
-            self.join(line, before, behind);
-            match behind.index().and_then(|index| self.links(index)) {
-                None => line.last = before,
-                Some(links) => links.before = before,
-            }
+        self.waiting -= usize::from(matches!(caller, Caller::Waits(_)));
+        if !matches!(caller, Caller::Open(_)) {
+            self.join(line, links.before, links.behind);
         }
     }
 
-    /// Makes `behind` follow `before`, or come first if there is none.
+    /// Makes `behind` follow `before`. If there is none of one, the other is an end of `line`.
     fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
-        match before.index().and_then(|index| self.links(index)) {
+        match before.index() {
             None => line.first = behind,
-            Some(links) => links.behind = behind,
+            Some(index) => self.slab.at_mut(index).1.behind = behind,
+        }
+        match behind.index() {
+            None => line.last = before,
+            Some(index) => self.slab.at_mut(index).1.before = before,
         }
     }
 
     /// Forgets `waiter`, which must not wait any more.
     pub(in crate::engine) fn forget(&mut self, waiter: WaiterKey) {
         self.slab.discard(waiter.0);
-    }
-
-    fn links(&mut self, index: u32) -> Option<&mut Links> {
-        self.slab.at_mut(index).links().must()
     }
 }
 
@@ -287,9 +265,8 @@ mod tests {
             let (mut next, mut last) = (line.first, Link::NONE);
             let mut waiters = Vec::new();
             while let Some(at) = next.index() {
-                let (Caller::Waits(_, links) | Caller::Set(_, links)) = self.slab.at(at) else {
-                    panic!("it does not wait");
-                };
+                let (caller, links) = self.slab.at(at);
+                assert!(!matches!(caller, Caller::Open(_)), "it does not wait");
                 assert_eq!(links.before, last);
                 waiters.push(WaiterKey(self.slab.key_at(at)));
                 (next, last) = (links.behind, next);
@@ -300,18 +277,22 @@ mod tests {
 
         /// Returns the sets in all lines, once for each line.
         pub(in crate::engine::queues) fn sets(&self) -> impl Iterator<Item = OperationKey> {
-            self.slab.iter().filter_map(|(_, caller)| match caller {
-                Caller::Waits(..) | Caller::Open(_) => None,
-                Caller::Set(operation, _) => Some(*operation),
-            })
+            self.slab
+                .iter()
+                .filter_map(|(_, (caller, _))| match caller {
+                    Caller::Waits(_) | Caller::Open(_) => None,
+                    Caller::Set(operation) => Some(*operation),
+                })
         }
 
         /// Returns the operations that have waited.
         pub(in crate::engine::queues) fn all_opened(&self) -> impl Iterator<Item = OperationKey> {
-            self.slab.iter().filter_map(|(_, caller)| match caller {
-                Caller::Waits(..) | Caller::Set(..) => None,
-                Caller::Open(operation) => Some(*operation),
-            })
+            self.slab
+                .iter()
+                .filter_map(|(_, (caller, _))| match caller {
+                    Caller::Waits(_) | Caller::Set(_) => None,
+                    Caller::Open(operation) => Some(*operation),
+                })
         }
     }
 
@@ -364,7 +345,7 @@ mod tests {
                 let (line, model) = (&mut lines[at], &mut model[at]);
                 match step {
                     Step::Push => {
-                        let waiter = waiters.push(line, waiter());
+                        let waiter = waiters.push(line, Caller::Waits(waiter()));
                         let (keep, fenced) = (number, true);
                         waiters.want(waiter, Extra { keep, fenced });
                         model.push(waiter);

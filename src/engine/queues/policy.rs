@@ -15,10 +15,11 @@
 //!
 //! A program that releases a lock and asks for it again is always faster than one that first has to learn of the
 //! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
-//! it has met others lately, and rarely if it has not, because it might not notice them.  Each constant says what it
-//! rests on. Figures were measured with the simulator (`contention_in_numbers`: three nodes, holds of 1 ms, and unless
-//! stated otherwise 16 programs with one caller each and a round trip of 200 us). The longest wait is given in fair
-//! shares. Messages are counted per node and hand-over.
+//! it has met others lately, and rarely if it has not, because it might not notice them.
+//!
+//! Each constant says what it rests on. Figures were measured with the simulator (`contention_in_numbers`: three nodes,
+//! holds of 1 ms, and unless stated otherwise 16 programs with one caller each and a round trip of 200 us). The longest
+//! wait is given in fair shares. Messages are counted per node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -89,7 +90,7 @@ const LATELY: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// The history of a contender since it was refused; see the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::engine) struct Wait {
     /// Why the latest attempt was refused, and what each node said.
     pub(in crate::engine) why: Refusal,
@@ -156,24 +157,13 @@ impl Wait {
     /// Makes the wait of a contender that knows nothing of the `nodes` nodes.
     pub(in crate::engine) fn new(nodes: usize) -> Self {
         Self {
-            why: Refusal::Held,
-            said: Vec::new(),
             belief: Belief::new(nodes),
-            delay: Instant::ZERO,
-            luck: 0,
-            left: None,
             since: Instant::MAX,
             who: Instant::MAX,
-            asks_at_once: false,
-            look: Instant::ZERO,
-            often: Instant::ZERO,
             soon: Instant::MAX,
             asked: Instant::MAX,
-            took: Duration::ZERO,
-            round_trip: Duration::ZERO,
-            wasted: 0,
-            splits: 0,
             told: true,
+            ..Self::default()
         }
     }
 
@@ -399,7 +389,7 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
 const REMEMBERED: usize = 64;
 
 /// Locks on one resource that one engine has had in a row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     /// When the row began. `None`: it has not.
     since: Option<Instant>,
@@ -409,12 +399,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    const NONE: Self = Self {
-        since: None,
-        released: Instant::ZERO,
-        met: Instant::ZERO,
-    };
-
     /// A lock was released.
     #[inline]
     pub(super) fn released(&mut self, now: Instant) {
@@ -451,9 +435,9 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            slots: [(0, Row::NONE); REMEMBERED],
+            slots: [(0, Row::default()); REMEMBERED],
         }
     }
 
@@ -462,7 +446,7 @@ impl Rows {
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];
         if *of != hash || row.released.max(row.met).saturating_add(LATELY) <= now {
-            (*of, *row) = (hash, Row::NONE);
+            (*of, *row) = (hash, Row::default());
         }
         row
     }

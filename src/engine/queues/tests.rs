@@ -160,8 +160,8 @@ impl World {
             let new = || Waiter::new(*place, Instant::ZERO, None, Duration::ZERO, None, 0);
             match self.queues.contend(*place, operation) {
                 true => None,
-                false if is_set => self.queues.queue_set(*place, operation),
-                false => self.queues.queue(new()),
+                false if is_set => self.queues.queue(*place, line::Caller::Set(operation)),
+                false => self.queues.queue(*place, line::Caller::Waits(new())),
             }
         };
         let waiters: Vec<_> = places.iter().map(queue).collect();
@@ -178,7 +178,7 @@ impl World {
 
     /// Opens the callers whose turn it is.
     fn settle(&mut self) {
-        while let Some(Turn { next, .. }) = self.queues.next_turn() {
+        while let Some((next, _)) = self.queues.next_turn() {
             if let Some(waiter) = next.waiter() {
                 let operation = OperationKey(self.key());
                 self.queues.open(waiter, operation);

@@ -282,7 +282,10 @@ impl Chaos {
             let place = claim.busy().place.filter(|place| *place != PlaceKey::NONE);
             several.map_or(usize::from(place.is_some()), |places| places.len())
         };
-        let is_alone = |(_, claim): &(_, &Claim)| claim.busy().place == Some(PlaceKey::NONE);
+        let is_alone = |(key, claim): &(ClaimKey, &Claim)| {
+            let is_several = engine.parts.places_of_several.contains_key(key);
+            claim.busy().place == Some(PlaceKey::NONE) && !is_several
+        };
         let alone = engine.parts.claims.iter().filter(is_alone);
         engine
             .parts

@@ -457,6 +457,26 @@ fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
     world.is_clean();
 }
 
+/// Its places stay, and its claim rests as that of any other kept lock.
+#[test]
+fn a_kept_lock_on_several_resources_rests_and_leaves_its_places_with_its_release() {
+    let mut world = World::ready(3);
+    world.acquire_all(&[b"a", b"b"], &kept().tries(1));
+    world.all_say(0..3, ":1|");
+    let lock = world.lock();
+    assert_eq!((places(&world), busy(&world)), (2, 0));
+    let waiter = world.acquire_of(b"b", &LockOptions::new(TTL).wait(3600 * SECOND));
+    world.take_all();
+    world.give_back(lock);
+    assert_eq!(places(&world), 1);
+    world.all_say(0..3, ":1|+OK|");
+    let (round, result) = world.next_acquired();
+    assert_eq!(round, waiter);
+    world.take_all();
+    world.release_on(0..3, result.expect("it was its turn"));
+    world.is_clean();
+}
+
 #[test]
 fn who_wants_a_lock_that_is_kept_without_a_place_gets_it_with_its_release() {
     let (mut world, lock) = World::keeping(3, kept());

@@ -428,6 +428,31 @@ fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
     drop(lock);
 }
 
+/// While no other extension may begin, a question finds that a copy is missing. The answer and the end of the question
+/// make the engine extend the lock. The node refuses its copy, so that another extension would have a reason.
+#[test]
+fn a_lock_that_waits_for_its_extension_is_extended_once() {
+    let (mut world, locks) = keeping(1);
+    let parts = &mut world.engine.parts;
+    (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
+    world.confirm(&locks[0]);
+    world.keeps(0, 9_000);
+    world.say(2, ":0|");
+    world.keeps(1, 9_000);
+    assert_eq!(world.take_all().concat(), NOTHING);
+    let parts = &mut world.engine.parts;
+    parts.keeper.ended(&mut parts.news);
+    world.drain();
+    let sent = world.take_all();
+    assert_eq!(sent, [[EXTEND], [EXTEND], [EXTEND]]);
+    world.say(2, ":0|");
+    world.all_say(0..2, ":1|");
+    assert_eq!(world.take_all().concat(), ["SET k0 10000"]);
+    world.say(2, "$-1|");
+    assert_eq!(world.take_all().concat(), NOTHING);
+    assert_eq!(world.extended_by_engine(), 1);
+}
+
 /// Only one extension may begin. A lock that is due would end soon; one that a node may lack has time.
 #[test]
 fn a_lock_that_is_due_is_extended_before_those_that_a_node_may_lack() {

@@ -8,8 +8,8 @@
 //! * Nodes were asked to raise their counters to it, and said that they did and still had the key. They are asked once
 //!   a first majority has returned different numbers, and then for the largest of these.
 //!
-//! A node with a larger number does not count: it may have given another lock, before this one, a token that is larger
-//! than this one.
+//! A node with a larger number does not count: before this lock, it may have given another lock that larger number as
+//! its token.
 //!
 //! # Guarantees
 //!

@@ -51,6 +51,24 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
+/// Returns why a call that has waited gets no lock. If too few nodes can be asked now, that is the reason, and the
+/// report says which are away. What the nodes said before no longer matters then.
+pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
+    let outcomes = || cx.parts.nodes.outcomes(cx.now);
+    let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
+    if cx.round.tally.quorum() <= there.count() {
+        return why;
+    }
+    for (ballot, outcome) in cx.round.ballots.iter_mut().zip(outcomes()) {
+        ballot.latency = None;
+        ballot.outcome = match outcome == NodeOutcome::Granted {
+            true => NodeOutcome::Pending,
+            false => outcome,
+        };
+    }
+    Refusal::NoQuorum
+}
+
 /// Names the nodes of other groups in the report. Returns `true` if there are any.
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;

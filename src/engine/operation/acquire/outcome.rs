@@ -6,6 +6,7 @@ use super::{Acquire, Verdict};
 use crate::engine::operation::Context;
 use crate::error::Report;
 use crate::invariant::Must as _;
+use crate::keys::PlaceKey;
 use crate::quorum::{Keeping, Lock, Majority};
 use crate::time::Instant;
 
@@ -41,6 +42,14 @@ impl Acquire {
     ) -> Option<Lock> {
         let key = self.claim.must()?;
         let parts = &mut *cx.parts;
+        self.each_place(|place| parts.hold(place, cx.round.key, key));
+        let place = match self.several.take() {
+            None => self.place,
+            Some(several) => {
+                parts.places_of_several.insert(key, several.places);
+                PlaceKey::NONE
+            }
+        };
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         if let Some(fencing) = &self.fencing {
@@ -53,16 +62,9 @@ impl Acquire {
         let others = claim.copies().having.without(majority.nodes());
         let busy = claim.busy_mut();
         busy.copies.sure = busy.copies.sure.without(others);
-        busy.place = Some(self.place);
+        busy.place = Some(place);
         parts.keeper.arm(key, claim, &mut parts.timers);
         let entry = claim.entry.clone();
-        parts.queues.hold(self.place, cx.round.key, key);
-        if parts.queues.is_anyone_waiting() {
-            parts.tell_watches_at(self.place);
-        }
-        if self.several.is_some() {
-            self.hold_several(key, cx);
-        }
         self.verdict = Verdict::HandedOut;
         let stats = &mut cx.parts.stats;
         stats.granted(cx.now, cx.round.started, cx.round.sent);

@@ -1,24 +1,15 @@
 //! Taking a lock on several resources: the differences from taking one.
 //!
-//! A node takes all keys or none, so its vote is for all of them. Each resource has a place; a held lock is held at
-//! every one of them.
-//!
-//! # Not here
-//!
-//! The turns of an acquisition of several resources, and its waits between attempts: [`super::turns`].
+//! A node takes all keys or none, so its vote is for all of them. If it refuses, it names a resource that is taken.
 
 use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 
-use super::{Acquire, with_fresh_token};
+use super::Acquire;
 use crate::engine::operation::Context;
-use crate::engine::parts::Parts;
-use crate::entry::Entry;
 use crate::error::{NodeOutcome, Report};
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
-use crate::time::Instant;
 
 /// The additional state of an acquisition of several resources.
 #[derive(Debug)]
@@ -26,7 +17,7 @@ pub(super) struct Several {
     /// The places of the resources, in their order.
     pub(super) places: Box<[PlaceKey]>,
     /// For each place, its record in the queue there, if it stands or has stood in it.
-    pub(super) waiters: Vec<Option<WaiterKey>>,
+    pub(super) waiters: Box<[Option<WaiterKey>]>,
     /// For each node, the resource that it called taken in this attempt, counted from 1. Zero: none.
     held: Box<[u8]>,
 }
@@ -34,10 +25,15 @@ pub(super) struct Several {
 impl Several {
     pub(super) fn new(places: Box<[PlaceKey]>, nodes: usize) -> Self {
         Self {
+            waiters: vec![None; places.len()].into(),
             places,
-            waiters: Vec::new(),
             held: vec![0; nodes].into(),
         }
+    }
+
+    /// Another attempt begins, and no node has named a resource yet.
+    pub(super) fn forget_named(&mut self) {
+        self.held.fill(0);
     }
 
     /// Changes every answer that a resource is taken to name this resource, counted from 0.
@@ -63,38 +59,6 @@ impl Several {
 }
 
 impl Acquire {
-    /// Returns the places of all resources.
-    pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
-        self.several
-            .as_ref()
-            .map_or(core::slice::from_ref(&self.place), |several| {
-                &several.places
-            })
-    }
-
-    /// Begins another attempt: returns an entry for all resources with a fresh token, and with room for a fencing token
-    /// if one is wanted.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn fresh_entry_of_several(&mut self, now: Instant, parts: &mut Parts) -> Entry {
-        if let Some(several) = &mut self.several {
-            several.held.fill(0);
-        }
-        if let Some(fencing) = &mut self.fencing {
-            fencing.begin(parts.fencing.propose(now));
-        }
-        let spare = parts.claims.spares.take().unwrap_or_default();
-        let names = self.places().iter().map(|place| parts.queues.name(*place));
-        with_fresh_token(
-            &mut parts.random,
-            &parts.settings.owner,
-            |token| match self.fencing {
-                None => Entry::of_several(spare, names, token),
-                Some(_) => Entry::to_be_fenced(spare, names, token),
-            },
-        )
-    }
-
     /// `node` says that resource `which`, counted from 0, is taken.
     pub(super) fn named(&mut self, node: NodeId, which: u8) {
         if let Some(several) = &mut self.several

@@ -1,84 +1,37 @@
-//! The turns of an acquisition of several resources: it waits until it is the contender of all of them.
+//! The turns of an acquisition: it waits until it is the contender at all its places.
 //!
-//! Between two attempts it waits at one of its places: the resource that most nodes have named as held. There it does
-//! everything that a contender of one resource does: it looks, learns of changes, and decides when to ask again
-//! ([`waiting`](super::waiting)). Meanwhile it stays the contender of its other resources.
+//! An acquisition of several resources waits at one of its places between two attempts: that of the resource that most
+//! nodes have named as taken. There it does what every contender does: it looks, learns of changes, and decides when to
+//! ask again ([`waiting`](super::waiting)). Meanwhile it stays the contender of its other resources.
 //!
 //! # Guarantees
 //!
 //! * It asks no node while this engine holds one of its resources, or another operation of this engine contends for
 //!   one. An acquisition that makes only one attempt asks beside those operations.
+//!
+//! # Not here
+//!
+//! The queue in which operations wait for their turn: the [queues](crate::engine::queues).
 
-use super::Acquire;
+use super::nodes::why_at_last;
+use super::waiting::LAST_CHANCE;
+use super::{Acquire, Verdict};
 use crate::engine::operation::Context;
-use crate::engine::parts::Parts;
-use crate::engine::queues::Refusal;
-use crate::invariant::Must;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::engine::operation::round::State;
+use crate::engine::queues::{Caller, Extra, Refusal, Waiter};
+use crate::error::NodeOutcome;
+use crate::keys::PlaceKey;
 use crate::time::Instant;
 
 impl Acquire {
-    /// Returns `true` if it wants a lock on several resources.
-    pub(in crate::engine) const fn wants_several(&self) -> bool {
-        self.several.is_some()
-    }
-
-    /// [`begin`](crate::engine::operation::Operate::begin) for several resources.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn begin_several(&mut self, cx: &mut Context<'_>) {
-        let once = self.tries_allowed == Some(1);
-        let (queues, set) = (&mut cx.parts.queues, cx.round.key);
-        if let Some(several) = &mut self.several {
-            let queue = |place: &PlaceKey| match queues.contend(*place, set) || once {
-                true => None,
-                false => queues.queue_set(*place, set),
-            };
-            several.waiters = several.places.iter().map(queue).collect();
-        }
-        let turn = self.leads(cx);
-        let leaves = turn && !once && self.leaves_any(cx) && self.has_time(cx);
-        let here = self.held_here(cx);
-        if !leaves && (turn || once && here.is_none()) {
-            self.ask_nodes(cx);
-            return;
-        }
-        cx.round.tries = 0;
-        if leaves {
-            cx.parts.leave_to_others(cx.now, self.place);
-            self.go_on(cx);
-        } else if self.refuse_for_other_cluster(cx) {
-            // It is refused, and asks no node.
-        } else if once {
-            self.give_up_waiting(cx);
-        } else {
-            self.wait_for_turn(cx);
-        }
-    }
-
-    /// Returns `true` if it is the contender of all its places.
+    /// Returns `true` if it is the contender at all its places.
     pub(super) fn leads(&self, cx: &Context<'_>) -> bool {
         let leads = |place: &PlaceKey| cx.parts.queues.contender(*place) == Some(cx.round.key);
         self.places().iter().all(leads)
     }
 
-    /// Returns `true` if it should leave one of the resources to others first, and makes it wait there.
-    fn leaves_any(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut places = self.places().iter();
-        let place = places.find(|place| cx.parts.queues.leaves_first(cx.now, **place));
-        let place = place.copied();
-        self.wait_at(place.unwrap_or(self.place), cx);
-        place.is_some()
-    }
-
-    /// Makes it wait at `place` only. What it has learnt at another one is out of date from now on.
-    fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
-        self.place = place;
-        let others = self.places().iter().filter(|other| **other != place);
-        others.for_each(|other| cx.parts.queues.stop_waiting(*other));
-    }
-
-    /// Returns the first resource, counted from 0, on which a lock of this engine is valid.
+    /// Returns the first resource, counted from 0, on which a lock of this engine is valid, so that no operation asks
+    /// for it. The end of a lock that is over may not have been reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);
@@ -88,69 +41,137 @@ impl Acquire {
         self.places().iter().position(is_held)
     }
 
-    /// Called before it gives up. Makes it wait at a resource that this engine holds, or at one where an earlier
-    /// contender waits, if there is one. The answers to its own latest attempt are then out of date.
+    /// Joins the end of the queue at each place where it is not the contender. If it wants one resource, only its
+    /// [`Waiter`] record is kept.
     #[cold]
-    #[inline(never)]
-    pub(super) fn wait_where_it_is_held(&mut self, cx: &mut Context<'_>) {
-        let queues = &mut cx.parts.queues;
-        let mut waits_behind = |place: &PlaceKey| {
-            queues.contender(*place) != Some(cx.round.key) && queues.waiting(*place).is_some()
+    pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
+        let (queues, key) = (&mut cx.parts.queues, cx.round.key);
+        if let Some(several) = &mut self.several {
+            for (place, waiter) in several.places.iter().zip(&mut several.waiters) {
+                if queues.contender(*place) != Some(key) {
+                    *waiter = queues.queue(*place, Caller::Set(key));
+                }
+            }
+            return self.wait_for_turn(cx);
+        }
+        cx.round.state = State::Queued {
+            until: self.tries_end(cx),
         };
-        let known = self.places().iter().position(&mut waits_behind);
-        let number = self.held_here(cx).or(known);
-        if let (Some(number), Some(several)) = (number, &mut self.several) {
-            self.place = several.places[number];
-            several.all_name(number);
+        let waiter = Waiter::new(
+            self.place,
+            cx.round.started,
+            cx.round.deadline,
+            cx.round.ttl,
+            self.tries_allowed,
+            self.extensions,
+        );
+        self.waiter = cx.parts.queue(waiter);
+        let (keep, fenced) = (self.keep, self.fencing.is_some());
+        if let Some(waiter) = self.waiter
+            && (keep != 0 || fenced)
+        {
+            let extra = Extra { keep, fenced };
+            cx.parts.queues.waiters.want(waiter, extra);
+        }
+        if let Some(fencing) = self.fencing.take() {
+            cx.parts.fencing.give_spare(fencing);
         }
     }
 
-    /// Waits after a refused attempt, at the resource that is taken. The random delay ends at `delay`.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn rest_several(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
-        let several = self.several.as_ref().must();
-        let most = several.and_then(|several| Some((several, several.most_named()?)));
-        let others = most.map(|(several, number)| several.named_others(number));
-        let place = most.map_or(self.place, |(several, number)| several.places[number]);
-        self.wait_at(place, cx);
-        self.rest_until(delay, after, others.unwrap_or_default(), cx);
+    /// Waits until the locks that this engine holds are released, the contenders before it have ended, or its tries
+    /// would have been used up.
+    pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
+        let until = self.tries_end(cx);
+        cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// It is its turn at all places. It waits where it did before, or where an earlier contender has waited.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn lead_several(&mut self, cx: &mut Context<'_>) {
+    /// Makes it wait at `place` only. What it has learnt at another one is out of date from now on.
+    pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
+        self.place = place;
+        let others = self.places().iter().filter(|other| **other != place);
+        others.for_each(|other| cx.parts.queues.stop_waiting(*other));
+    }
+
+    /// It may be its turn. It waits where it did before, or where an earlier contender has waited.
+    pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
+        let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
+        if !waits || !self.leads(cx) {
+            return;
+        }
         let mut places = core::iter::once(&self.place).chain(self.places());
         let known = places.find(|place| cx.parts.queues.waiting(**place).is_some());
         self.wait_at(*known.unwrap_or(&self.place), cx);
+        let waiting = cx.parts.queues.waiting(self.place);
+        let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
+            (Verdict::Refused(waiting.why), !waiting.has_asked())
+        });
+        self.verdict = after;
+        if cx.round.deadline.is_some_and(|deadline| deadline <= cx.now) {
+            self.give_up_waiting(cx); // Its questions would be withdrawn at once.
+        } else if leaves && !self.has_time(cx) {
+            self.try_again(cx);
+        } else {
+            self.go_on(cx);
+        }
     }
 
-    /// Ends this acquisition, which is `operation`.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn leave_several(&self, operation: OperationKey, parts: &mut Parts) {
-        let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
-        if let Some(several) = &self.several {
-            for (place, waiter) in several.places.iter().zip(&several.waiters) {
-                queues.leave(*place, operation, *waiter, buffers);
+    /// Its wait for its turn may be over. It ends at `until` at the latest.
+    pub(super) fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
+        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
+        if deadline.min(self.tries_end(cx)) <= cx.now {
+            self.give_up_waiting(cx);
+        } else if until <= cx.now {
+            self.wait_for_turn(cx);
+        } else {
+            cx.round.arm(&mut cx.parts.timers);
+        }
+    }
+
+    // ----- its end ----------------------------------------------------------------------------
+
+    /// Returns when the operation has waited for others for as long as its tries could have taken.
+    pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
+        let settings = &cx.parts.settings;
+        settings.tries_end(cx.round.started, self.tries_allowed)
+    }
+
+    /// Returns `true` if there is time to leave the lock to others for a while and then ask.
+    pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
+        let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
+        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
+        cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
+    }
+
+    /// Ends without an attempt. The report has what the nodes said to the latest attempt for the resource that this
+    /// engine holds, or, if there is none, for which an earlier contender waits. The nodes that have granted this
+    /// engine's lock count as held.
+    pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
+        let (queues, key) = (&mut cx.parts.queues, cx.round.key);
+        let waits_behind = |place: &PlaceKey| {
+            queues.contender(*place) != Some(key) && queues.waiting(*place).is_some()
+        };
+        let known = self.places().iter().position(waits_behind);
+        if let Some(number) = self.held_here(cx).or(known) {
+            self.place = self.places()[number];
+            if let Some(several) = &mut self.several {
+                several.all_name(number);
             }
         }
-    }
-
-    /// The lock of `claim` is held from now on, at all places.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn hold_several(&mut self, claim: ClaimKey, cx: &mut Context<'_>) {
-        let Some(several) = self.several.take() else {
-            return;
-        };
-        let places = several.places.iter();
-        places.for_each(|place| cx.parts.queues.hold(*place, cx.round.key, claim));
-        if cx.parts.queues.is_anyone_waiting() {
-            let others = several.places.iter().filter(|place| **place != self.place);
-            others.for_each(|place| cx.parts.tell_watches_at(*place));
+        let mut why = Refusal::Held;
+        if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
+            why = waiting.why;
+            for (ballot, said) in cx.round.ballots.iter_mut().zip(&waiting.said) {
+                ballot.outcome = *said;
+            }
         }
-        cx.parts.places_of_several.insert(claim, several.places);
+        why = why_at_last(why, cx);
+        let holder = cx.parts.queues.holder(self.place);
+        if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
+            why = Refusal::Held;
+            for node in holder.copies().having.iter() {
+                cx.round[node].outcome = NodeOutcome::Held;
+            }
+        }
+        self.decide(Verdict::Refused(why), cx);
     }
 }

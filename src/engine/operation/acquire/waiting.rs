@@ -1,133 +1,44 @@
-//! The waiting half of [`Acquire`]: its turn, its rests, and its actions between two attempts.
+//! The rests of an acquisition between two attempts.
 //!
 //! # Not here
 //!
-//! When a refused contender asks again: the [policy](crate::engine::queues::Wait). The queue in which operations wait
-//! for their turn: the [queues](crate::engine::queues).
+//! When a refused contender asks again: the [policy](crate::engine::queues::Wait).
 
 use core::time::Duration;
 
+use super::nodes::why_at_last;
 use super::{Acquire, Verdict};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Extra, Next, Refusal, Waiter, between};
+use crate::engine::queues::{Next, Refusal, between};
 use crate::engine::settings::SHORTEST_REST;
-use crate::error::NodeOutcome;
-use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// Another attempt is planned only if this and two round trips are left before the caller's deadline. It begins while
-/// at least half of that is left: cut short, it would say less than the one before it.
-const LAST_CHANCE: Duration = Duration::from_millis(2);
+/// Another attempt is planned only if this time and two round trips are left before the caller's deadline. It begins
+/// while at least half of that is left, because an attempt that is cut short says less than the one before it.
+pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
-    // ----- its turn ---------------------------------------------------------------------------
-
-    /// Returns `true` if a lock of this engine on the resource is valid, so that no operation asks for it. The end of a
-    /// lock that is over may not have been reported yet.
-    pub(super) fn is_held_here(&self, cx: &Context<'_>) -> bool {
-        let claim = cx.parts.queues.holder(self.place);
-        let claim = claim.and_then(|claim| cx.parts.claims.get(claim));
-        claim.is_some_and(|claim| cx.now < claim.entry.end())
-    }
-
-    /// Joins the end of the queue for the resource. Only its [`Waiter`] record is kept.
-    #[cold]
-    pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
-        cx.round.state = State::Queued {
-            until: self.tries_end(cx),
-        };
-        let waiter = Waiter::new(
-            self.place,
-            cx.round.started,
-            cx.round.deadline,
-            cx.round.ttl,
-            self.tries_allowed,
-            self.extensions,
-        );
-        self.waiter = cx.parts.queue(waiter);
-        let (keep, fenced) = (self.keep, self.fencing.is_some());
-        if let Some(waiter) = self.waiter
-            && (keep != 0 || fenced)
-        {
-            let extra = Extra { keep, fenced };
-            cx.parts.queues.waiters.want(waiter, extra);
-        }
-        if let Some(fencing) = self.fencing.take() {
-            cx.parts.fencing.give_spare(fencing);
-        }
-    }
-
-    /// Waits until the lock that this engine holds is released, the contender before it has ended, or its tries would
-    /// have been used up.
-    pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
-        let until = self.tries_end(cx);
-        cx.round.rest(State::Queued { until }, cx.parts);
-    }
-
-    /// Returns when the operation has waited for others for as long as its tries could have taken.
-    pub(super) fn tries_end(&self, cx: &Context<'_>) -> Instant {
-        let settings = &cx.parts.settings;
-        settings.tries_end(cx.round.started, self.tries_allowed)
-    }
-
-    /// Like [`tries_end`](Self::tries_end), for a rest. After too few answers there is no such end, because each
-    /// attempt counts.
-    pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
-        match self.verdict {
-            Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
-            Verdict::Refused(_) | Verdict::Granted(..) | Verdict::HandedOut => Instant::MAX,
-        }
-    }
-
-    /// Returns `true` if there is time to leave the lock to others for a while and then ask.
-    pub(super) fn has_time(&self, cx: &Context<'_>) -> bool {
-        let least = LAST_CHANCE.saturating_add(cx.parts.nodes.round_trip().saturating_mul(16));
-        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
-        cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
-    }
-
-    /// Ends without an attempt. The report has what the nodes said to the latest attempt for this resource. If this
-    /// engine holds the lock, the nodes that have granted it count as held.
-    pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
-        if self.wants_several() {
-            self.wait_where_it_is_held(cx);
-        }
-        let mut why = Refusal::Held;
-        if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
-            why = waiting.why;
-            for (ballot, said) in cx.round.ballots.iter_mut().zip(&waiting.said) {
-                ballot.outcome = *said;
-            }
-        }
-        why = why_at_last(why, cx);
-        let holder = cx.parts.queues.holder(self.place);
-        if let Some(holder) = holder.and_then(|claim| cx.parts.claims.get(claim)) {
-            why = Refusal::Held;
-            for node in holder.copies().having.iter() {
-                cx.round[node].outcome = NodeOutcome::Held;
-            }
-        }
-        self.decide(Verdict::Refused(why), cx);
-    }
-
-    // ----- between attempts -------------------------------------------------------------------
-
-    /// Waits after a refused attempt. The random delay ends at `delay`. The nodes in `elsewhere` have refused it
-    /// because of another resource than the one at which it waits.
-    pub(super) fn rest_until(
-        &mut self,
-        delay: Instant,
-        after: Refusal,
-        elsewhere: NodeSet,
-        cx: &mut Context<'_>,
-    ) {
+    /// Waits after a refused attempt, at the resource that most nodes have named as taken. The random delay ends at
+    /// `delay`.
+    pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
+        let several = self.several.as_ref();
+        let named = several.and_then(|several| Some((several, several.most_named()?)));
+        let others = named.map(|(several, most)| several.named_others(most));
+        let place = named.map_or(self.place, |(several, most)| several.places[most]);
+        self.wait_at(place, cx);
         let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let nodes = cx.parts.nodes.len();
         let parts = &mut *cx.parts;
         let waiting = parts.queues.begin_waiting(self.place, nodes);
-        waiting.refused(after, said, elsewhere, delay, &mut parts.random);
+        waiting.refused(
+            after,
+            said,
+            others.unwrap_or_default(),
+            delay,
+            &mut parts.random,
+        );
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
         }
@@ -175,6 +86,46 @@ impl Acquire {
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
+    /// Like [`tries_end`](Self::tries_end), for a rest. After too few answers there is no such end, because each
+    /// attempt counts.
+    pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
+        match self.verdict {
+            Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
+            Verdict::Refused(_) | Verdict::Granted(..) | Verdict::HandedOut => Instant::MAX,
+        }
+    }
+
+    /// Ends the delay if it began because no majority answered.
+    pub(super) fn regained(&mut self, cx: &mut Context<'_>) {
+        if matches!(cx.round.state, State::Resting { .. })
+            && matches!(self.verdict, Verdict::Refused(Refusal::NoQuorum))
+        {
+            let at = cx.now.saturating_add(SHORTEST_REST);
+            self.rest_until(at, Refusal::NoQuorum, cx);
+        }
+    }
+
+    /// Its rest may be over. It ends at `until` at the latest.
+    pub(super) fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
+        let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
+        if deadline.min(self.rest_end(cx)) <= cx.now {
+            match self.verdict {
+                Verdict::Refused(why) => {
+                    let why = why_at_last(why, cx);
+                    self.decide(Verdict::Refused(why), cx);
+                }
+                // It has left the lock to others.
+                Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
+                    self.give_up_waiting(cx)
+                }
+            }
+        } else if cx.now < until {
+            cx.round.arm(&mut cx.parts.timers);
+        } else {
+            self.go_on(cx);
+        }
+    }
+
     /// Returns the next step of a resting acquisition.
     fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
         let now = cx.now;
@@ -183,10 +134,15 @@ impl Acquire {
         Some(waiting.next(now, cx.round.started, from))
     }
 
-    /// Makes an attempt if it is time for that, or continues to wait. An acquisition that has asked before ends here if
-    /// only an operator can make a majority possible again. One that has not asked goes on, because a fault that other
-    /// calls met may be repaired by now.
+    /// Makes an attempt if it is time for that, or continues to wait. If this engine holds one of its resources, it
+    /// waits for its turn.
+    ///
+    /// An acquisition that has asked before ends here if only an operator can make a majority possible again. One that
+    /// has not asked goes on, because a fault that other calls met may be repaired by now.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
+        if self.held_here(cx).is_some() {
+            return self.wait_for_turn(cx);
+        }
         if cx.round.tries != 0 && is_out_of_reach(cx.parts.nodes.outcomes(cx.now)) {
             let why = why_at_last(Refusal::Held, cx);
             self.decide(Verdict::Refused(why), cx);
@@ -204,11 +160,15 @@ impl Acquire {
         }
     }
 
+    /// Makes another attempt if it is its turn.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
-        match cx.parts.claims.has_room() {
-            true if self.wants_several() && !self.leads(cx) => self.wait_for_turn(cx),
-            true => self.attempt(cx),
-            false => self.decide(Verdict::Refused(Refusal::Saturated), cx),
+        if !cx.parts.claims.has_room() {
+            self.decide(Verdict::Refused(Refusal::Saturated), cx);
+        } else if self.leads(cx) {
+            cx.round.reset(cx.now, cx.parts);
+            self.ask_nodes(cx);
+        } else {
+            self.wait_for_turn(cx);
         }
     }
 
@@ -237,22 +197,4 @@ impl Acquire {
             .then(late)
             .map(|rest| cx.now.saturating_add(rest))
     }
-}
-
-/// Returns why a call that has waited gets no lock. If too few nodes can be asked now, that is the reason, and the
-/// report says which are away. What the nodes said before no longer matters then.
-pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
-    let outcomes = || cx.parts.nodes.outcomes(cx.now);
-    let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
-    if cx.round.tally.quorum() <= there.count() {
-        return why;
-    }
-    for (ballot, outcome) in cx.round.ballots.iter_mut().zip(outcomes()) {
-        ballot.latency = None;
-        ballot.outcome = match outcome == NodeOutcome::Granted {
-            true => NodeOutcome::Pending,
-            false => outcome,
-        };
-    }
-    Refusal::NoQuorum
 }

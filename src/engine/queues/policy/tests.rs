@@ -317,7 +317,7 @@ fn a_row_is_short_where_others_were_met() {
     let now = Instant::from_millis(5_000);
     for (met, row, one) in [(true, ROW, Duration::ZERO), (false, ROW_AMONG_US, LATELY)] {
         for (most, for_one) in [(row, false), (one, true)] {
-            let mut row = Row::NONE;
+            let mut row = Row::default();
             if met {
                 row.met_others(now);
             }
