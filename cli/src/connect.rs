@@ -215,8 +215,8 @@ impl Nodes {
     /// Sets the longest ttl to that of the markers, where none is given and there are any.
     ///
     /// They are read by a handle with a ttl shorter than any: a client that joins with a longer ttl than that of a
-    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes, until
-    /// `by` at most: then it fails if too few of them vote.
+    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes,
+    /// until `by` at most: then it fails if too few of them vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);

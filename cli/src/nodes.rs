@@ -25,9 +25,9 @@ use crate::trial::{self, Name, Trial};
 /// --guard strict it also shows the longest ttl in the marker of each node, and its barrier; a node without
 /// a marker gets one, as from any client.
 ///
-/// It also says what the user of each node may do with a lock, how the node releases one, and whether it tells
-/// those who wait. To see that it takes, extends and releases a lock on each node alone. Servers tell
-/// permissions by the name, so give one that the user may use and no program does, such as lock:test. Without it
+/// It also says what the user of each node may do with a lock, how the node releases one, and whether it wakes
+/// clients that wait for one. To find out, it takes, extends and releases a lock on each node alone. Permissions
+/// depend on the name, so give one that the user may use and no program does, such as lock:test. Without it
 /// the name is lock:try:HOST:PID, and it says so if the user may not use that.
 ///
 /// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it. A node

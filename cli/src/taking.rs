@@ -21,7 +21,8 @@ use crate::waiting::Waiting;
 #[cfg(target_os = "linux")]
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Takes the lock, and gives up at the time behind the options, unless that is the end of time. Meanwhile nodes are trusted that come, and it says for whom it waits.
+/// Takes the lock, and gives up at the time behind the options, unless that is the end of time. Meanwhile nodes are
+/// trusted that come, and it says for whom it waits.
 pub(crate) async fn take(
     (redlock, trust): (&Redlock, &mut Trust),
     name: &[u8],

@@ -71,8 +71,8 @@ impl Trust {
         begins
     }
 
-    /// Does the same for a lock that was refused, and waits for the nodes until `by`. Returns `true` if they were given floors
-    /// now or before.
+    /// Does the same for a lock that was refused, and waits for the nodes until `by`. Returns `true` if they were given
+    /// floors now or before.
     pub(crate) fn give_floors_now(
         &mut self,
         redlock: &Redlock,

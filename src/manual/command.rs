@@ -21,6 +21,7 @@
 //! | `check` | Says by its status whether locks can be had, for monitoring. |
 //! | `reinit` | Makes the nodes a new cluster, for a strict guard (`Redlock::reinit`). |
 //! | `demo` | Shows the lock at work; needs no server. |
+//! | `help [COMMAND]` | Prints the help of all commands, or that of one: as `--help` does. |
 //! | `man`, `completions` | Print the pages and scripts for your system. |
 //!
 //! # Which nodes
@@ -42,8 +43,8 @@
 //! do not answer are waited for until then before a command begins, and twice as long again with `--trust`, and with
 //! `--guard strict` where `--max-ttl` is not given. `--wait` counts from the beginning of the command: if nodes do not
 //! answer, it gives up after that time, and after a connect timeout at the earliest. At its end a command waits for the
-//! release: a node timeout until a majority has answered, and as long again, two seconds at most, for the other nodes that
-//! may have a key.
+//! release: a node timeout until a majority has answered, and as long again, two seconds at most, for the other nodes
+//! that may have a key.
 //!
 //! `--without-scripts`, or `SHEARLINE_WITHOUT_SCRIPTS=true`, runs no script on the nodes
 //! ([`Builder::without_scripts`](crate::Builder::without_scripts)).
@@ -84,9 +85,9 @@
 //! line of JSON, to a file or a descriptor, also if the configuration is wrong. (Not if the arguments cannot be
 //! parsed: nobody knows then where to.)
 //!
-//! Before it starts the command, `run` extends the lock once. A user of the nodes may be permitted to take locks and not to
-//! extend them, and the command would be ended halfway. If no majority extends the lock, nothing is started: the status is 78
-//! at once if a permission is missing on too many nodes, and 69 when half of the ttl is over.
+//! Before it starts the command, `run` extends the lock once. A user of the nodes may be permitted to take locks and
+//! not to extend them, and the command would be ended halfway. If no majority extends the lock, nothing is started: the
+//! status is 78 at once if a permission is missing on too many nodes, and 69 when half of the ttl, or `--wait`, is over.
 //!
 //! The two processes that watch over the command run before other programs where they may (nice −20, which takes root or
 //! `CAP_SYS_NICE`): a machine is at its busiest when processes have to be ended, and each of these needs a processor
@@ -252,8 +253,8 @@
 //! # Permissions
 //!
 //! `shearline nodes` takes, extends and releases a lock on each node alone, and says for each what is missing
-//! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it wakes clients that wait for one.
-//! Nothing is left. Servers tell permissions by the name of a key. Without a name it is `lock:try:HOST:PID`, and
+//! ([`permissions`](crate::manual::permissions)), how it releases a lock and whether it wakes clients that wait for
+//! one. Nothing is left. Servers tell permissions by the name of a key. Without a name it is `lock:try:HOST:PID`, and
 //! the node says so if its user may not use that: give a name then that the user may use and nobody does, as in
 //! `shearline nodes report:try`. A lock that is held is left alone, and is not tried.
 //!

@@ -213,8 +213,8 @@ fn acquire(
     }
 }
 
-/// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the command
-/// would be ended halfway.
+/// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
+/// command would be ended halfway.
 async fn extended(
     args: &Args,
     (redlock, trust, by): (&Redlock, &mut Trust, Instant),
