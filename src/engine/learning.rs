@@ -35,11 +35,11 @@ pub(super) fn learn(
         Request::Release {
             claim,
             by,
-            several,
+            is_taught,
             repair,
         } => {
             // A look that was sent before it may have registered the key that it has deleted.
-            if repair && (reply == Reply::Done || several) {
+            if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
             let (claims, mut below) = parts.claims(now);

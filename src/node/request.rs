@@ -26,8 +26,8 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// The lock has several names.
-        several: bool,
+        /// Nodes are taught the script that deletes its key. Otherwise some of its keys may be deleted.
+        is_taught: bool,
         /// An earlier release failed, or its connection was lost. Until this one is answered, a key that was `SET`
         /// before it may stand.
         repair: bool,

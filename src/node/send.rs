@@ -201,13 +201,12 @@ impl Node {
             return Ok(sent);
         }
         let marker = self.trust.marker();
-        let (taking, by) = match (recipes::of(entry).is_several, marker) {
-            (false, None) => (Taking::Set, Dialect::Text),
-            (false, Some(_)) => {
+        let (taking, by) = match (recipes::of(entry).taking, marker) {
+            (Taking::Set, Some(_)) => {
                 let by = self.abilities.dialect(Taught::CheckedAcquire);
                 (Taking::Checked { by }, by)
             }
-            (true, _) => (Taking::Several, Dialect::Text),
+            (taking, _) => (taking, Dialect::Text),
         };
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
@@ -234,25 +233,23 @@ impl Node {
                 return Some(false);
             }
         }
-        match (
-            self.abilities.is_without_scripts(),
-            recipes::of(entry).is_several,
-        ) {
+        let is_taught = recipes::of(entry).is_taught;
+        match (is_taught, self.abilities.is_without_scripts()) {
+            (true, _) if may_release => None,
             (true, true) => {
+                self.try_all(now, claim, entry);
+                Some(false)
+            }
+            (true, false) => {
+                self.take_first(now, claim, entry, life);
+                Some(true)
+            }
+            (false, true) => {
                 let by = Taking::Watch;
                 self.transact(now, Request::Take { claim, by }, entry, Work::Take(life));
                 Some(true)
             }
-            (false, true) => None, // The script for several names asks for the permissions each time.
-            (_, false) if may_release => None,
-            (true, false) => {
-                self.try_all(now, claim, entry);
-                Some(false)
-            }
-            (false, false) => {
-                self.take_first(now, claim, entry, life);
-                Some(true)
-            }
+            (false, false) => None,
         }
     }
 
@@ -374,11 +371,10 @@ impl Node {
         entry: &Entry,
         repair: bool,
     ) -> bool {
-        let several = recipes::of(entry).is_several;
-        let by = match several {
-            false => self.abilities.release_dialect(repair),
-            true if self.abilities.is_without_scripts() => Dialect::Watch,
-            true => Dialect::Text,
+        let is_taught = recipes::of(entry).is_taught;
+        let by = match is_taught {
+            true => self.abilities.release_dialect(repair),
+            false => self.abilities.untaught(),
         };
         // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
         let is_taken = !self.connection.transactions.is_empty()
@@ -387,7 +383,7 @@ impl Node {
             let request = Request::Release {
                 claim,
                 by: Dialect::Watch,
-                several,
+                is_taught,
                 repair: true,
             };
             self.transact(now, request, entry, Work::Release);
@@ -400,8 +396,8 @@ impl Node {
         let request = Request::Release {
             claim,
             by,
-            several,
-            repair: repair || by == Dialect::Text && !several,
+            is_taught,
+            repair: repair || by == Dialect::Text && is_taught,
         };
         self.send(now, request, bytes);
         true
@@ -419,14 +415,11 @@ impl Node {
             again,
             is_renewal,
         } = *asking;
-        let by = match question {
-            _ if self.abilities.is_without_scripts() => Dialect::Watch,
-            Question::Extend if !again && !recipes::of(entry).is_several => {
+        let by = match (self.abilities.untaught(), question) {
+            (Dialect::Text, Question::Extend) if !again && recipes::of(entry).is_taught => {
                 self.abilities.dialect(Taught::Extend)
             }
-            Question::Extend | Question::Confirm | Question::Inspect | Question::Overwrite => {
-                Dialect::Text
-            }
+            (by, _) => by,
         };
         let request = Request::Question {
             question,

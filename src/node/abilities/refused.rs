@@ -52,8 +52,8 @@ impl Abilities {
             {
                 Reply::Foreign(0)
             }
-            Request::Release { by, several, .. } => {
-                self.release_refused(by, several, refusal, hints)
+            Request::Release { by, is_taught, .. } => {
+                self.release_refused(by, is_taught, refusal, hints)
             }
             Request::Question { question, by, .. } => {
                 self.question_refused(question, by, refusal, hints)
@@ -189,7 +189,7 @@ impl Abilities {
     fn release_refused(
         &mut self,
         by: Dialect,
-        several: bool,
+        is_taught: bool,
         refusal: Refusal,
         hints: &mut Hints<'_>,
     ) -> Reply {
@@ -200,12 +200,12 @@ impl Abilities {
         {
             return again_for(by.verb());
         }
-        let has_another = match (self.is_without_scripts(), several) {
-            (true, true) => {
+        let has_another = match (self.is_without_scripts(), is_taught) {
+            (true, false) => {
                 self.several_refused(refusal);
                 false
             }
-            (true, false) => self.way_refused(by, refusal, hints) == Refused::UseAnother,
+            (true, true) => self.way_refused(by, refusal, hints) == Refused::UseAnother,
             (false, _) => self.find_another_way(by, error),
         };
         if has_another {

@@ -309,7 +309,7 @@ mod tests {
         let release = |claim| Request::Release {
             claim,
             by: Dialect::Text,
-            several: false,
+            is_taught: true,
             repair: false,
         };
         let mut in_flight = InFlight::default();
