@@ -176,7 +176,7 @@ impl Node {
     #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
-        if self.handshake.is_ready() && self.abilities.scripts.take_postponed() {
+        if self.abilities.scripts.take_postponed() {
             self.teach_scripts(now);
         }
     }

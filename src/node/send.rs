@@ -282,7 +282,8 @@ impl Node {
         if abilities.runs_no_scripts() {
             return Err(Unusable::NeedsScripts);
         }
-        let (by, to_ask): (_, &[&str]) = match abilities.knows_fenced && abilities.takes_digests() {
+        let knows = abilities.scripts.has_run_fenced && abilities.takes_digests();
+        let (by, to_ask): (_, &[&str]) = match knows {
             true => (Dialect::Sha1, &[]),
             false => (Dialect::Text, abilities.to_lock()),
         };
@@ -308,10 +309,10 @@ impl Node {
     #[cold]
     pub(super) fn follow(&mut self, now: Instant, claim: Option<ClaimKey>, then: Then) {
         match (then, claim) {
-            (Then::LoadScripts, _) if self.handshake.is_ready() => self.teach_scripts(now),
+            (Then::LoadScripts, _) => self.teach_scripts(now),
             (Then::Try(entry, way), Some(claim)) => self.try_way(now, claim, &entry, way, false),
             (Then::TryAll(entry), Some(claim)) => self.try_all(now, claim, &entry),
-            (Then::Nothing | Then::LoadScripts | Then::Try(..) | Then::TryAll(_), _) => {}
+            (Then::Nothing | Then::Try(..) | Then::TryAll(_), _) => {}
         }
     }
 

@@ -61,18 +61,14 @@ pub(crate) struct Abilities {
     /// How scripts were refused, if that was in unknown words.
     doubt: Option<Doubt>,
     ways: Ways,
-    /// The native way to release. `None` if the node has none, or does not permit it.
+    /// The native way to release, by the server's version. `None` if it has none, or has refused it.
     native: Option<Dialect>,
-    /// The native way by the server's version alone.
-    native_by_version: Option<Dialect>,
     /// The node has refused its native way to release, and no script since.
     native_refused: bool,
     /// How locks may be released on this connection.
     shown: Shown,
     /// The permission that the latest check found missing, on this connection or an earlier one.
     pub(crate) missing: Option<Unusable>,
-    /// The script that takes a fenced lock has run on this connection: the server knows it, and the user may run it.
-    pub(super) knows_fenced: bool,
     /// How long a counter of fencing tokens lives after its last token.
     pub(super) counter_ttl: Duration,
     /// The locks that wait for a trial on this connection, or are taken by its first script, in order. The entries of
@@ -120,21 +116,17 @@ impl Abilities {
             doubt: None,
             ways: Ways::new(config.without_scripts()),
             native: None,
-            native_by_version: None,
             native_refused: false,
             shown: Shown::Nothing,
             missing: None,
-            knows_fenced: false,
             counter_ttl: config.counter_ttl(),
             trials: VecDeque::new(),
         }
     }
 
-    /// The server has greeted, and has this native way to release by its version. Without scripts, locks are released
-    /// in the way that was found before.
+    /// The server has greeted, and has this native way to release by its version.
     pub(super) fn greeted(&mut self, native: Option<Dialect>) {
-        (self.native, self.native_by_version) = (native, native);
-        self.choose_way();
+        self.native = native.filter(|_| !self.native_refused);
     }
 
     /// The handshake is done: a server that has loaded the scripts runs them.
@@ -148,9 +140,7 @@ impl Abilities {
     /// The connection is gone: no more answers come, and nothing is proved for the next one.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
-        self.native = None;
         self.shown = Shown::Nothing;
-        self.knows_fenced = false;
         self.trials.clear();
     }
 
@@ -217,11 +207,6 @@ impl Abilities {
         }
     }
 
-    /// Returns the native way to release, if the node has one and has not refused it.
-    fn native_release(&self) -> Option<Dialect> {
-        self.native.filter(|_| !self.native_refused)
-    }
-
     // ----- what it has shown ----------------------------------------------------------------
 
     /// Keeps `entry` until the node has answered what was sent for `claim`.
@@ -253,7 +238,7 @@ impl Abilities {
             }
             (Taking::Fenced { .. }, missing) => {
                 // If a permission is missing, the next script has to check them too.
-                self.knows_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
+                self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
             (Taking::Several | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}

@@ -119,6 +119,7 @@ impl Abilities {
 
     fn take_refused(&mut self, by: Taking, refusal: Refusal, hints: &mut Hints<'_>) -> Reply {
         let is_fenced = matches!(by, Taking::Fenced { .. });
+        self.scripts.has_run_fenced &= !is_fenced;
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
             Taking::Watch => (self.verb_of_transaction(hints.forbidden), false),
@@ -127,14 +128,10 @@ impl Abilities {
         };
         match refusal {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
-                self.knows_fenced &= !is_fenced;
                 Reply::Again(NodeOutcome::Refused(error))
             }
             // It says nothing of other locks, which need less.
-            Refusal::Forbidden(forbidden) if is_fenced => {
-                self.knows_fenced &= forbidden == Forbidden::Within;
-                reported(refusal, verb)
-            }
+            Refusal::Forbidden(_) if is_fenced => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
                     Ok(()) => again_for(verb),
@@ -147,7 +144,7 @@ impl Abilities {
                 }
                 let missing = refusal.missing(verb).unwrap_or(Unusable::NoPermission);
                 // A lock on one name may be released in another way.
-                if by != Taking::Watch || self.native_release().is_none() {
+                if by != Taking::Watch {
                     self.forbidden(missing);
                 }
                 Reply::lacks(missing)

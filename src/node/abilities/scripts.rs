@@ -38,6 +38,8 @@ pub(crate) struct Scripts {
     pub(super) refused: bool,
     /// The server has answered a script all the same, or has refused it too.
     pub(super) tried: bool,
+    /// The script that takes a fenced lock was run, and not refused since: its digest is enough.
+    pub(in crate::node) has_run_fenced: bool,
 }
 
 impl Scripts {

@@ -122,6 +122,14 @@ impl Abilities {
         self.ways.on
     }
 
+    /// Returns the way to release a lock on one name without a script, if there is one.
+    pub(super) fn native_release(&self) -> Option<Dialect> {
+        match self.ways.on {
+            true => Some(self.ways.way()),
+            false => self.native,
+        }
+    }
+
     /// Returns the form of a script that nodes are not taught: its text, or a transaction in its place.
     #[inline]
     pub(in crate::node) fn untaught(&self) -> Dialect {
@@ -157,9 +165,7 @@ impl Abilities {
                 script_verb: verb,
                 ..Ways::new(false)
             };
-            self.native_refused = false;
             self.shown = Shown::Nothing;
-            self.choose_way();
         }
         Ok(())
     }
@@ -172,7 +178,6 @@ impl Abilities {
         }
         self.ways.on = false;
         self.shown = Shown::Nothing;
-        self.native = self.native_by_version;
         self.doubt = None;
         self.scripts.tried = false;
     }
@@ -210,18 +215,10 @@ impl Abilities {
         }
     }
 
-    /// Without scripts, locks are released in the way that was found.
-    pub(super) fn choose_way(&mut self) {
-        if self.ways.on {
-            self.native = Some(self.ways.way());
-        }
-    }
-
     /// The node has answered that `way` may be used.
     pub(crate) fn way_permitted(&mut self, way: Dialect) {
         let is_news = !self.may_release();
         self.ways.permit(way, is_news);
-        self.choose_way();
         self.native_permitted();
     }
 
@@ -346,7 +343,6 @@ impl Abilities {
             self.shown = Shown::Nothing;
         }
         self.ways.refuse(way);
-        self.choose_way();
         match self.ways.is_none_left() {
             true => Refused::NoneLeft(Unusable::Permission { command }),
             false => Refused::UseAnother,
