@@ -103,7 +103,7 @@ impl Node {
         read: Option<Read>,
     ) -> Result<Heard, Trouble> {
         let Some(mut read) = read else {
-            return Err(self.nonsense(sent));
+            return Err(self.connection.wire.in_flight.nonsense(sent));
         };
         self.obeys(now);
         if let Request::Take { claim, by } = sent.request
@@ -117,14 +117,7 @@ impl Node {
         }
         let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
         let heard = self.trust.judge(now, sent.request, read, stale);
-        heard.ok_or_else(|| self.nonsense(sent))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn nonsense(&mut self, sent: Sent) -> Trouble {
-        self.connection.wire.in_flight.put_back(sent);
-        Trouble::Link(LinkFault::Protocol)
+        heard.ok_or_else(|| self.connection.wire.in_flight.nonsense(sent))
     }
 
     #[cold]
@@ -219,8 +212,7 @@ impl Node {
     /// The answer makes no sense.
     pub(crate) fn next_in_batch(&mut self, now: Instant) -> Result<Option<Heard>, Trouble> {
         let Some(answer) = self.connection.wire.batch.answers.pop_front() else {
-            let done = self.next_transacted(now);
-            return Ok(done.or_else(|| self.finish_later(now)));
+            return Ok(self.next_transacted(now));
         };
         let Some(sent) = self.connection.wire.in_flight.pop().must() else {
             return Ok(None);
@@ -231,9 +223,12 @@ impl Node {
         }
     }
 
-    /// Returns the next piece of work that is done.
+    /// Returns the next piece of work that is done. When all of it is, ends a handshake that was held for that.
     fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
-        let done = self.connection.transactions.done.pop_front()?;
+        let Some(done) = self.connection.transactions.done.pop_front() else {
+            let is_over = self.connection.transactions.is_empty();
+            return is_over.then(|| self.finish_handshake(now)).flatten();
+        };
         let request = done.request;
         if let Request::Probe { .. } = request {
             return Some(self.tried(request, done.said));
@@ -244,15 +239,6 @@ impl Node {
             Err(refusal) => self.refused(now, request, refusal, true),
         };
         Some(Heard::Answer(Answer { request, reply }))
-    }
-
-    /// All that was transacted is answered: ends a handshake that was held for that.
-    #[cold]
-    fn finish_later(&mut self, now: Instant) -> Option<Heard> {
-        match self.connection.transactions.is_empty() {
-            true => self.finish_handshake(now),
-            false => None,
-        }
     }
 
     fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {

@@ -14,7 +14,7 @@ use crate::resp::command;
 use crate::time::Instant;
 
 use super::abilities::{ORDER, TO_EXTEND, Then};
-use super::connection::Work;
+use super::connection::{Renewal, Work};
 use super::handshake::Access;
 use super::recipes::fenced::{self, Counters};
 use super::recipes::one::{take_if_permitted, trial};
@@ -23,9 +23,6 @@ use super::request::{Dialect, Question, Request, Taking, Taught};
 use super::script::INSPECT;
 use super::trust::TIME;
 use super::{Node, recipes};
-
-/// A node with this many unanswered commands gets no looks that can wait.
-const BUSY: usize = 512;
 
 /// A question about a lock, for one node.
 #[derive(Clone, Copy, Debug)]
@@ -63,30 +60,34 @@ impl<'a> Asking<'a> {
             is_renewal: false,
         }
     }
+
+    /// Returns the work of a transaction that answers the question.
+    #[cold]
+    const fn work(&self) -> Work {
+        let (life, watched) = (self.life, self.watched);
+        match self.question {
+            Question::Extend => Work::Extend { life, watched },
+            Question::Confirm => Work::Confirm,
+            Question::Inspect => Work::Inspect { watched },
+            Question::Overwrite => Work::Overwrite,
+        }
+    }
 }
 
 impl Node {
     /// Puts `command` into the out buffer. If the clock watch is due, `TIME` goes in front of a question about a lock.
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
-        debug_assert!(self.handshake.hears(), "a command goes over a connection");
         self.send_time(now, request);
         self.connection.wire.put(now, request, command);
     }
 
     #[inline(always)]
     fn send_time(&mut self, now: Instant, request: Request) {
+        debug_assert!(self.handshake.hears(), "a command goes over a connection");
         if self.trust.clock.is_due(now) && request.is_question() {
             self.trust.clock.asked();
             self.connection.wire.put(now, Request::Time, TIME);
         }
-    }
-
-    /// Sends `question`, and asks for a notification of the next change of the keys that it reads. Nothing comes
-    /// between the two.
-    pub(crate) fn send_watched(&mut self, now: Instant, request: Request, question: &[u8]) {
-        self.send_time(now, request);
-        self.connection.wire.register(now);
-        self.connection.wire.put(now, request, question);
     }
 
     /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
@@ -97,26 +98,6 @@ impl Node {
         let wire = &mut self.connection.wire;
         let transactions = &mut self.connection.transactions;
         transactions.add(now, request, entry, work, wire);
-    }
-
-    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
-    /// of the next change of the key. Returns `false` if this node needs a command of its own for it.
-    pub(crate) fn renew(
-        &mut self,
-        now: Instant,
-        request: Request,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) -> bool {
-        let taught = self.abilities.dialect(Taught::ExtendEach) == Dialect::Sha1;
-        if !taught || self.connection.wire.batch.is_refused {
-            return false;
-        }
-        self.send_time(now, request);
-        let wire = &mut self.connection.wire;
-        wire.collect(now, request, entry, life, watched);
-        true
     }
 
     // ----- looks ----------------------------------------------------------------------------
@@ -164,11 +145,6 @@ impl Node {
             };
             self.connection.wire.put(now, request, bytes);
         }
-    }
-
-    /// Returns `true` if the node has many commands to answer, so that looks which can wait are postponed.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.handshake.is_ready() && BUSY <= self.connection.wire.in_flight.len()
     }
 
     // ----- taking a lock --------------------------------------------------------------------
@@ -429,32 +405,28 @@ impl Node {
             by,
         };
         if by == Dialect::Watch {
-            return self.ask_without_scripts(now, request, asking);
+            return self.transact(now, request, entry, asking.work());
         }
-        if is_renewal && by == Dialect::Sha1 && self.renew(now, request, entry, life, watched) {
-            return;
+        self.send_time(now, request);
+        let batches = self.abilities.dialect(Taught::ExtendEach) == Dialect::Sha1;
+        if is_renewal && batches && by == Dialect::Sha1 && !self.connection.wire.batch.is_refused {
+            let renewal = Renewal {
+                request,
+                entry,
+                life,
+                watched,
+            };
+            return self.connection.wire.collect(now, &renewal);
         }
         let marker = self.trust.marker();
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| {
             recipes::question(out, question, entry, &filling);
         });
-        match watched {
-            true => self.send_watched(now, request, bytes),
-            false => self.send(now, request, bytes),
+        if watched {
+            self.connection.wire.register(now);
         }
-    }
-
-    #[cold]
-    fn ask_without_scripts(&mut self, now: Instant, request: Request, asking: &Asking<'_>) {
-        let (life, watched) = (asking.life, asking.watched);
-        let work = match asking.question {
-            Question::Extend => Work::Extend { life, watched },
-            Question::Confirm => Work::Confirm,
-            Question::Inspect => Work::Inspect { watched },
-            Question::Overwrite => Work::Overwrite,
-        };
-        self.transact(now, request, asking.entry, work);
+        self.connection.wire.put(now, request, bytes);
     }
 
     /// Asks which permission was missing when a question about `entry` was refused.

@@ -70,16 +70,27 @@ struct Pile {
     /// The keys, and the tokens and ttls, as arguments in wire form.
     keys: Vec<u8>,
     arguments: Vec<u8>,
-    collected: Vec<Renewal>,
+    collected: Vec<Collected>,
 }
 
 /// A collected renewal.
 #[derive(Debug)]
-struct Renewal {
+struct Collected {
     request: Request,
     /// The number of bytes in `keys` and in `arguments` that belong to this renewal.
     key: usize,
     arguments: usize,
+}
+
+/// The renewal of a kept lock.
+#[derive(Debug)]
+pub(in crate::node) struct Renewal<'a> {
+    pub(in crate::node) request: Request,
+    pub(in crate::node) entry: &'a Entry,
+    /// The key lives at least for this time from now on.
+    pub(in crate::node) life: Duration,
+    /// The node also has to notify us of the next change of the key.
+    pub(in crate::node) watched: bool,
 }
 
 impl Batch {
@@ -105,24 +116,16 @@ impl Batch {
         self.len() == BATCH_MAX
     }
 
-    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
-    /// of the next change of the key.
-    pub(super) fn add(
-        &mut self,
-        now: Instant,
-        request: Request,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) {
+    /// Collects `renewal`.
+    pub(super) fn add(&mut self, now: Instant, renewal: &Renewal<'_>) {
         if self.is_empty() {
             self.since = now;
         }
-        self.piles[usize::from(!watched)].add(request, entry, life);
+        self.piles[usize::from(!renewal.watched)].add(renewal);
     }
 
     fn has_about(&self, claim: ClaimKey) -> bool {
-        let about = |renewal: &Renewal| renewal.request.is_about(claim);
+        let about = |renewal: &Collected| renewal.request.is_about(claim);
         self.piles
             .iter()
             .any(|pile| pile.collected.iter().any(about))
@@ -275,13 +278,15 @@ impl Batch {
 }
 
 impl Pile {
-    fn add(&mut self, request: Request, entry: &Entry, life: Duration) {
+    fn add(&mut self, renewal: &Renewal<'_>) {
         let (keys, arguments) = (self.keys.len(), self.arguments.len());
-        self.keys.extend_from_slice(entry.key_argument());
-        self.arguments.extend_from_slice(entry.token_argument());
-        argument(&mut self.arguments, Decimal::millis(life).as_bytes());
-        self.collected.push(Renewal {
-            request,
+        self.keys.extend_from_slice(renewal.entry.key_argument());
+        let life = Decimal::millis(renewal.life);
+        self.arguments
+            .extend_from_slice(renewal.entry.token_argument());
+        argument(&mut self.arguments, life.as_bytes());
+        self.collected.push(Collected {
+            request: renewal.request,
             key: self.keys.len() - keys,
             arguments: self.arguments.len() - arguments,
         });

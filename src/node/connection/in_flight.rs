@@ -4,10 +4,11 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use crate::error::{NodeOutcome, ServerError};
+use crate::error::{LinkFault, NodeOutcome, ServerError};
 use crate::keys::{ClaimKey, PlaceKey};
 use crate::time::Instant;
 
+use crate::node::handshake::Trouble;
 use crate::node::reply::Answer;
 use crate::node::request::{Asker, Remaining, Request};
 
@@ -128,12 +129,14 @@ impl InFlight {
         Some(sent)
     }
 
-    /// Puts back the command that was popped last: its reply made no sense, so the connection ends.
+    /// The reply to the command that was popped last made no sense: puts it back, and returns why the connection ends.
     #[cold]
-    pub(in crate::node) fn put_back(&mut self, sent: Sent) {
+    #[inline(never)]
+    pub(in crate::node) fn nonsense(&mut self, sent: Sent) -> Trouble {
         self.sets += usize::from(sent.request.takes());
         self.repairs += usize::from(is_repair(sent.request));
         self.queue.push_front(sent);
+        Trouble::Link(LinkFault::Protocol)
     }
 
     /// From now on, commands are written for another marker.

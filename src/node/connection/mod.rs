@@ -29,6 +29,7 @@ use super::request::{Asker, Request};
 use late::Late;
 use pulse::Pulse;
 
+pub(super) use batch::Renewal;
 pub(crate) use in_flight::Heard;
 pub(super) use in_flight::{InFlight, Sent};
 pub(crate) use late::Whose;
