@@ -187,12 +187,12 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
     match by {
         Taking::Set if matches!(value, Value::Simple(b"OK")) => Some(Reply::Done.into()),
         Taking::Set => matches!(value, Value::Null).then_some(Reply::Foreign(0).into()),
-        Taking::Checked { .. } | Taking::First | Taking::Several => {
+        Taking::Checked { .. } | Taking::First | Taking::Untaught => {
             let (said, marker) = said(value)?;
             let reply = match said {
                 1 => Reply::Done,
-                0 if by != Taking::Several => Reply::Foreign(0),
-                2.. if by == Taking::Several => Reply::Foreign(u8::try_from(said - 2).ok()?),
+                0 if by != Taking::Untaught => Reply::Foreign(0),
+                2.. if by == Taking::Untaught => Reply::Foreign(u8::try_from(said - 2).ok()?),
                 _ => Reply::lacks(forbidden_to_lock(said)?),
             };
             Some(Read { reply, marker })

@@ -211,8 +211,8 @@ pub(crate) enum Taking {
     },
     /// The first one on a connection: a script that takes the key only if the user may release it.
     First,
-    /// The script for several names.
-    Several,
+    /// The script of a lock for which nodes are taught no scripts. It asks for the permissions itself.
+    Untaught,
     /// The script that returns a fencing token.
     Fenced {
         /// The form of the command.

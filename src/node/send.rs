@@ -63,6 +63,7 @@ impl<'a> Asking<'a> {
 
     /// Returns the work of a transaction that answers the question.
     #[cold]
+    #[inline(never)]
     const fn work(&self) -> Work {
         let (life, watched) = (self.life, self.watched);
         match self.question {
@@ -177,12 +178,13 @@ impl Node {
             return Ok(sent);
         }
         let marker = self.trust.marker();
-        let (taking, by) = match (recipes::of(entry).taking, marker) {
-            (Taking::Set, Some(_)) => {
+        let (taking, by) = match (recipes::of(entry).is_taught, marker) {
+            (true, None) => (Taking::Set, Dialect::Text),
+            (true, Some(_)) => {
                 let by = self.abilities.dialect(Taught::CheckedAcquire);
                 (Taking::Checked { by }, by)
             }
-            (taking, _) => (taking, Dialect::Text),
+            (false, _) => (Taking::Untaught, Dialect::Text),
         };
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
@@ -351,7 +353,8 @@ impl Node {
         let is_taught = recipes::of(entry).is_taught;
         let by = match is_taught {
             true => self.abilities.release_dialect(repair),
-            false => self.abilities.untaught(),
+            false if self.abilities.is_without_scripts() => Dialect::Watch,
+            false => Dialect::Text,
         };
         // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
         let is_taken = !self.connection.transactions.is_empty()
@@ -392,11 +395,14 @@ impl Node {
             again,
             is_renewal,
         } = *asking;
-        let by = match (self.abilities.untaught(), question) {
-            (Dialect::Text, Question::Extend) if !again && recipes::of(entry).is_taught => {
+        let by = match question {
+            _ if self.abilities.is_without_scripts() => Dialect::Watch,
+            Question::Extend if !again && recipes::of(entry).is_taught => {
                 self.abilities.dialect(Taught::Extend)
             }
-            (by, _) => by,
+            Question::Extend | Question::Confirm | Question::Inspect | Question::Overwrite => {
+                Dialect::Text
+            }
         };
         let request = Request::Question {
             question,
@@ -408,8 +414,11 @@ impl Node {
             return self.transact(now, request, entry, asking.work());
         }
         self.send_time(now, request);
-        let batches = self.abilities.dialect(Taught::ExtendEach) == Dialect::Sha1;
-        if is_renewal && batches && by == Dialect::Sha1 && !self.connection.wire.batch.is_refused {
+        let is_batched = is_renewal
+            && by == Dialect::Sha1
+            && self.abilities.dialect(Taught::ExtendEach) == Dialect::Sha1
+            && !self.connection.wire.batch.is_refused;
+        if is_batched {
             let renewal = Renewal {
                 request,
                 entry,

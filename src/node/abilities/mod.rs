@@ -232,8 +232,8 @@ impl Abilities {
             }
             (Taking::First, Some(missing)) => return self.first_withheld(claim, missing),
             // A lock on one name may be released in another way, which was not tried.
-            (Taking::Several, None) => self.missing = None,
-            (Taking::Several, Some(missing)) if self.native_release().is_none() => {
+            (Taking::Untaught, None) => self.missing = None,
+            (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
             }
             (Taking::Fenced { .. }, missing) => {
@@ -241,7 +241,7 @@ impl Abilities {
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            (Taking::Several | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
+            (Taking::Untaught | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }
         (reply, Then::Nothing)
     }

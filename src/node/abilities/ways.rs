@@ -130,15 +130,6 @@ impl Abilities {
         }
     }
 
-    /// Returns the form of a script that nodes are not taught: its text, or a transaction in its place.
-    #[inline]
-    pub(in crate::node) fn untaught(&self) -> Dialect {
-        match self.ways.on {
-            true => Dialect::Watch,
-            false => Dialect::Text,
-        }
-    }
-
     /// Returns `true` if the node runs no scripts, as far as is known for certain.
     pub(in crate::node) fn runs_no_scripts(&self) -> bool {
         self.ways.on && self.doubt.is_none()

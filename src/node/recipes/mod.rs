@@ -23,7 +23,7 @@ use core::time::Duration;
 
 use crate::entry::Entry;
 
-use super::request::{Dialect, Question, Taking};
+use super::request::{Dialect, Question};
 
 /// A command on its way to several nodes.
 #[derive(Debug)]
@@ -89,8 +89,6 @@ pub(super) struct Recipe {
     /// The commands that the user needs besides the one that is refused. Takes the keys if the user may run all of
     /// these, and only asks for that if there is no life.
     ask: fn(&mut Vec<u8>, &Entry, &[&'static str]),
-    /// How the keys are taken if no marker is checked.
-    pub(super) taking: Taking,
     /// Nodes are taught its scripts, and may have commands of their own in place of them. Such a lock is taken by `SET`,
     /// once a trial has shown that it may be released. The scripts of other locks are sent by their text each time, and
     /// the one that takes a lock asks for the permissions itself.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::node::request::{Dialect, Taking};
+use crate::node::request::Dialect;
 use crate::node::script;
 use crate::resource::{BARRIER_KEY, MARKER_KEY, broken};
 use crate::resp::Word::{Encoded, Hole, Text};
@@ -20,7 +20,6 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect,
     overwrite,
     ask: |out, entry, commands| take_if_permitted(out, entry, None, None, commands),
-    taking: Taking::Set,
     is_taught: true,
 };
 

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 
 use crate::entry::Entry;
-use crate::node::request::{Dialect, Taking};
+use crate::node::request::Dialect;
 use crate::node::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
@@ -21,7 +21,6 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect: about_one_name,
     overwrite: about_one_name,
     ask: |out, entry, commands| take_if_permitted(out, entry, b"", None, commands),
-    taking: Taking::Several,
     is_taught: false,
 };
 
