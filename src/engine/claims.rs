@@ -269,14 +269,8 @@ impl Claims {
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
             | Request::Count { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
             | Request::Why { .. }
-            | Request::Handshake(_)
-            | Request::Time
-            | Request::Track
-            | Request::Look { .. } => {}
+            | Request::Name { .. } => {}
         }
     }
 

@@ -62,19 +62,13 @@ pub(super) fn learn(
             repair::look_answered(now, node, reply, parts);
             Some(operation)
         }
-        Request::Look { place, .. } => {
+        Request::Name { place } => {
             named(node, place, parts);
             None
         }
         Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
         Request::Raise { claim } => parts.claims.get(claim).and_then(Claim::attempted_by),
         Request::Count { operation } | Request::Why { operation } => Some(operation),
-        Request::Handshake(_)
-        | Request::Batch { .. }
-        | Request::Transaction
-        | Request::Withdrawn
-        | Request::Time
-        | Request::Track => None,
     }
 }
 

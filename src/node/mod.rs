@@ -42,7 +42,7 @@ use abilities::Abilities;
 use connection::Connection;
 use debt::Debts;
 use handshake::{Handshake, Phase};
-use request::Step;
+use request::{Purpose, Step};
 use trust::Trust;
 
 pub(crate) use connection::{Heard, Whose};
@@ -248,7 +248,9 @@ impl Node {
     }
 
     fn ask_server(&mut self, now: Instant, step: Step, command: &[u8]) {
-        self.send(now, Request::Handshake(step), command);
+        self.connection
+            .wire
+            .put(now, Purpose::Handshake(step), command);
         if let Some(server) = self.handshake.phase.server_mut() {
             server.open += 1;
         }

@@ -18,7 +18,7 @@ use super::connection::{Heard, InFlight, Sent, Transactions, Wire, tracking};
 use super::handshake::{Next, Phase, Trouble};
 use super::refusal::Refusal;
 use super::reply::{Answer, Read, Reply};
-use super::request::{Asker, Question, Request, Step, Taking, Waking};
+use super::request::{Asker, Purpose, Question, Request, Step, Taking, Waking};
 use super::trust::Trust;
 use super::{Node, reply};
 
@@ -54,34 +54,37 @@ impl Node {
                 return Err(Trouble::of_unasked(value));
             };
             self.connection.pulse.answered(now, sent.at);
-            let request = sent.request;
-            if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
+            if let Purpose::Asked(request) = sent.purpose
+                && reply::is_plain_yes(request, value)
+                && self.trust.membership().is_none()
+            {
                 self.obeys(now);
                 return Ok(Some(Heard::Done(request)));
             }
             if let Value::Error(line) | Value::BulkError(line) = value {
-                self.handshake.keep_words(request, line);
-                if request.is_about_locks() {
+                self.handshake.keep_words(sent.purpose, line);
+            }
+            if let Purpose::Asked(request) = sent.purpose {
+                if value.as_error().is_some() {
                     let refusal = Refusal::of(value);
                     return Ok(Some(self.heard_refusal(now, request, refusal)));
                 }
-            }
-            if request.is_about_locks() {
                 keep_token(request, &mut self.connection.token, value);
                 let read = reply::read(request, value);
-                return self.answered(now, sent, read).map(Some);
+                return self.answered(now, sent, request, read).map(Some);
             }
-            let heard = if let Request::Handshake(step) = request {
+            let heard = if let Purpose::Handshake(step) = sent.purpose {
                 let (abilities, phase) = (&mut self.abilities, &mut self.handshake.phase);
                 let (trust, in_flight) = (&mut self.trust, &mut self.connection.wire.in_flight);
                 let next = step_answered(now, step, value, abilities, trust, phase, in_flight)?;
                 self.continue_handshake(now, next)
-            } else if let Request::Time = request {
+            } else if let Purpose::Time = sent.purpose {
                 let stepped = self.trust.clock.told(sent.at, now, value);
                 stepped.then_some(Heard::Stepped)
             } else {
-                let wire = &mut self.connection.wire;
-                wire_answered(now, request, value, wire, &mut self.connection.transactions)?
+                let (wire, transactions) =
+                    (&mut self.connection.wire, &mut self.connection.transactions);
+                wire_answered(now, sent.purpose, value, wire, transactions)?
             };
             if heard.is_some() {
                 return Ok(heard);
@@ -100,23 +103,24 @@ impl Node {
         &mut self,
         now: Instant,
         sent: Sent,
+        request: Request,
         read: Option<Read>,
     ) -> Result<Heard, Trouble> {
         let Some(mut read) = read else {
             return Err(self.connection.wire.in_flight.nonsense(sent));
         };
         self.obeys(now);
-        if let Request::Take { claim, by } = sent.request
+        if let Request::Take { claim, by } = request
             && by != Taking::Set
         {
             let (reply, then) = self.abilities.taken(claim, by, read.reply);
             read.reply = reply;
             self.follow(now, Some(claim), then);
-        } else if let Request::Probe { .. } = sent.request {
-            return Ok(self.tried(sent.request, Ok(read.reply)));
+        } else if let Request::Probe { .. } = request {
+            return Ok(self.tried(request, Ok(read.reply)));
         }
         let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
-        let heard = self.trust.judge(now, sent.request, read, stale);
+        let heard = self.trust.judge(now, request, read, stale);
         heard.ok_or_else(|| self.connection.wire.in_flight.nonsense(sent))
     }
 
@@ -214,13 +218,16 @@ impl Node {
         let Some(answer) = self.connection.wire.batch.answers.pop_front() else {
             return Ok(self.next_transacted(now));
         };
-        let Some(sent) = self.connection.wire.in_flight.pop().must() else {
+        let sent = self.connection.wire.in_flight.pop();
+        let asked = sent.and_then(|sent| Some((sent, sent.purpose.request()?)));
+        let Some((sent, request)) = asked.must() else {
             return Ok(None);
         };
-        match answer {
-            Ok(reply) => self.answered(now, sent, reply.map(Read::from)).map(Some),
-            Err(refusal) => Ok(Some(self.heard_refusal(now, sent.request, refusal))),
-        }
+        let heard = match answer {
+            Ok(reply) => self.answered(now, sent, request, reply.map(Read::from))?,
+            Err(refusal) => self.heard_refusal(now, request, refusal),
+        };
+        Ok(Some(heard))
     }
 
     /// Returns the next piece of work that is done. When all of it is, ends a handshake that was held for that.
@@ -281,7 +288,7 @@ fn pushed(
 #[cold]
 #[inline(never)]
 fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>) {
-    if let Request::Look { .. }
+    if let Request::Name { .. }
     | Request::Question {
         question: Question::Inspect,
         ..
@@ -294,39 +301,37 @@ fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>)
 /// Takes the answer to what the connection itself has asked for.
 #[cold]
 #[inline(never)]
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "all else is handled by the caller"
-)]
 fn wire_answered(
     now: Instant,
-    request: Request,
+    purpose: Purpose,
     value: Value<'_>,
     wire: &mut Wire,
     transactions: &mut Transactions,
 ) -> Result<Option<Heard>, Trouble> {
-    match request {
-        Request::Batch { count } => {
+    match purpose {
+        Purpose::Batch { count } => {
             wire.batch.answered(count, value)?;
             Ok(Some(Heard::Batch))
         }
-        Request::Transaction => {
+        Purpose::Transaction => {
             let complete = transactions.heard(value)?;
             Ok(complete.then(|| {
                 transactions.go_on(now, wire);
                 Heard::Batch
             }))
         }
-        Request::Track => {
+        Purpose::Track => {
             wire.waking.refused(value);
             Ok(None)
         }
-        Request::Look { place, .. } => Ok(Some(tracking::looked(&mut wire.waking, place, value))),
-        Request::Withdrawn => {
+        Purpose::Look { place } => Ok(Some(tracking::looked(&mut wire.waking, place, value))),
+        Purpose::Withdrawn => {
             wire.in_flight.popped_withdrawn();
             Err(Trouble::of_unasked(value))
         }
-        _ => Err(Trouble::Link(LinkFault::Protocol)),
+        Purpose::Asked(_) | Purpose::Handshake(_) | Purpose::Time => {
+            unreachable!("the caller takes the answer to {purpose:?}")
+        }
     }
 }
 

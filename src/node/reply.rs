@@ -172,13 +172,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
         // Only the token matters.
-        Request::Look { .. } => Some(Reply::Done.into()),
-        Request::Handshake(_)
-        | Request::Transaction
-        | Request::Batch { .. }
-        | Request::Withdrawn
-        | Request::Time
-        | Request::Track => None,
+        Request::Name { .. } => Some(Reply::Done.into()),
     }
 }
 

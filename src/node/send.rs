@@ -19,7 +19,7 @@ use super::handshake::Access;
 use super::recipes::fenced::{self, Counters};
 use super::recipes::one::{take_if_permitted, trial};
 use super::recipes::{Command, Filling};
-use super::request::{Dialect, Question, Request, Taking, Taught};
+use super::request::{Dialect, Purpose, Question, Request, Taking, Taught};
 use super::script::INSPECT;
 use super::trust::TIME;
 use super::{Node, recipes};
@@ -79,7 +79,8 @@ impl Node {
     /// Puts `command` into the out buffer. If the clock watch is due, `TIME` goes in front of a question about a lock.
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
         self.send_time(now, request);
-        self.connection.wire.put(now, request, command);
+        let purpose = Purpose::Asked(request);
+        self.connection.wire.put(now, purpose, command);
     }
 
     #[inline(always)]
@@ -87,7 +88,7 @@ impl Node {
         debug_assert!(self.handshake.hears(), "a command goes over a connection");
         if self.trust.clock.is_due(now) && request.is_question() {
             self.trust.clock.asked();
-            self.connection.wire.put(now, Request::Time, TIME);
+            self.connection.wire.put(now, Purpose::Time, TIME);
         }
     }
 
@@ -119,11 +120,9 @@ impl Node {
             return false;
         }
         self.connection.wire.register(now);
-        let request = Request::Look {
-            place,
-            holder: false,
-        };
-        self.connection.wire.put(now, request, bytes);
+        self.connection
+            .wire
+            .put(now, Purpose::Look { place }, bytes);
         true
     }
 
@@ -140,11 +139,7 @@ impl Node {
             command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
         });
         if self.abilities.may_run_scripts() {
-            let request = Request::Look {
-                place,
-                holder: true,
-            };
-            self.connection.wire.put(now, request, bytes);
+            self.send(now, Request::Name { place }, bytes);
         }
     }
 
@@ -435,7 +430,8 @@ impl Node {
         if watched {
             self.connection.wire.register(now);
         }
-        self.connection.wire.put(now, request, bytes);
+        let purpose = Purpose::Asked(request);
+        self.connection.wire.put(now, purpose, bytes);
     }
 
     /// Asks which permission was missing when a question about `entry` was refused.

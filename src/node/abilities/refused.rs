@@ -63,14 +63,8 @@ impl Abilities {
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
             | Request::Why { .. }
-            | Request::Look { .. }
-            | Request::Probe { .. }
-            | Request::Handshake(_)
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Time
-            | Request::Track => reported(refusal, Dialect::Text.verb()),
+            | Request::Name { .. }
+            | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
         // The script of a fenced lock is not loaded.
         let is_fenced = matches!(

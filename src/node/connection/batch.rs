@@ -40,7 +40,7 @@ use super::tracking::register_next;
 use crate::node::handshake::Trouble;
 use crate::node::refusal::Refusal;
 use crate::node::reply::{Reply, extended};
-use crate::node::request::{Asker, Request, Waking};
+use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::node::script;
 
 /// An emptied buffer larger than this is given back to the allocator.
@@ -131,24 +131,16 @@ impl Batch {
             .any(|pile| pile.collected.iter().any(about))
     }
 
-    /// Returns `true` if the collected renewals have to be written before `request`.
-    pub(super) fn is_before(&self, request: Request) -> bool {
-        match request {
-            Request::Take { .. } | Request::Raise { .. } | Request::Time => !self.waits,
-            Request::Release { claim, .. } => !self.waits || self.has_about(claim),
-            Request::Question { .. }
-            | Request::Handshake(_)
-            | Request::Floor { .. }
-            | Request::LookAtFloor { .. }
-            | Request::Count { .. }
-            | Request::Probe { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Why { .. }
-            | Request::Track
-            | Request::Look { .. } => true,
+    /// Returns `true` if the collected renewals have to be written before a command with this `purpose`.
+    pub(super) fn is_before(&self, purpose: Purpose) -> bool {
+        if let Purpose::Asked(Request::Release { claim, .. }) = purpose {
+            return !self.waits || self.has_about(claim);
         }
+        let is_of_others = matches!(
+            purpose,
+            Purpose::Asked(Request::Take { .. } | Request::Raise { .. }) | Purpose::Time
+        );
+        !(is_of_others && self.waits)
     }
 
     /// Removes the renewal of `asker`, if it is collected.
@@ -200,12 +192,13 @@ impl Batch {
                 });
                 let mut len = outbox.len_from(start);
                 if count != 1 {
-                    in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
                     self.unanswered += count;
+                    let count = count as u8;
+                    in_flight.push(Purpose::Batch { count }, now, start, len);
                     len = 0;
                 }
                 for renewal in &pile.collected[first..first + count] {
-                    in_flight.push(renewal.request, now, start, len);
+                    in_flight.push(Purpose::Asked(renewal.request), now, start, len);
                 }
                 (first, key, argument) = (first + count, key + keys, argument + arguments);
             }
@@ -295,7 +288,7 @@ impl Pile {
     /// Removes the renewal of `asker` from this pile.
     fn withdraw(&mut self, asker: Asker) -> bool {
         let mut all = self.collected.iter();
-        let Some(index) = all.position(|renewal| asker.asks(renewal.request)) else {
+        let Some(index) = all.position(|renewal| Asker::of(renewal.request) == Some(asker)) else {
             return false;
         };
         let before = &self.collected[..index];

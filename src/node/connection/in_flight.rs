@@ -10,7 +10,7 @@ use crate::time::Instant;
 
 use crate::node::handshake::Trouble;
 use crate::node::reply::Answer;
-use crate::node::request::{Asker, Remaining, Request};
+use crate::node::request::{Asker, Purpose, Remaining, Request};
 
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,7 +65,7 @@ pub(crate) enum Heard {
 /// A command on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    pub(crate) request: Request,
+    pub(crate) purpose: Purpose,
     /// When it was put into the out buffer.
     pub(crate) at: Instant,
     /// The position in the stream and the length. Zero if the command is part of a batch.
@@ -107,14 +107,16 @@ const FEW: usize = 32;
 
 impl InFlight {
     #[inline(always)]
-    pub(crate) fn push(&mut self, request: Request, at: Instant, start: u64, len: usize) {
-        self.sets += usize::from(request.takes());
-        self.repairs += usize::from(is_repair(request));
-        if request.is_question() {
+    pub(crate) fn push(&mut self, purpose: Purpose, at: Instant, start: u64, len: usize) {
+        self.sets += usize::from(takes(purpose));
+        self.repairs += usize::from(is_repair(purpose));
+        if let Purpose::Asked(request) = purpose
+            && request.is_question()
+        {
             self.latest_question = start;
         }
         self.queue.push_back(Sent {
-            request,
+            purpose,
             at,
             start,
             len: len as u32,
@@ -125,7 +127,7 @@ impl InFlight {
     /// Returns the command that the next reply answers; `None` if there is none.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
-        self.left(sent.request);
+        self.left(sent.purpose);
         Some(sent)
     }
 
@@ -133,8 +135,8 @@ impl InFlight {
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn nonsense(&mut self, sent: Sent) -> Trouble {
-        self.sets += usize::from(sent.request.takes());
-        self.repairs += usize::from(is_repair(sent.request));
+        self.sets += usize::from(takes(sent.purpose));
+        self.repairs += usize::from(is_repair(sent.purpose));
         self.queue.push_front(sent);
         Trouble::Link(LinkFault::Protocol)
     }
@@ -179,7 +181,7 @@ impl InFlight {
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
-                matches!(sent.request, Request::Release { claim, repair: true, .. } if same(claim))
+                matches!(sent.purpose, Purpose::Asked(Request::Release { claim, repair: true, .. }) if same(claim))
             })
     }
 
@@ -196,15 +198,15 @@ impl InFlight {
         let index = match self.queue.len() - first {
             0..=FEW => {
                 let mut all = self.queue.range(first..);
-                first + all.rposition(|sent| asker.asks(sent.request) && sent.len != 0)?
+                first + all.rposition(|sent| asker.asks(sent.purpose) && sent.len != 0)?
             }
             _ => self.find(first, asker)?,
         };
         let sent = self.queue.get_mut(index)?;
-        let request = core::mem::replace(&mut sent.request, Request::Withdrawn);
+        let purpose = core::mem::replace(&mut sent.purpose, Purpose::Withdrawn);
         let len = sent.len as usize;
         self.withdrawn += 1;
-        self.left(request);
+        self.left(purpose);
         Some(len)
     }
 
@@ -217,7 +219,12 @@ impl InFlight {
         }
         let known = queue.partition_point(|sent| sent.start < unsent.until);
         for sent in queue.range(known.max(first)..) {
-            if let Some(asker) = Asker::of(sent.request).filter(|_| sent.len != 0) {
+            if let Some(asker) = sent
+                .purpose
+                .request()
+                .and_then(Asker::of)
+                .filter(|_| sent.len != 0)
+            {
                 unsent.starts.insert(asker, sent.start);
             }
             unsent.until = sent.start + 1;
@@ -227,7 +234,7 @@ impl InFlight {
         let start = *unsent.starts.get(&asker)?;
         let place = queue.partition_point(|sent| sent.start < start);
         let found = queue.get(place)?;
-        (first <= place && found.start == start && asker.asks(found.request)).then_some(place)
+        (first <= place && found.start == start && asker.asks(found.purpose)).then_some(place)
     }
 
     /// Returns `true` if more than half of the commands are withdrawn, and enough to be worth a sweep.
@@ -249,7 +256,7 @@ impl InFlight {
         self.queue.retain_mut(|sent| {
             #[cfg(test)]
             (self.unsent.steps += 1);
-            let stays = sent.request != Request::Withdrawn;
+            let stays = sent.purpose != Purpose::Withdrawn;
             if !stays {
                 remove(sent.start, sent.len as usize);
                 removed += u64::from(sent.len);
@@ -269,7 +276,7 @@ impl InFlight {
         self.unsent.steps
     }
 
-    /// Removes all commands because the connection is gone. Yields each one, and whether its bytes may have left.
+    /// Removes all commands because the connection is gone. Yields what was asked for, and whether its bytes may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,
@@ -278,18 +285,24 @@ impl InFlight {
         (self.withdrawn, self.unsent) = (0, Unsent::default());
         self.queue
             .drain(..)
-            .filter(|sent| sent.request != Request::Withdrawn)
-            .map(move |sent| (sent.request, !unsent(sent.start)))
+            .filter_map(move |sent| Some((sent.purpose.request()?, !unsent(sent.start))))
     }
 
-    fn left(&mut self, request: Request) {
-        self.sets -= usize::from(request.takes());
-        self.repairs -= usize::from(is_repair(request));
+    fn left(&mut self, purpose: Purpose) {
+        self.sets -= usize::from(takes(purpose));
+        self.repairs -= usize::from(is_repair(purpose));
     }
 }
 
-const fn is_repair(request: Request) -> bool {
-    matches!(request, Request::Release { repair: true, .. })
+const fn takes(purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::Asked(Request::Take { .. }))
+}
+
+const fn is_repair(purpose: Purpose) -> bool {
+    matches!(
+        purpose,
+        Purpose::Asked(Request::Release { repair: true, .. })
+    )
 }
 
 #[cfg(test)]
@@ -299,9 +312,9 @@ mod tests {
     use crate::slab::Slab;
     use alloc::vec::Vec;
 
-    fn set(claim: ClaimKey) -> Request {
+    fn set(claim: ClaimKey) -> Purpose {
         let by = Taking::Set;
-        Request::Take { claim, by }
+        Purpose::Asked(Request::Take { claim, by })
     }
 
     #[test]
@@ -318,8 +331,8 @@ mod tests {
         let mut in_flight = InFlight::default();
         in_flight.push(set(claim), Instant::ZERO, 0, 10);
         for place in 1..1_000 {
-            let request = release(other);
-            in_flight.push(request, Instant::ZERO, place * 10, 10);
+            let purpose = Purpose::Asked(release(other));
+            in_flight.push(purpose, Instant::ZERO, place * 10, 10);
         }
         let steps = core::cell::Cell::new(0);
         let unsent = |start| {
@@ -360,7 +373,7 @@ mod tests {
         assert_eq!(places, [(10, 10), (10, 10)], "it has moved");
         assert_eq!(in_flight.reserved(), 2);
         let left: Vec<_> = in_flight.drain(begun).collect();
-        assert_eq!(left, [(set(a), true)]);
+        assert_eq!(left, [(set(a).request().unwrap(), true)]);
         assert_eq!(in_flight.reserved(), 0);
     }
 

@@ -24,7 +24,7 @@ use crate::time::Instant;
 
 use super::in_flight::{Heard, InFlight};
 use super::outbox::Outbox;
-use crate::node::request::{Remaining, Request, Waking};
+use crate::node::request::{Purpose, Remaining, Waking};
 
 const TRACK: &[u8] =
     b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
@@ -58,7 +58,7 @@ pub(in crate::node) fn register_next(
 ) {
     let mut put = |command: &[u8]| {
         let start = outbox.push(command);
-        in_flight.push(Request::Track, now, start, command.len());
+        in_flight.push(Purpose::Track, now, start, command.len());
     };
     if *waking == Waking::Unasked {
         *waking = Waking::Push; // Unless it refuses.

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use crate::limits::{COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
-use crate::node::request::{Asker, Request, Waking};
+use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::time::Instant;
 
 use super::batch::{Batch, Renewal};
@@ -37,28 +37,28 @@ pub(crate) struct Wire {
 impl Wire {
     // ----- putting --------------------------------------------------------------------------
 
-    /// Puts the `command` for `request` into the out buffer.
-    pub(in crate::node) fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
+    /// Puts `command`, which has this `purpose`, into the out buffer.
+    pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         if !self.batch.is_empty() {
-            self.write_batch_before(now, request);
+            self.write_batch_before(now, purpose);
         }
         let start = self.outbox.push(command);
-        self.in_flight.push(request, now, start, command.len());
+        self.in_flight.push(purpose, now, start, command.len());
     }
 
     /// Does the same with a command that `write` appends.
     pub(super) fn put_with(
         &mut self,
         now: Instant,
-        request: Request,
+        purpose: Purpose,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         if !self.batch.is_empty() {
-            self.write_batch_before(now, request);
+            self.write_batch_before(now, purpose);
         }
         let start = self.outbox.push_with(write);
         let len = self.outbox.len_from(start);
-        self.in_flight.push(request, now, start, len);
+        self.in_flight.push(purpose, now, start, len);
     }
 
     /// Makes the next command register the keys that it reads, if the node can do that. `MULTI` registers all keys that
@@ -105,11 +105,11 @@ impl Wire {
         }
     }
 
-    /// Writes the collected renewals if they have to go before `request`.
+    /// Writes the collected renewals if they have to go before a command with this `purpose`.
     #[cold]
     #[inline(never)]
-    fn write_batch_before(&mut self, now: Instant, request: Request) {
-        if self.batch.is_before(request) {
+    fn write_batch_before(&mut self, now: Instant, purpose: Purpose) {
+        if self.batch.is_before(purpose) {
             self.write_batch(now);
         }
     }

@@ -32,7 +32,7 @@ use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable, words};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
-use super::request::Request;
+use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
@@ -128,10 +128,10 @@ impl Handshake {
         }
     }
 
-    /// Keeps the text of an error, the answer to `request`.
+    /// Keeps the text of an error, the answer to a command with this `purpose`.
     #[cold]
-    pub(super) fn keep_words(&mut self, request: Request, line: &[u8]) {
-        self.words = self.credentials.words_of(request, line);
+    pub(super) fn keep_words(&mut self, purpose: Purpose, line: &[u8]) {
+        self.words = self.credentials.words_of(purpose, line);
     }
 
     /// Returns how long to wait before the next connection, which depends on how long the last one lasted. Must be

@@ -209,7 +209,7 @@ impl Transactions {
     /// Removes the work of `asker` if it has not begun.
     #[cold]
     pub(super) fn withdraw(&mut self, asker: Asker, wire: &mut Wire) -> bool {
-        let is = |job: &Job| asker.asks(job.request);
+        let is = |job: &Job| Asker::of(job.request) == Some(asker);
         if let Some(place) = self.queue.iter().rposition(is) {
             if self.queue[place].may_be_done {
                 self.queue[place].repeated = true;
