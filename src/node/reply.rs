@@ -246,9 +246,9 @@ const fn of_token(said: i64) -> Option<Reply> {
     }
 }
 
-/// The life that [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) report for a key without
-/// an expiry.
-const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
+/// The milliseconds that [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) report for a key
+/// without an expiry.
+pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
 /// Returns what a script says of the token: one more than the milliseconds that are left, or that it is not there.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
@@ -259,12 +259,11 @@ pub(super) const fn kept_for(above: i64) -> Option<Reply> {
 }
 
 /// Does the same for an inspection. A key without an expiry has no end.
-pub(super) fn inspected(above: i64) -> Option<Reply> {
-    let endless = Reply::Kept(FOREVER);
-    kept_for(above).map(|reply| match reply == endless {
-        true => Reply::Kept(Duration::MAX),
-        false => reply,
-    })
+pub(super) const fn inspected(above: i64) -> Option<Reply> {
+    match above == FOREVER + 1 {
+        true => Some(Reply::Kept(Duration::MAX)),
+        false => kept_for(above),
+    }
 }
 
 fn up_to_the_largest(number: i64) -> Option<u64> {

@@ -9,7 +9,7 @@ use crate::entry::Entry;
 use crate::error::{NodeOutcome, ServerError};
 use crate::limits::{RESOURCES_MAX, TOKEN_BYTES_MAX};
 use crate::node::refusal::{Forbidden, Refusal};
-use crate::node::reply::{Reply, inspected, kept_for};
+use crate::node::reply::{FOREVER, Reply, inspected, kept_for};
 use crate::node::request::Request;
 use crate::resource::{OwnedToken, broken};
 use crate::resp::Value;
@@ -44,12 +44,7 @@ pub(crate) enum Work {
 impl Work {
     /// Returns `true` if it reads before it writes, so that its keys must not change in between.
     pub(super) const fn watches(self) -> bool {
-        match self {
-            Self::Take(_) | Self::Release | Self::Extend { .. } | Self::Overwrite | Self::Probe => {
-                true
-            }
-            Self::Confirm | Self::Inspect { .. } => false,
-        }
+        !matches!(self, Self::Confirm | Self::Inspect { .. })
     }
 
     /// Returns its name, for the simulator.
@@ -69,14 +64,10 @@ impl Work {
     /// Returns the ttl that keys get at least, if the work changes it. For the simulator.
     #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
-        match self {
-            Self::Take(life) | Self::Extend { life, .. } => Some(life),
-            Self::Release
-            | Self::Confirm
-            | Self::Inspect { .. }
-            | Self::Overwrite
-            | Self::Probe => None,
+        if let Self::Take(life) | Self::Extend { life, .. } = self {
+            return Some(life);
         }
+        None
     }
 }
 
@@ -118,9 +109,6 @@ struct Seen {
 }
 
 const _: () = assert!(RESOURCES_MAX <= 64);
-
-/// The milliseconds that are reported for a key without an expiry.
-const FOREVER: i64 = 9_000_000_000_000_000;
 
 /// One command about one key, between `MULTI` and `EXEC`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
