@@ -4,7 +4,7 @@
 //!
 //! * Replies are matched by count alone. A push takes no place, and an answer to nothing ends the
 //!   connection.
-//! * An answer comes with the restart guard's word whether it counts.
+//! * With each answer comes whether it counts for the restart guard.
 
 use crate::error::LinkFault;
 use crate::invariant::Must;
@@ -26,8 +26,8 @@ impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// The names of keys that have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
-    /// holder is in [`Connection::token`](super::Connection) when its answer was returned.
+    /// Hands the names of keys that have changed to `changed`, which returns `true` if that was waited for. The token
+    /// of a holder is in [`Connection::token`](super::Connection) when its answer was returned.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// No such command is answered so. The command counts as one that was not answered.
+    /// The command cannot have this answer. It counts as not answered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(
@@ -169,7 +169,7 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// The server has done a command: asks it again to load our scripts if it could not before.
+    /// The server has done a command. If it could not load our scripts before, it is asked again.
     #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
@@ -199,8 +199,8 @@ impl Node {
         Some(Heard::Admitted)
     }
 
-    /// Its handshake is not over before the releases are answered that wait for a transaction: its connection
-    /// ends with it. Returns `false` if there are none.
+    /// Holds the handshake open while releases wait for a transaction, because the connection ends with the handshake.
+    /// Returns `false` if none waits.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.connection.transactions.is_empty();
         if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {
@@ -230,7 +230,7 @@ impl Node {
         Ok(Some(heard))
     }
 
-    /// Returns the next piece of work that is done. When all of it is, ends a handshake that was held for that.
+    /// Returns the next piece of work that is done. If no work is left, ends a handshake that was held for it.
     fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
         let Some(done) = self.connection.transactions.done.pop_front() else {
             let is_over = self.connection.transactions.is_empty();
@@ -268,7 +268,7 @@ impl Node {
     }
 }
 
-/// A push was received. Several that were not waited for, without an answer in between, are too many.
+/// A push was received. The connection ends after too many that were not waited for, without an answer in between.
 #[cold]
 fn pushed(
     push: Value<'_>,

@@ -31,9 +31,9 @@ pub(crate) enum Reply {
     Missing,
     /// The key is another's, or has another type. Of several keys it is the one with this index.
     Foreign(u8),
-    /// Nothing was done. The node may do it if it is asked in another way, which it knows now.
+    /// Nothing was done. The next time the node is asked in another way, and may do it.
     Again(NodeOutcome),
-    /// Nothing was done yet. The node finds out how it could release the lock.
+    /// Nothing was done yet. First a trial shows how the node could release the lock.
     Later,
     /// Nothing was done, for this reason.
     NotDone(NodeOutcome),
@@ -96,7 +96,7 @@ impl Reply {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) reply: Reply,
-    /// What a script that checks a marker has said of it: see [`script`](super::script).
+    /// What a script that checks a marker has said about it: see [`script`](super::script).
     pub(super) marker: Option<i64>,
 }
 

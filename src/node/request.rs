@@ -70,10 +70,11 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// Nodes are taught the script that deletes its key. Otherwise some of its keys may be deleted.
+        /// Nodes are taught its script, or have a native command in place of it. Any other release may have deleted
+        /// some of the keys, whatever the answer is.
         is_taught: bool,
-        /// An earlier release failed, or its connection was lost. Until this one is answered, a key that was `SET`
-        /// before it may stand.
+        /// An earlier release failed, or its connection was lost. Until this one is answered, the node may still have a
+        /// key that was `SET` before it.
         repair: bool,
     },
     /// A question about a lock.
@@ -92,7 +93,7 @@ pub(crate) enum Request {
         /// The claim.
         claim: ClaimKey,
     },
-    /// Makes the counter floor one of the present `run_id`.
+    /// Binds the counter floor to the present `run_id`.
     Floor {
         /// The operation that waits for the answer. `None` for a repair.
         operation: Option<OperationKey>,
@@ -242,7 +243,7 @@ pub(crate) enum Dialect {
     DelEx,
     /// By a `SET .. IFEQ` that ends in the past (Valkey 8.1). For releases only.
     SetIfEq,
-    /// By a transaction. For releases only.
+    /// By a transaction.
     Watch,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Asking<'a> {
     /// The claim of the token in question, if this engine has one.
     pub(crate) claim: Option<ClaimKey>,
     pub(crate) entry: &'a Entry,
-    /// For how long the keys are to be kept, if that is asked for.
+    /// How long the keys are to be kept, if that is asked for.
     pub(crate) life: Duration,
     /// The node also has to notify us of the next change of the keys.
     pub(crate) watched: bool,
@@ -146,8 +146,7 @@ impl Node {
     // ----- taking a lock --------------------------------------------------------------------
 
     /// Takes the keys of `entry` for `life`, with a number of at least `proposal` if there is one. Returns `false` if
-    /// that was not sent yet, because the node first has to show whether the user may release the lock: a
-    /// [trial](Request::Probe) tells.
+    /// this has to wait for a [trial](Request::Probe), which shows whether the user may release the lock.
     ///
     /// # Errors
     ///
@@ -187,8 +186,8 @@ impl Node {
         Ok(true)
     }
 
-    /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if they are
-    /// taken as over any other connection.
+    /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if nothing was
+    /// sent, because the keys are taken as over any other connection.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -378,7 +377,7 @@ impl Node {
         true
     }
 
-    /// Asks this node. The question is built in `command`, which the nodes share that take it in the same form.
+    /// Asks this node. The question is built in `command`. Nodes that take it in the same form share these bytes.
     pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
         let Asking {
             question,
@@ -456,7 +455,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known: no lock with a fencing token is asked for there.
+    /// `run_id` is not known: such a node is asked for no lock with a fencing token.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,

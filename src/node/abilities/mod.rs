@@ -1,8 +1,8 @@
 //! What one node can do for locks: which commands its server knows and permits to our user.
 //!
-//! A user who may take a lock but not release it would leave a key that stands until its ttl has passed. Permissions
-//! can depend on the name of the key, so the question uses the name of the first lock: the first command on a
-//! connection that takes a key is a script that checks whether the lock could be released, and takes it only then.
+//! A user who may take a lock but not release it would leave a key that stands until its ttl has passed. So the first
+//! lock on a connection is taken by a script, which first checks whether the user could release it. Permissions can
+//! depend on the name of the key, so the check uses the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -14,14 +14,13 @@
 //!
 //! # Guarantees
 //!
-//! * No plain `SET`, of an attempt or as a copy, goes over a connection until some way to release it was shown to be
-//!   permitted on that connection.
+//! * No plain `SET` goes over a connection that has not shown yet that the user may release locks in some way.
 //! * After that, nothing more is asked on that connection.
 //!
 //! # Not here
 //!
-//! Sending: what has to be sent is returned as [`Then`]. Permissions that are taken away later, and names with other
-//! permissions than the first: the refusal of the command itself shows these (`refused`).
+//! Sending: what has to be sent is returned as [`Then`]. Permissions that are taken away later, and names whose
+//! permissions differ from those of the first one: then the command itself is refused (`refused`).
 
 mod doubt;
 mod refused;
@@ -61,9 +60,10 @@ pub(crate) struct Abilities {
     /// How scripts were refused, if that was in unknown words.
     doubt: Option<Doubt>,
     ways: Ways,
-    /// The native way to release, by the server's version. `None` if it has none, or has refused it.
+    /// The native command for a release that the server's version has. `None` if there is none, or the node has refused
+    /// it.
     native: Option<Dialect>,
-    /// The node has refused its native way to release, and no script since.
+    /// The node has refused its native command for a release, and no script since then.
     native_refused: bool,
     /// How locks may be released on this connection.
     shown: Shown,
@@ -71,12 +71,11 @@ pub(crate) struct Abilities {
     pub(crate) missing: Option<Unusable>,
     /// How long a counter of fencing tokens lives after its last token.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or are taken by its first script, in order. The entries of
-    /// locks that are held are elsewhere.
+    /// The locks that wait for a trial on this connection, or are being taken by its first script, in order.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
-/// What a connection has shown of releases.
+/// What a connection has shown about releases.
 #[derive(Clone, Copy, Debug, Default)]
 enum Shown {
     #[default]
@@ -124,7 +123,7 @@ impl Abilities {
         }
     }
 
-    /// The server has greeted, and has this native way to release by its version.
+    /// The server has greeted, and its version has this `native` command for a release.
     pub(super) fn greeted(&mut self, native: Option<Dialect>) {
         self.native = native.filter(|_| !self.native_refused);
     }
@@ -137,7 +136,7 @@ impl Abilities {
         }
     }
 
-    /// The connection is gone: no more answers come, and nothing is proved for the next one.
+    /// The connection is gone. What it has shown does not hold for the next one.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -196,9 +195,9 @@ impl Abilities {
 
     /// Returns the form of a release for this node; never a digest if it has to `repair`.
     ///
-    /// The native way comes first for debts too, because the user may not be allowed to run scripts. It does not if it
-    /// was refused on the connection before: a connection that is given up at the end of its handshake, such as one to
-    /// a second name of the same server, leaves no time for another way.
+    /// Debts too are first released natively, because the user may not be allowed to run scripts. If the native command
+    /// was refused on the connection before, the script comes first: a connection that is given up after its handshake,
+    /// such as one to a second name of the same server, leaves time for one way only.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -237,7 +236,7 @@ impl Abilities {
                 self.forbidden(missing);
             }
             (Taking::Fenced { .. }, missing) => {
-                // If a permission is missing, the next script has to check them too.
+                // If a permission is missing, the next script has to check the permissions too.
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
@@ -258,7 +257,7 @@ impl Abilities {
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. A missing permission for one key says nothing of other names.
+    /// Records that the user lacks a permission. A missing permission for one key says nothing about other names.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;
@@ -267,12 +266,12 @@ impl Abilities {
     }
 }
 
-/// Returns the command that the user may not run to take a lock, by this answer.
+/// Returns which command the user may not run, by this answer of a script that takes a lock.
 pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// Returns the command that the user may not run to take a fenced lock, by this answer.
+/// Returns which command the user may not run, by this answer of the script that takes a fenced lock.
 pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     match answer {
         -2 => Some(Unusable::Permission { command: "time" }),
@@ -280,7 +279,7 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns the command that the user may not run to extend a lock, by this answer.
+/// Returns which command the user may not run, by this answer to the question why an extension was refused.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer)
 }

@@ -66,7 +66,7 @@ impl Abilities {
             | Request::Name { .. }
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The script of a fenced lock is not loaded.
+        // The script of a fenced lock is never loaded, so the server may still have the others.
         let is_fenced = matches!(
             request,
             Request::Take {
@@ -124,7 +124,7 @@ impl Abilities {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
                 Reply::Again(NodeOutcome::Refused(error))
             }
-            // It says nothing of other locks, which need less.
+            // Other locks need fewer permissions, so it says nothing about them.
             Refusal::Forbidden(_) if is_fenced => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
@@ -176,7 +176,7 @@ impl Abilities {
 
     // ----- releasing a lock -----------------------------------------------------------------------
 
-    /// A release is sent in another form, or is owed: [`Reply::Unsure`].
+    /// The release is sent again in another form, or stays owed ([`Reply::Unsure`]).
     fn release_refused(
         &mut self,
         by: Dialect,
@@ -257,10 +257,10 @@ const fn again_for(verb: &'static str) -> Reply {
     }))
 }
 
-/// Nothing follows from the `refusal` of `command` but a report.
+/// The `refusal` of `command` is only reported.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // The calls that the script has made before stay done.
+        // What the script did before that call stays done.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);

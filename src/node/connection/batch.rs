@@ -1,7 +1,7 @@
 //! Batches: renewals of kept locks that are due together go to a node in one command.
 //!
-//! Renewals are collected until another command is sent, or until the node's bytes are offered. Then they are written
-//! as scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
+//! Renewals are collected until another command is sent, or until the socket is written to. Then they are written as
+//! scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
 //! wait. Another module decides whose turn it is and how long the renewals wait.
 //!
 //! Among the commands in flight, a batch stands in front of its renewals. Each renewal is answered as if it were a
@@ -10,15 +10,15 @@
 //! # Guarantees
 //!
 //! * Each renewal gets the answer for its own key. If the number of answers is wrong, the connection ends.
-//! * A command that is asked after a renewal is written behind it. If renewals wait for the turn of their node, this
-//!   holds only for commands about the same lock: the `SET`s and releases of other locks go ahead.
-//! * A refusal that may be due to the batch is not passed on. Each renewal of the batch is asked again alone, and so
-//!   are all later ones on this connection.
+//! * A command that is sent after a renewal is written behind it. Only the `SET`s and releases of other locks go ahead
+//!   of renewals that wait for the turn of their node.
+//! * A refusal that may be due to the batch is not passed on. Each renewal of the batch is sent again alone, and so are
+//!   all later ones on this connection.
 //!
 //! # Not here
 //!
-//! Renewals are not taken out of a command that was written. If the connection has no room for a long time, a renewal
-//! may reach the node after its lock is over, but before the release of the lock.
+//! A renewal cannot be taken out of a command that was written. If the connection has no room for a long time, a
+//! renewal may reach the node after its lock is over, but before the release of the lock.
 //!
 //! Nodes with a marker, nodes that have forgotten the script, and locks on several resources are asked one renewal at a
 //! time.
@@ -50,7 +50,7 @@ const KEPT_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The collected renewals. A renewal that also asks for a notification of the next change of its key goes in the
-    /// first pile, which has commands of its own and is written before the other.
+    /// first pile. It is written first, in commands of its own.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
@@ -87,7 +87,7 @@ struct Collected {
 pub(in crate::node) struct Renewal<'a> {
     pub(in crate::node) request: Request,
     pub(in crate::node) entry: &'a Entry,
-    /// The key lives at least for this time from now on.
+    /// How long the key has to live at least, from now on.
     pub(in crate::node) life: Duration,
     /// The node also has to notify us of the next change of the key.
     pub(in crate::node) watched: bool,
@@ -226,7 +226,7 @@ impl Batch {
         self.collected().map(|request| (request, false))
     }
 
-    /// Takes the server's answer to a batch of `count`.
+    /// Takes the server's answer to a batch of `count` renewals.
     ///
     /// # Errors
     ///
@@ -256,8 +256,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the refusal of each renewal of a batch that was refused as a whole. If it may help, each is asked for
-    /// again by the text of the ordinary script. A renewal that is done twice does no harm.
+    /// A batch was refused as a whole: returns the refusal that each of its renewals gets. If it may help, each is sent
+    /// again alone, by the text of the ordinary script. A renewal that is done twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();

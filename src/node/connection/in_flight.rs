@@ -15,7 +15,7 @@ use crate::node::request::{Asker, Purpose, Remaining, Request};
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// The command was done, as most are. It is told apart from other answers, because it is half as long.
+    /// The command was done, as most are. This is not an `Answer`, because it is half as large.
     Done(Request),
     /// Another answer to a lock command.
     Answer(Answer),
@@ -47,13 +47,13 @@ pub(crate) enum Heard {
     },
     /// The node has shown whether it can release a lock in some way without scripts.
     Tried {
-        /// What the claim waits for, if that is known now.
+        /// The answer for the claim, if it is known now.
         answer: Option<Answer>,
         /// The error by which the node has refused.
         error: Option<ServerError>,
-        /// It can, and could not be asked for locks before, because a permission was missing.
+        /// It can now. Before, it could not be asked for locks, because a permission was missing.
         is_usable_again: bool,
-        /// It can, and had not shown that before.
+        /// It can now, and had not shown that before.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
@@ -68,17 +68,17 @@ pub(crate) struct Sent {
     pub(crate) purpose: Purpose,
     /// When it was put into the out buffer.
     pub(crate) at: Instant,
-    /// The position in the stream and the length. Zero if the command is part of a batch.
+    /// Where it starts in the stream, and its length: zero if the command is part of a batch.
     start: u64,
     len: u32,
-    /// The number of the marker that the command was written for.
+    /// The command was written for the marker with this number.
     pub(crate) era: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of `SET`s. Each may be followed by its release.
+    /// The number of `SET`s. A place is reserved for the release of each.
     sets: usize,
     /// The number of releases that repair, usually none.
     repairs: usize,
@@ -95,7 +95,7 @@ pub(crate) struct InFlight {
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
-    /// The index holds the questions that start before this position and had not left.
+    /// The index holds the questions that start before this position, except those that had left.
     until: u64,
     /// The number of commands that were looked at.
     #[cfg(test)]
@@ -176,8 +176,8 @@ impl InFlight {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if a release that repairs is on its way for a claim for which `same` holds. It costs one step for
-    /// each command, but only while there is such a release at all.
+    /// Returns `true` if a release that repairs is on its way, and `same` holds for its claim. It costs one step for
+    /// each command, but only while there is a release that repairs.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
@@ -188,8 +188,8 @@ impl InFlight {
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns its length. The question
     /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it are not moved each time.
     ///
-    /// If all questions have left, this costs one step, so that a failed attempt does not search the releases of all
-    /// others. Among many questions that have not left, an index finds it.
+    /// If all questions have left, this costs one step, so a failed attempt does not search through the releases of all
+    /// other locks. Among many questions that have not left, an index finds it.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;
@@ -210,7 +210,7 @@ impl InFlight {
         Some(len)
     }
 
-    /// Returns the index of the question of `asker` among the commands from `first` on, none of which has left.
+    /// Returns the index of the question of `asker`. None of the commands from `first` on has left.
     #[cold]
     fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
@@ -276,7 +276,7 @@ impl InFlight {
         self.unsent.steps
     }
 
-    /// Removes all commands because the connection is gone. Yields what was asked for, and whether its bytes may have left.
+    /// Removes all commands because the connection is gone. Yields each request, and whether its bytes may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,

@@ -13,7 +13,7 @@
 //!
 //! # Not here
 //!
-//! The consequences of a look. The loss of a registration by our own later write to the key.
+//! What follows from a look. A later write of our own to the key, which uses up the registration.
 
 use core::time::Duration;
 
@@ -82,7 +82,7 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns what an answer to a look says is left of the key, if it says so.
+/// Returns what is left of the key, by this answer to a look. `None` if it does not say.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),

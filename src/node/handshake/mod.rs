@@ -43,8 +43,8 @@ pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 /// or because its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
-/// tick some milliseconds early.
+/// An uptime may be overstated by this much: it is the difference of two times in whole seconds, and was seen to tick
+/// some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
 /// A text about the node, with the error that it belongs to.
@@ -186,8 +186,8 @@ impl Handshake {
         self.identity()?.run_id.as_deref()
     }
 
-    /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
-    /// [`UPTIME_GRAIN`].
+    /// Returns the least time for which the server has been up. A server reports whole seconds, and may overstate them
+    /// by [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;

@@ -24,8 +24,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     is_taught: false,
 };
 
-/// The commands that the lock needs, in the order of `TO_LOCK` in `abilities`, which names the one that an answer says
-/// is missing. Such a lock is always released by the text of a script.
+/// The commands that the lock needs, in the order of `TO_LOCK` in `abilities`, by which an answer names the missing
+/// one. `evalsha` is not needed, because the release of such a lock is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// The argument in place of a marker if none is checked: an empty one.

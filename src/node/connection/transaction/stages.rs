@@ -92,7 +92,7 @@ impl Transactions {
         }
     }
 
-    /// Ends the work that need not write, by what was read.
+    /// Ends the work that was answered by the reads alone.
     fn finish_answered(&mut self) {
         let mut watching = self.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
