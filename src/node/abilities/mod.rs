@@ -7,8 +7,7 @@
 //! | the user may not | what follows |
 //! | --- | --- |
 //! | run scripts | the node is asked without them: see `ways` |
-//! | delete by scripts, but the node has a native release | the native release is tried on a token that no key has,
-//! then the `SET` is sent |
+//! | delete by scripts, but the node has a native release | a trial of that release, then the `SET` |
 //! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
 //! | use a key of this name | no `SET`; other names are not affected |
 //!

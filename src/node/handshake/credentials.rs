@@ -1,4 +1,5 @@
-//! The questions of the handshake, as commands: they depend on the user, the password, the client name and the database.
+//! The questions of the handshake, as commands. They depend on the user, the password, the client name and the
+//! database.
 
 use alloc::string::String;
 use alloc::sync::Arc;
