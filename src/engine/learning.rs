@@ -35,11 +35,11 @@ pub(super) fn learn(
         Request::Release {
             claim,
             by,
-            several,
+            is_taught,
             repair,
         } => {
             // A look that was sent before it may have registered the key that it has deleted.
-            if repair && (reply == Reply::Done || several) {
+            if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
             parts.claims(now).release_answered(node, (claim, by), reply)
@@ -61,19 +61,13 @@ pub(super) fn learn(
             repair::look_answered(now, node, reply, parts);
             Some(operation)
         }
-        Request::Look { place, .. } => {
+        Request::Name { place } => {
             named(node, place, parts);
             None
         }
         Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
         Request::Raise { claim } => parts.claims.get(claim).and_then(Claim::attempted_by),
         Request::Count { operation } | Request::Why { operation } => Some(operation),
-        Request::Handshake(_)
-        | Request::Batch { .. }
-        | Request::Transaction
-        | Request::Withdrawn
-        | Request::Time
-        | Request::Track => None,
     }
 }
 

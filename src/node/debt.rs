@@ -67,7 +67,7 @@ impl Debts {
         !self.due.is_empty()
     }
 
-    /// Returns `true` if a refused release of a claim for which `same` holds waits for another try.
+    /// Returns `true` if a refused release waits for another try, and `same` holds for its claim.
     pub(crate) fn is_deferred(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.deferred.iter().any(|claim| same(*claim))
     }

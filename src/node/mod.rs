@@ -1,5 +1,5 @@
-//! One node, which joins its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, what it is able to do, and
-//! the releases that it is still owed.
+//! One node: its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, its [`Abilities`], and the releases
+//! that it is still owed.
 //!
 //! A node knows bytes and the order of commands. It does not know what a round is: a [`Request`] names the claim or
 //! operation that a command serves, and is returned with the reply.
@@ -42,7 +42,7 @@ use abilities::Abilities;
 use connection::Connection;
 use debt::Debts;
 use handshake::{Handshake, Phase};
-use request::Step;
+use request::{Purpose, Step};
 use trust::Trust;
 
 pub(crate) use connection::{Heard, Whose};
@@ -192,8 +192,8 @@ impl Node {
         withdrawn
     }
 
-    /// Does the same for a token that is no longer wanted. A transaction that has only read for it does not take the
-    /// keys either.
+    /// Does the same for a token that is no longer wanted. If a transaction has only read the keys so far, it does not
+    /// take them.
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey) -> bool {
         self.withdraw_set(claim)
             || !self.connection.transactions.is_empty()
@@ -248,7 +248,9 @@ impl Node {
     }
 
     fn ask_server(&mut self, now: Instant, step: Step, command: &[u8]) {
-        self.send(now, Request::Handshake(step), command);
+        self.connection
+            .wire
+            .put(now, Purpose::Handshake(step), command);
         if let Some(server) = self.handshake.phase.server_mut() {
             server.open += 1;
         }
@@ -317,7 +319,7 @@ impl Node {
         if let Some(membership) = self.trust.membership_mut() {
             kept |= !is_ready;
             membership.trust(longest);
-            // A handshake that has not asked yet will ask so.
+            // A handshake that has not asked yet will ask in this way.
             if is_ready || membership.open != 0 {
                 let _ = self.join(now, longest); // Its `run_id` is known.
             }

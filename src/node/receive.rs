@@ -4,7 +4,7 @@
 //!
 //! * Replies are matched by count alone. A push takes no place, and an answer to nothing ends the
 //!   connection.
-//! * An answer comes with the restart guard's word whether it counts.
+//! * With each answer comes whether it counts for the restart guard.
 
 use crate::error::LinkFault;
 use crate::invariant::Must;
@@ -18,7 +18,7 @@ use super::connection::{Heard, InFlight, Sent, Transactions, Wire, tracking};
 use super::handshake::{Next, Phase, Trouble};
 use super::refusal::Refusal;
 use super::reply::{Answer, Read, Reply};
-use super::request::{Asker, Question, Request, Step, Taking, Waking};
+use super::request::{Asker, Purpose, Question, Request, Step, Taking, Waking};
 use super::trust::Trust;
 use super::{Node, reply};
 
@@ -26,8 +26,8 @@ impl Node {
     /// Returns the next thing that the node has said, out of `piece` and what was left over before.
     /// `None` when all of `piece` was taken.
     ///
-    /// The names of keys that have changed are handed to `changed`, which returns `true` if that was waited for. The token of a
-    /// holder is in [`Connection::token`](super::Connection) when its answer was returned.
+    /// Hands the names of keys that have changed to `changed`, which returns `true` if that was waited for. The token
+    /// of a holder is in [`Connection::token`](super::Connection) when its answer was returned.
     ///
     /// # Errors
     ///
@@ -54,34 +54,37 @@ impl Node {
                 return Err(Trouble::of_unasked(value));
             };
             self.connection.pulse.answered(now, sent.at);
-            let request = sent.request;
-            if reply::is_plain_yes(request, value) && self.trust.membership().is_none() {
+            if let Purpose::Asked(request) = sent.purpose
+                && reply::is_plain_yes(request, value)
+                && self.trust.membership().is_none()
+            {
                 self.obeys(now);
                 return Ok(Some(Heard::Done(request)));
             }
             if let Value::Error(line) | Value::BulkError(line) = value {
-                self.handshake.keep_words(request, line);
-                if request.is_about_locks() {
+                self.handshake.keep_words(sent.purpose, line);
+            }
+            if let Purpose::Asked(request) = sent.purpose {
+                if value.as_error().is_some() {
                     let refusal = Refusal::of(value);
                     return Ok(Some(self.heard_refusal(now, request, refusal)));
                 }
-            }
-            if request.is_about_locks() {
                 keep_token(request, &mut self.connection.token, value);
                 let read = reply::read(request, value);
-                return self.answered(now, sent, read).map(Some);
+                return self.answered(now, sent, request, read).map(Some);
             }
-            let heard = if let Request::Handshake(step) = request {
+            let heard = if let Purpose::Handshake(step) = sent.purpose {
                 let (abilities, phase) = (&mut self.abilities, &mut self.handshake.phase);
                 let (trust, in_flight) = (&mut self.trust, &mut self.connection.wire.in_flight);
                 let next = step_answered(now, step, value, abilities, trust, phase, in_flight)?;
                 self.continue_handshake(now, next)
-            } else if let Request::Time = request {
+            } else if let Purpose::Time = sent.purpose {
                 let stepped = self.trust.clock.told(sent.at, now, value);
                 stepped.then_some(Heard::Stepped)
             } else {
-                let wire = &mut self.connection.wire;
-                wire_answered(now, request, value, wire, &mut self.connection.transactions)?
+                let (wire, transactions) =
+                    (&mut self.connection.wire, &mut self.connection.transactions);
+                wire_answered(now, sent.purpose, value, wire, transactions)?
             };
             if heard.is_some() {
                 return Ok(heard);
@@ -93,38 +96,32 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// No such command is answered so. The command counts as one that was not answered.
+    /// The command cannot have this answer. It counts as not answered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(
         &mut self,
         now: Instant,
         sent: Sent,
+        request: Request,
         read: Option<Read>,
     ) -> Result<Heard, Trouble> {
         let Some(mut read) = read else {
-            return Err(self.nonsense(sent));
+            return Err(self.connection.wire.in_flight.nonsense(sent));
         };
         self.obeys(now);
-        if let Request::Take { claim, by } = sent.request
+        if let Request::Take { claim, by } = request
             && by != Taking::Set
         {
             let (reply, then) = self.abilities.taken(claim, by, read.reply);
             read.reply = reply;
             self.follow(now, Some(claim), then);
-        } else if let Request::Probe { .. } = sent.request {
-            return Ok(self.tried(sent.request, Ok(read.reply)));
+        } else if let Request::Probe { .. } = request {
+            return Ok(self.tried(request, Ok(read.reply)));
         }
         let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
-        let heard = self.trust.judge(now, sent.request, read, stale);
-        heard.ok_or_else(|| self.nonsense(sent))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn nonsense(&mut self, sent: Sent) -> Trouble {
-        self.connection.wire.in_flight.put_back(sent);
-        Trouble::Link(LinkFault::Protocol)
+        let heard = self.trust.judge(now, request, read, stale);
+        heard.ok_or_else(|| self.connection.wire.in_flight.nonsense(sent))
     }
 
     #[cold]
@@ -172,11 +169,11 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// The server has done a command: asks it again to load our scripts if it could not before.
+    /// The server has done a command. If it could not load our scripts before, it is asked again.
     #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
-        if self.handshake.is_ready() && self.abilities.scripts.take_postponed() {
+        if self.abilities.scripts.take_postponed() {
             self.teach_scripts(now);
         }
     }
@@ -202,8 +199,8 @@ impl Node {
         Some(Heard::Admitted)
     }
 
-    /// Its handshake is not over before the releases are answered that wait for a transaction: its connection
-    /// ends with it. Returns `false` if there are none.
+    /// Holds the handshake open while releases wait for a transaction, because the connection ends with the handshake.
+    /// Returns `false` if none waits.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.connection.transactions.is_empty();
         if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {
@@ -219,21 +216,26 @@ impl Node {
     /// The answer makes no sense.
     pub(crate) fn next_in_batch(&mut self, now: Instant) -> Result<Option<Heard>, Trouble> {
         let Some(answer) = self.connection.wire.batch.answers.pop_front() else {
-            let done = self.next_transacted(now);
-            return Ok(done.or_else(|| self.finish_later(now)));
+            return Ok(self.next_transacted(now));
         };
-        let Some(sent) = self.connection.wire.in_flight.pop().must() else {
+        let sent = self.connection.wire.in_flight.pop();
+        let asked = sent.and_then(|sent| Some((sent, sent.purpose.request()?)));
+        let Some((sent, request)) = asked.must() else {
             return Ok(None);
         };
-        match answer {
-            Ok(reply) => self.answered(now, sent, reply.map(Read::from)).map(Some),
-            Err(refusal) => Ok(Some(self.heard_refusal(now, sent.request, refusal))),
-        }
+        let heard = match answer {
+            Ok(reply) => self.answered(now, sent, request, reply.map(Read::from))?,
+            Err(refusal) => self.heard_refusal(now, request, refusal),
+        };
+        Ok(Some(heard))
     }
 
-    /// Returns the next piece of work that is done.
+    /// Returns the next piece of work that is done. If no work is left, ends a handshake that was held for it.
     fn next_transacted(&mut self, now: Instant) -> Option<Heard> {
-        let done = self.connection.transactions.done.pop_front()?;
+        let Some(done) = self.connection.transactions.done.pop_front() else {
+            let is_over = self.connection.transactions.is_empty();
+            return is_over.then(|| self.finish_handshake(now)).flatten();
+        };
         let request = done.request;
         if let Request::Probe { .. } = request {
             return Some(self.tried(request, done.said));
@@ -244,15 +246,6 @@ impl Node {
             Err(refusal) => self.refused(now, request, refusal, true),
         };
         Some(Heard::Answer(Answer { request, reply }))
-    }
-
-    /// All that was transacted is answered: ends a handshake that was held for that.
-    #[cold]
-    fn finish_later(&mut self, now: Instant) -> Option<Heard> {
-        match self.connection.transactions.is_empty() {
-            true => self.finish_handshake(now),
-            false => None,
-        }
     }
 
     fn finish_handshake(&mut self, now: Instant) -> Option<Heard> {
@@ -275,7 +268,7 @@ impl Node {
     }
 }
 
-/// A push was received. Several that were not waited for, without an answer in between, are too many.
+/// A push was received. The connection ends after too many that were not waited for, without an answer in between.
 #[cold]
 fn pushed(
     push: Value<'_>,
@@ -295,7 +288,7 @@ fn pushed(
 #[cold]
 #[inline(never)]
 fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>) {
-    if let Request::Look { .. }
+    if let Request::Name { .. }
     | Request::Question {
         question: Question::Inspect,
         ..
@@ -308,39 +301,37 @@ fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>)
 /// Takes the answer to what the connection itself has asked for.
 #[cold]
 #[inline(never)]
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "all else is handled by the caller"
-)]
 fn wire_answered(
     now: Instant,
-    request: Request,
+    purpose: Purpose,
     value: Value<'_>,
     wire: &mut Wire,
     transactions: &mut Transactions,
 ) -> Result<Option<Heard>, Trouble> {
-    match request {
-        Request::Batch { count } => {
+    match purpose {
+        Purpose::Batch { count } => {
             wire.batch.answered(count, value)?;
             Ok(Some(Heard::Batch))
         }
-        Request::Transaction => {
+        Purpose::Transaction => {
             let complete = transactions.heard(value)?;
             Ok(complete.then(|| {
                 transactions.go_on(now, wire);
                 Heard::Batch
             }))
         }
-        Request::Track => {
+        Purpose::Track => {
             wire.waking.refused(value);
             Ok(None)
         }
-        Request::Look { place, .. } => Ok(Some(tracking::looked(&mut wire.waking, place, value))),
-        Request::Withdrawn => {
+        Purpose::Look { place } => Ok(Some(tracking::looked(&mut wire.waking, place, value))),
+        Purpose::Withdrawn => {
             wire.in_flight.popped_withdrawn();
             Err(Trouble::of_unasked(value))
         }
-        _ => Err(Trouble::Link(LinkFault::Protocol)),
+        Purpose::Asked(_) | Purpose::Handshake(_) | Purpose::Time => {
+            unreachable!("the caller takes the answer to {purpose:?}")
+        }
     }
 }
 

@@ -31,9 +31,9 @@ pub(crate) enum Reply {
     Missing,
     /// The key is another's, or has another type. Of several keys it is the one with this index.
     Foreign(u8),
-    /// Nothing was done. The node may do it if it is asked in another way, which it knows now.
+    /// Nothing was done. The next time the node is asked in another way, and may do it.
     Again(NodeOutcome),
-    /// Nothing was done yet. The node finds out how it could release the lock.
+    /// Nothing was done yet. First a trial shows how the node could release the lock.
     Later,
     /// Nothing was done, for this reason.
     NotDone(NodeOutcome),
@@ -96,7 +96,7 @@ impl Reply {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) reply: Reply,
-    /// What a script that checks a marker has said of it: see [`script`](super::script).
+    /// What a script that checks a marker has said about it: see [`script`](super::script).
     pub(super) marker: Option<i64>,
 }
 
@@ -172,13 +172,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
         // Only the token matters.
-        Request::Look { .. } => Some(Reply::Done.into()),
-        Request::Handshake(_)
-        | Request::Transaction
-        | Request::Batch { .. }
-        | Request::Withdrawn
-        | Request::Time
-        | Request::Track => None,
+        Request::Name { .. } => Some(Reply::Done.into()),
     }
 }
 
@@ -187,12 +181,12 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
     match by {
         Taking::Set if matches!(value, Value::Simple(b"OK")) => Some(Reply::Done.into()),
         Taking::Set => matches!(value, Value::Null).then_some(Reply::Foreign(0).into()),
-        Taking::Checked { .. } | Taking::First | Taking::Several => {
+        Taking::Checked { .. } | Taking::First | Taking::Untaught => {
             let (said, marker) = said(value)?;
             let reply = match said {
                 1 => Reply::Done,
-                0 if by != Taking::Several => Reply::Foreign(0),
-                2.. if by == Taking::Several => Reply::Foreign(u8::try_from(said - 2).ok()?),
+                0 if by != Taking::Untaught => Reply::Foreign(0),
+                2.. if by == Taking::Untaught => Reply::Foreign(u8::try_from(said - 2).ok()?),
                 _ => Reply::lacks(forbidden_to_lock(said)?),
             };
             Some(Read { reply, marker })
@@ -252,9 +246,9 @@ const fn of_token(said: i64) -> Option<Reply> {
     }
 }
 
-/// The life that [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) report for a key without
-/// an expiry.
-const FOREVER: Duration = Duration::from_millis(9_000_000_000_000_000);
+/// The milliseconds that [`CONFIRM`](super::script::CONFIRM) and [`INSPECT`](super::script::INSPECT) report for a key
+/// without an expiry.
+pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
 /// Returns what a script says of the token: one more than the milliseconds that are left, or that it is not there.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
@@ -265,12 +259,11 @@ pub(super) const fn kept_for(above: i64) -> Option<Reply> {
 }
 
 /// Does the same for an inspection. A key without an expiry has no end.
-pub(super) fn inspected(above: i64) -> Option<Reply> {
-    let endless = Reply::Kept(FOREVER);
-    kept_for(above).map(|reply| match reply == endless {
-        true => Reply::Kept(Duration::MAX),
-        false => reply,
-    })
+pub(super) const fn inspected(above: i64) -> Option<Reply> {
+    match above == FOREVER + 1 {
+        true => Some(Reply::Kept(Duration::MAX)),
+        false => kept_for(above),
+    }
 }
 
 fn up_to_the_largest(number: i64) -> Option<u64> {

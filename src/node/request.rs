@@ -8,11 +8,55 @@ use core::time::Duration;
 use crate::error::ServerError;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 
-/// A command to a node, and the operation or claim that it serves. Either may be gone when the reply arrives.
+/// What a command to a node is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Request {
+pub(crate) enum Purpose {
+    /// A claim or an operation has asked.
+    Asked(Request),
     /// Part of the handshake, or of teaching the scripts again.
     Handshake(Step),
+    /// A command of the open transaction.
+    Transaction,
+    /// One script for the renewals behind it. Its answer has one item for each of them.
+    Batch {
+        /// The number of renewals.
+        count: u8,
+    },
+    /// It was withdrawn. Its bytes are removed before any others are written.
+    Withdrawn,
+    /// Asks for the time of the server.
+    Time,
+    /// Asks for notifications of changed keys: once on a connection, and before each look.
+    Track,
+    /// Asks how long the key of `place` lives on.
+    Look {
+        /// The place of the resource.
+        place: PlaceKey,
+    },
+}
+
+// Every command in flight has one.
+const _: () = assert!(size_of::<Purpose>() == size_of::<Request>());
+
+impl Purpose {
+    /// Returns what was asked for, if a claim or an operation has asked.
+    pub(super) const fn request(self) -> Option<Request> {
+        match self {
+            Self::Asked(request) => Some(request),
+            Self::Handshake(_)
+            | Self::Transaction
+            | Self::Batch { .. }
+            | Self::Withdrawn
+            | Self::Time
+            | Self::Track
+            | Self::Look { .. } => None,
+        }
+    }
+}
+
+/// A question to a node, and the operation or claim that it serves. Either may be gone when the reply arrives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Request {
     /// Takes the keys of a claim.
     Take {
         /// The claim.
@@ -26,10 +70,11 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// The lock has several names.
-        several: bool,
-        /// An earlier release failed, or its connection was lost. Until this one is answered, a key that was `SET`
-        /// before it may stand.
+        /// Nodes are taught its script, or have a native command in place of it. Any other release may have deleted
+        /// some of the keys, whatever the answer is.
+        is_taught: bool,
+        /// An earlier release failed, or its connection was lost. Until this one is answered, the node may still have a
+        /// key that was `SET` before it.
         repair: bool,
     },
     /// A question about a lock.
@@ -48,7 +93,7 @@ pub(crate) enum Request {
         /// The claim.
         claim: ClaimKey,
     },
-    /// Makes the counter floor one of the present `run_id`.
+    /// Binds the counter floor to the present `run_id`.
     Floor {
         /// The operation that waits for the answer. `None` for a repair.
         operation: Option<OperationKey>,
@@ -73,30 +118,15 @@ pub(crate) enum Request {
         /// All ways are tried, one behind the other.
         with_others: bool,
     },
-    /// A command of the open transaction.
-    Transaction,
-    /// One script for the renewals behind it. Its answer has one item for each of them.
-    Batch {
-        /// The number of renewals.
-        count: u8,
-    },
     /// Asks which permission was missing when an extension or confirmation was refused.
     Why {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// A withdrawn command. Its bytes are removed before any others are written.
-    Withdrawn,
-    /// Asks for the time of the server.
-    Time,
-    /// Asks for notifications of changed keys: once on a connection, and before each look.
-    Track,
-    /// Asks how long a key lives on, or which token it holds.
-    Look {
+    /// Asks which token the key of `place` holds.
+    Name {
         /// The place of the resource.
         place: PlaceKey,
-        /// Whether it asks for the token.
-        holder: bool,
     },
 }
 
@@ -110,29 +140,6 @@ impl Request {
         matches!(self, Self::Take { claim: of, .. } if of == claim)
     }
 
-    /// Returns `true` if the answer is about a lock, or about the counters of fencing tokens.
-    pub(super) const fn is_about_locks(self) -> bool {
-        match self {
-            Self::Take { .. }
-            | Self::Release { .. }
-            | Self::Question { .. }
-            | Self::Raise { .. }
-            | Self::Floor { .. }
-            | Self::LookAtFloor { .. }
-            | Self::Count { .. }
-            | Self::Probe { .. }
-            | Self::Why { .. }
-            | Self::Look { holder: true, .. } => true,
-            Self::Handshake(_)
-            | Self::Transaction
-            | Self::Batch { .. }
-            | Self::Withdrawn
-            | Self::Time
-            | Self::Track
-            | Self::Look { .. } => false,
-        }
-    }
-
     /// Returns `true` if the request asks about the lock of `claim`.
     pub(super) fn is_about(self, claim: ClaimKey) -> bool {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
@@ -144,19 +151,13 @@ impl Request {
             Self::Take { .. } | Self::Raise { .. } => true,
             // `Overwrite` changes the key whether the node counts or not.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
-            Self::Handshake(_)
-            | Self::Floor { .. }
+            Self::Floor { .. }
             | Self::LookAtFloor { .. }
             | Self::Count { .. }
             | Self::Release { .. }
             | Self::Probe { .. }
-            | Self::Transaction
-            | Self::Batch { .. }
-            | Self::Withdrawn
             | Self::Why { .. }
-            | Self::Time
-            | Self::Track
-            | Self::Look { .. } => false,
+            | Self::Name { .. } => false,
         }
     }
 }
@@ -176,26 +177,20 @@ impl Asker {
         match request {
             Request::Take { claim, .. } => Some(Self::Claim(claim)),
             Request::Question { operation, .. } => Some(Self::Operation(operation)),
-            Request::Handshake(_)
-            | Request::Raise { .. }
+            Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
             | Request::Count { .. }
             | Request::Release { .. }
             | Request::Probe { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
             | Request::Why { .. }
-            | Request::Withdrawn
-            | Request::Time
-            | Request::Track
-            | Request::Look { .. } => None,
+            | Request::Name { .. } => None,
         }
     }
 
-    /// Returns `true` if this may withdraw `request`.
-    pub(super) fn asks(self, request: Request) -> bool {
-        Self::of(request) == Some(self)
+    /// Returns `true` if this may withdraw a command with this `purpose`.
+    pub(super) fn asks(self, purpose: Purpose) -> bool {
+        purpose.request().and_then(Self::of) == Some(self)
     }
 }
 
@@ -211,8 +206,8 @@ pub(crate) enum Taking {
     },
     /// The first one on a connection: a script that takes the key only if the user may release it.
     First,
-    /// The script for several names.
-    Several,
+    /// The script of a lock for which nodes are taught no scripts. It asks for the permissions itself.
+    Untaught,
     /// The script that returns a fencing token.
     Fenced {
         /// The form of the command.
@@ -248,7 +243,7 @@ pub(crate) enum Dialect {
     DelEx,
     /// By a `SET .. IFEQ` that ends in the past (Valkey 8.1). For releases only.
     SetIfEq,
-    /// By a transaction. For releases only.
+    /// By a transaction.
     Watch,
 }
 

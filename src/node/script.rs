@@ -1,12 +1,12 @@
 //! The scripts that nodes run.
 //!
-//! They are sent by their SHA-1 digest or by their text: see `command`. The digests are constants, because the builds
+//! They are sent by their SHA-1 digest or by their text: see `recipes`. The digests are constants, because the builds
 //! for some systems may not be allowed to compute SHA-1. A test compares them with a server's.
 //!
 //! # With a strict restart guard
 //!
-//! [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. It runs at every handshake, and whenever another
-//! script answers that the marker is not the one that it was given. The other scripts do to the key of the lock exactly
+//! [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. It runs at every handshake, and whenever
+//! another script answers that the marker is not the expected one. The other scripts do to the key of the lock exactly
 //! what the plain commands do, whether the node votes or not: a key that does not count still keeps others out. They
 //! answer two integers: the answer of the plain command, and whether it counts.
 //!
@@ -135,7 +135,7 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 
 /// Returns three values. The first is how many milliseconds the key lives on, plus one, or `0` if it is not there. The
 /// second is whether that counts, if the keys of a marker and a barrier are given (see the [module](self)). The third
-/// is the token. A value that is longer than any token is cut one byte behind the length of the longest token.
+/// is the token. A value that is longer than any token is cut to one byte more than the longest token has.
 ///
 /// It is one script, so that time and token belong together. It is always sent by its text, because it is too rare to
 /// be loaded in the handshake.

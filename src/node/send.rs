@@ -14,18 +14,15 @@ use crate::resp::command;
 use crate::time::Instant;
 
 use super::abilities::{ORDER, TO_EXTEND, Then};
-use super::connection::Work;
+use super::connection::{Renewal, Work};
 use super::handshake::Access;
 use super::recipes::fenced::{self, Counters};
 use super::recipes::one::{take_if_permitted, trial};
 use super::recipes::{Command, Filling};
-use super::request::{Dialect, Question, Request, Taking, Taught};
+use super::request::{Dialect, Purpose, Question, Request, Taking, Taught};
 use super::script::INSPECT;
 use super::trust::TIME;
 use super::{Node, recipes};
-
-/// A node with this many unanswered commands gets no looks that can wait.
-const BUSY: usize = 512;
 
 /// A question about a lock, for one node.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +32,7 @@ pub(crate) struct Asking<'a> {
     /// The claim of the token in question, if this engine has one.
     pub(crate) claim: Option<ClaimKey>,
     pub(crate) entry: &'a Entry,
-    /// For how long the keys are to be kept, if that is asked for.
+    /// How long the keys are to be kept, if that is asked for.
     pub(crate) life: Duration,
     /// The node also has to notify us of the next change of the keys.
     pub(crate) watched: bool,
@@ -63,30 +60,36 @@ impl<'a> Asking<'a> {
             is_renewal: false,
         }
     }
+
+    /// Returns the work of a transaction that answers the question.
+    #[cold]
+    #[inline(never)]
+    const fn work(&self) -> Work {
+        let (life, watched) = (self.life, self.watched);
+        match self.question {
+            Question::Extend => Work::Extend { life, watched },
+            Question::Confirm => Work::Confirm,
+            Question::Inspect => Work::Inspect { watched },
+            Question::Overwrite => Work::Overwrite,
+        }
+    }
 }
 
 impl Node {
     /// Puts `command` into the out buffer. If the clock watch is due, `TIME` goes in front of a question about a lock.
     pub(crate) fn send(&mut self, now: Instant, request: Request, command: &[u8]) {
-        debug_assert!(self.handshake.hears(), "a command goes over a connection");
         self.send_time(now, request);
-        self.connection.wire.put(now, request, command);
+        let purpose = Purpose::Asked(request);
+        self.connection.wire.put(now, purpose, command);
     }
 
     #[inline(always)]
     fn send_time(&mut self, now: Instant, request: Request) {
+        debug_assert!(self.handshake.hears(), "a command goes over a connection");
         if self.trust.clock.is_due(now) && request.is_question() {
             self.trust.clock.asked();
-            self.connection.wire.put(now, Request::Time, TIME);
+            self.connection.wire.put(now, Purpose::Time, TIME);
         }
-    }
-
-    /// Sends `question`, and asks for a notification of the next change of the keys that it reads. Nothing comes
-    /// between the two.
-    pub(crate) fn send_watched(&mut self, now: Instant, request: Request, question: &[u8]) {
-        self.send_time(now, request);
-        self.connection.wire.register(now);
-        self.connection.wire.put(now, request, question);
     }
 
     /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
@@ -97,26 +100,6 @@ impl Node {
         let wire = &mut self.connection.wire;
         let transactions = &mut self.connection.transactions;
         transactions.add(now, request, entry, work, wire);
-    }
-
-    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
-    /// of the next change of the key. Returns `false` if this node needs a command of its own for it.
-    pub(crate) fn renew(
-        &mut self,
-        now: Instant,
-        request: Request,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) -> bool {
-        let taught = self.abilities.dialect(Taught::ExtendEach) == Dialect::Sha1;
-        if !taught || self.connection.wire.batch.is_refused {
-            return false;
-        }
-        self.send_time(now, request);
-        let wire = &mut self.connection.wire;
-        wire.collect(now, request, entry, life, watched);
-        true
     }
 
     // ----- looks ----------------------------------------------------------------------------
@@ -137,11 +120,9 @@ impl Node {
             return false;
         }
         self.connection.wire.register(now);
-        let request = Request::Look {
-            place,
-            holder: false,
-        };
-        self.connection.wire.put(now, request, bytes);
+        self.connection
+            .wire
+            .put(now, Purpose::Look { place }, bytes);
         true
     }
 
@@ -158,24 +139,14 @@ impl Node {
             command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
         });
         if self.abilities.may_run_scripts() {
-            let request = Request::Look {
-                place,
-                holder: true,
-            };
-            self.connection.wire.put(now, request, bytes);
+            self.send(now, Request::Name { place }, bytes);
         }
-    }
-
-    /// Returns `true` if the node has many commands to answer, so that looks which can wait are postponed.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.handshake.is_ready() && BUSY <= self.connection.wire.in_flight.len()
     }
 
     // ----- taking a lock --------------------------------------------------------------------
 
     /// Takes the keys of `entry` for `life`, with a number of at least `proposal` if there is one. Returns `false` if
-    /// that was not sent yet, because the node first has to show whether the user may release the lock: a
-    /// [trial](Request::Probe) tells.
+    /// this has to wait for a [trial](Request::Probe), which shows whether the user may release the lock.
     ///
     /// # Errors
     ///
@@ -201,13 +172,13 @@ impl Node {
             return Ok(sent);
         }
         let marker = self.trust.marker();
-        let (taking, by) = match (recipes::of(entry).is_several, marker) {
-            (false, None) => (Taking::Set, Dialect::Text),
-            (false, Some(_)) => {
+        let (taking, by) = match (recipes::of(entry).is_taught, marker) {
+            (true, None) => (Taking::Set, Dialect::Text),
+            (true, Some(_)) => {
                 let by = self.abilities.dialect(Taught::CheckedAcquire);
                 (Taking::Checked { by }, by)
             }
-            (true, _) => (Taking::Several, Dialect::Text),
+            (false, _) => (Taking::Untaught, Dialect::Text),
         };
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
@@ -215,8 +186,8 @@ impl Node {
         Ok(true)
     }
 
-    /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if they are
-    /// taken as over any other connection.
+    /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if nothing was
+    /// sent, because the keys are taken as over any other connection.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -234,25 +205,23 @@ impl Node {
                 return Some(false);
             }
         }
-        match (
-            self.abilities.is_without_scripts(),
-            recipes::of(entry).is_several,
-        ) {
+        let is_taught = recipes::of(entry).is_taught;
+        match (is_taught, self.abilities.is_without_scripts()) {
+            (true, _) if may_release => None,
             (true, true) => {
+                self.try_all(now, claim, entry);
+                Some(false)
+            }
+            (true, false) => {
+                self.take_first(now, claim, entry, life);
+                Some(true)
+            }
+            (false, true) => {
                 let by = Taking::Watch;
                 self.transact(now, Request::Take { claim, by }, entry, Work::Take(life));
                 Some(true)
             }
-            (false, true) => None, // The script for several names asks for the permissions each time.
-            (_, false) if may_release => None,
-            (true, false) => {
-                self.try_all(now, claim, entry);
-                Some(false)
-            }
-            (false, false) => {
-                self.take_first(now, claim, entry, life);
-                Some(true)
-            }
+            (false, false) => None,
         }
     }
 
@@ -285,7 +254,8 @@ impl Node {
         if abilities.runs_no_scripts() {
             return Err(Unusable::NeedsScripts);
         }
-        let (by, to_ask): (_, &[&str]) = match abilities.knows_fenced && abilities.takes_digests() {
+        let knows = abilities.scripts.has_run_fenced && abilities.takes_digests();
+        let (by, to_ask): (_, &[&str]) = match knows {
             true => (Dialect::Sha1, &[]),
             false => (Dialect::Text, abilities.to_lock()),
         };
@@ -311,10 +281,10 @@ impl Node {
     #[cold]
     pub(super) fn follow(&mut self, now: Instant, claim: Option<ClaimKey>, then: Then) {
         match (then, claim) {
-            (Then::LoadScripts, _) if self.handshake.is_ready() => self.teach_scripts(now),
+            (Then::LoadScripts, _) => self.teach_scripts(now),
             (Then::Try(entry, way), Some(claim)) => self.try_way(now, claim, &entry, way, false),
             (Then::TryAll(entry), Some(claim)) => self.try_all(now, claim, &entry),
-            (Then::Nothing | Then::LoadScripts | Then::Try(..) | Then::TryAll(_), _) => {}
+            (Then::Nothing | Then::Try(..) | Then::TryAll(_), _) => {}
         }
     }
 
@@ -374,11 +344,11 @@ impl Node {
         entry: &Entry,
         repair: bool,
     ) -> bool {
-        let several = recipes::of(entry).is_several;
-        let by = match several {
-            false => self.abilities.release_dialect(repair),
-            true if self.abilities.is_without_scripts() => Dialect::Watch,
-            true => Dialect::Text,
+        let is_taught = recipes::of(entry).is_taught;
+        let by = match is_taught {
+            true => self.abilities.release_dialect(repair),
+            false if self.abilities.is_without_scripts() => Dialect::Watch,
+            false => Dialect::Text,
         };
         // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
         let is_taken = !self.connection.transactions.is_empty()
@@ -387,7 +357,7 @@ impl Node {
             let request = Request::Release {
                 claim,
                 by: Dialect::Watch,
-                several,
+                is_taught,
                 repair: true,
             };
             self.transact(now, request, entry, Work::Release);
@@ -400,14 +370,14 @@ impl Node {
         let request = Request::Release {
             claim,
             by,
-            several,
-            repair: repair || by == Dialect::Text && !several,
+            is_taught,
+            repair: repair || by == Dialect::Text && is_taught,
         };
         self.send(now, request, bytes);
         true
     }
 
-    /// Asks this node. The question is built in `command`, which the nodes share that take it in the same form.
+    /// Asks this node. The question is built in `command`. Nodes that take it in the same form share these bytes.
     pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
         let Asking {
             question,
@@ -421,7 +391,7 @@ impl Node {
         } = *asking;
         let by = match question {
             _ if self.abilities.is_without_scripts() => Dialect::Watch,
-            Question::Extend if !again && !recipes::of(entry).is_several => {
+            Question::Extend if !again && recipes::of(entry).is_taught => {
                 self.abilities.dialect(Taught::Extend)
             }
             Question::Extend | Question::Confirm | Question::Inspect | Question::Overwrite => {
@@ -435,32 +405,32 @@ impl Node {
             by,
         };
         if by == Dialect::Watch {
-            return self.ask_without_scripts(now, request, asking);
+            return self.transact(now, request, entry, asking.work());
         }
-        if is_renewal && by == Dialect::Sha1 && self.renew(now, request, entry, life, watched) {
-            return;
+        self.send_time(now, request);
+        let is_batched = is_renewal
+            && by == Dialect::Sha1
+            && self.abilities.dialect(Taught::ExtendEach) == Dialect::Sha1
+            && !self.connection.wire.batch.is_refused;
+        if is_batched {
+            let renewal = Renewal {
+                request,
+                entry,
+                life,
+                watched,
+            };
+            return self.connection.wire.collect(now, &renewal);
         }
         let marker = self.trust.marker();
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| {
             recipes::question(out, question, entry, &filling);
         });
-        match watched {
-            true => self.send_watched(now, request, bytes),
-            false => self.send(now, request, bytes),
+        if watched {
+            self.connection.wire.register(now);
         }
-    }
-
-    #[cold]
-    fn ask_without_scripts(&mut self, now: Instant, request: Request, asking: &Asking<'_>) {
-        let (life, watched) = (asking.life, asking.watched);
-        let work = match asking.question {
-            Question::Extend => Work::Extend { life, watched },
-            Question::Confirm => Work::Confirm,
-            Question::Inspect => Work::Inspect { watched },
-            Question::Overwrite => Work::Overwrite,
-        };
-        self.transact(now, request, asking.entry, work);
+        let purpose = Purpose::Asked(request);
+        self.connection.wire.put(now, purpose, bytes);
     }
 
     /// Asks which permission was missing when a question about `entry` was refused.
@@ -485,7 +455,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known: no lock with a fencing token is asked for there.
+    /// `run_id` is not known: such a node is asked for no lock with a fencing token.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,

@@ -337,6 +337,49 @@ fn two_locks_that_are_asked_for_at_once_both_get_the_text() {
     assert_eq!(token(&mut world), Some(8));
 }
 
+/// Takes the lock with a token from the only node, and gives it back. Returns how it was asked for.
+fn taken_once(world: &mut World) -> String {
+    world.acquire(&fenced());
+    let sent = world.take(0).pop().expect("it was asked for");
+    grants(world, 0, 7);
+    assert_eq!(token(world), Some(7));
+    world.say(0, ":1|");
+    world.take(0);
+    sent
+}
+
+/// With the text goes the question whether the user may release the lock.
+#[test]
+fn the_first_lock_of_each_connection_gets_the_text() {
+    let mut world = timed_of(1);
+    for _ in 0..2 {
+        let sent = [(); 2].map(|()| taken_once(&mut world));
+        assert!(sent[0].starts_with("TAKE k"), "{sent:?}");
+        assert!(sent[1].starts_with("by digest TAKE k"), "{sent:?}");
+        world.lose(0);
+        world.reconnect(0);
+        world.greet(0);
+        world.say(0, "*2|:1|:7|"); // It is asked for its floor.
+        world.take(0);
+    }
+}
+
+/// Its user may not run scripts by their digests.
+#[test]
+fn a_node_that_was_taught_no_scripts_gets_the_text_each_time() {
+    let mut world = World::new(1);
+    world.engine.set_wall_clock(world.now, SINCE_1970);
+    world.welcome(0);
+    let refused = "-NOPERM this user has no permissions to run the 'script' command|".repeat(3);
+    let info = "redis_mode:standalone|run_id:run0|";
+    world.say(0, &format!("${}|{info}|$-1|$-1|{refused}", info.len() + 2));
+    world.take(0);
+    for _ in 0..2 {
+        let sent = taken_once(&mut world);
+        assert!(sent.starts_with("TAKE k"), "{sent}");
+    }
+}
+
 #[test]
 fn a_number_that_no_script_gives_ends_the_connection() {
     for answer in [

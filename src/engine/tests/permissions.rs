@@ -135,6 +135,20 @@ fn a_user_whose_scripts_may_not_delete_releases_by_the_native_command() {
     }
 }
 
+/// The native command releases a lock on one name all the same.
+#[test]
+fn a_set_that_scripts_may_not_delete_leaves_a_node_with_a_native_release_ready() {
+    let mut world = native();
+    world.say(0, ":-2|");
+    world.say(0, ":0|");
+    world.say(0, "+OK|");
+    drop(world.lock());
+    world.try_all();
+    world.say(0, ":-2|");
+    assert_eq!(outcomes(&world.no_quorum()), [lacks("del")]);
+    assert_eq!(world.state(0), NodeState::Ready);
+}
+
 #[test]
 fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
     for refusal in [NO_COMMAND, "-ERR unknown command 'DELIFEQ'|"] {

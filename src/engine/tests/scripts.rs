@@ -146,6 +146,21 @@ fn a_native_release_is_tried_first_again_after_its_script_was_refused() {
     drop(two);
 }
 
+/// Each way without scripts is tried from the beginning: the native one may be permitted by now.
+#[test]
+fn a_release_whose_native_command_and_script_are_both_unknown_is_done_in_another_way() {
+    let (mut world, [one, two]) = valkey_with_two_locks();
+    world.release(one);
+    world.say(0, "-ERR unknown command|");
+    world.say(0, "-ERR unknown command 'EVAL', with args beginning|");
+    world.say(0, "-ERR unknown command 'DELIFEQ', with args beginning|");
+    assert_eq!(
+        world.take(0),
+        ["DELIFEQ k", "EVAL release", "DELIFEQ k", "DELEX k"]
+    );
+    drop(two);
+}
+
 #[test]
 fn a_native_release_that_is_refused_for_a_while_stays_native() {
     let (mut world, [one, two]) = valkey_with_two_locks();

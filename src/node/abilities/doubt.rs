@@ -1,7 +1,7 @@
 //! Nodes that refuse scripts in unknown words: proxies, and servers that resemble Redis.
 //!
-//! Such a refusal may be about scripts, or may pass. So the node is asked in another way only if the refused command
-//! cannot have left a key, and it is asked by scripts again later:
+//! Such a refusal may mean that the node runs no scripts, or only that it is in trouble for a while. So the node is
+//! asked in another way only if the refused command cannot have left a key, and scripts are tried again later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -11,9 +11,9 @@
 //! | it refuses that script in unknown words | it is asked without scripts over this connection: see `ways` |
 //! | it refuses everything else too | doubt again; its refusal of the script is reported |
 //!
-//! If the scripts were not loaded and an extension, another question or a release is refused in unknown words, it too
-//! is asked again without scripts: it does no harm if it is done twice. The next `SET` then waits for the answer to a
-//! script again.
+//! If the scripts were not loaded, a question about a lock or a release that is refused in unknown words is also sent
+//! again without scripts. It does no harm if it is done twice. After that, a script is tried again before the next
+//! `SET`.
 //!
 //! # Guarantees
 //!
@@ -22,8 +22,8 @@
 //!
 //! # Not here
 //!
-//! Nodes with a marker, which have already run a script. The script that takes a fenced lock: it is sent to nodes in
-//! doubt, and shows whether they run it.
+//! Nodes with a marker, which have already run a script. The script that takes a fenced lock: nodes in doubt get it
+//! too, and their answer shows whether they run it.
 
 use crate::error::{NodeOutcome, ServerError};
 use crate::node::handshake::Words;
@@ -40,7 +40,7 @@ pub(super) struct Doubt {
 }
 
 impl Abilities {
-    /// Returns `true` if the node may run no scripts, but has not said so in known words.
+    /// Returns `true` if the node seems to run no scripts, but has not said so in known words.
     fn is_doubted(&self) -> bool {
         let is_known = self.is_without_scripts() && self.doubt.is_none();
         (self.scripts.refused || self.doubt.is_some()) && !is_known && !self.needs_scripts
@@ -115,7 +115,7 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { .. });
-        // A transaction that is forbidden has taken nothing, which is all that its reply has to say.
+        // A forbidden transaction has taken nothing, and its reply need not say more.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }

@@ -1,27 +1,25 @@
 //! What one node can do for locks: which commands its server knows and permits to our user.
 //!
-//! A user who may take a lock but not release it would leave a key that stands until its ttl has passed. Permissions
-//! can depend on the name of the key, so the question uses the name of the first lock: the first command on a
-//! connection that takes a key is a script that checks whether the lock could be released, and takes it only then.
+//! A user who may take a lock but not release it would leave a key that stands until its ttl has passed. So the first
+//! lock on a connection is taken by a script, which first checks whether the user could release it. Permissions can
+//! depend on the name of the key, so the check uses the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
 //! | run scripts | the node is asked without them: see `ways` |
-//! | delete by scripts, but the node has a native release | the native release is tried on a token that no key has,
-//! then the `SET` is sent |
+//! | delete by scripts, but the node has a native release | a trial of that release, then the `SET` |
 //! | do something else that a release needs | no `SET`; the node is unusable, and its report names the permission |
 //! | use a key of this name | no `SET`; other names are not affected |
 //!
 //! # Guarantees
 //!
-//! * No plain `SET`, of an attempt or as a copy, goes over a connection until some way to release it was shown to be
-//!   permitted on that connection.
+//! * No plain `SET` goes over a connection that has not shown yet that the user may release locks in some way.
 //! * After that, nothing more is asked on that connection.
 //!
 //! # Not here
 //!
-//! Sending: what has to be sent is returned as [`Then`]. Permissions that are taken away later, and names with other
-//! permissions than the first: the refusal of the command itself shows these (`refused`).
+//! Sending: what has to be sent is returned as [`Then`]. Permissions that are taken away later, and names whose
+//! permissions differ from those of the first one: then the command itself is refused (`refused`).
 
 mod doubt;
 mod refused;
@@ -61,26 +59,22 @@ pub(crate) struct Abilities {
     /// How scripts were refused, if that was in unknown words.
     doubt: Option<Doubt>,
     ways: Ways,
-    /// The native way to release. `None` if the node has none, or does not permit it.
+    /// The native command for a release that the server's version has. `None` if there is none, or the node has refused
+    /// it.
     native: Option<Dialect>,
-    /// The native way by the server's version alone.
-    native_by_version: Option<Dialect>,
-    /// The node has refused its native way to release, and no script since.
+    /// The node has refused its native command for a release, and no script since then.
     native_refused: bool,
     /// How locks may be released on this connection.
     shown: Shown,
     /// The permission that the latest check found missing, on this connection or an earlier one.
     pub(crate) missing: Option<Unusable>,
-    /// The script that takes a fenced lock has run on this connection: the server knows it, and the user may run it.
-    pub(super) knows_fenced: bool,
     /// How long a counter of fencing tokens lives after its last token.
     pub(super) counter_ttl: Duration,
-    /// The locks that wait for a trial on this connection, or are taken by its first script, in order. The entries of
-    /// locks that are held are elsewhere.
+    /// The locks that wait for a trial on this connection, or are being taken by its first script, in order.
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
-/// What a connection has shown of releases.
+/// What a connection has shown about releases.
 #[derive(Clone, Copy, Debug, Default)]
 enum Shown {
     #[default]
@@ -120,21 +114,17 @@ impl Abilities {
             doubt: None,
             ways: Ways::new(config.without_scripts()),
             native: None,
-            native_by_version: None,
             native_refused: false,
             shown: Shown::Nothing,
             missing: None,
-            knows_fenced: false,
             counter_ttl: config.counter_ttl(),
             trials: VecDeque::new(),
         }
     }
 
-    /// The server has greeted, and has this native way to release by its version. Without scripts, locks are released
-    /// in the way that was found before.
+    /// The server has greeted, and its version has this `native` command for a release.
     pub(super) fn greeted(&mut self, native: Option<Dialect>) {
-        (self.native, self.native_by_version) = (native, native);
-        self.choose_way();
+        self.native = native.filter(|_| !self.native_refused);
     }
 
     /// The handshake is done: a server that has loaded the scripts runs them.
@@ -145,12 +135,10 @@ impl Abilities {
         }
     }
 
-    /// The connection is gone: no more answers come, and nothing is proved for the next one.
+    /// The connection is gone. What it has shown does not hold for the next one.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
-        self.native = None;
         self.shown = Shown::Nothing;
-        self.knows_fenced = false;
         self.trials.clear();
     }
 
@@ -206,20 +194,15 @@ impl Abilities {
 
     /// Returns the form of a release for this node; never a digest if it has to `repair`.
     ///
-    /// The native way comes first for debts too, because the user may not be allowed to run scripts. It does not if it
-    /// was refused on the connection before: a connection that is given up at the end of its handshake, such as one to
-    /// a second name of the same server, leaves no time for another way.
+    /// Debts too are first released natively, because the user may not be allowed to run scripts. If the native command
+    /// was refused on the connection before, the script comes first: a connection that is given up after its handshake,
+    /// such as one to a second name of the same server, leaves time for one way only.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
             None if repair => Dialect::Text,
             None => self.dialect(Taught::Release),
         }
-    }
-
-    /// Returns the native way to release, if the node has one and has not refused it.
-    fn native_release(&self) -> Option<Dialect> {
-        self.native.filter(|_| !self.native_refused)
     }
 
     // ----- what it has shown ----------------------------------------------------------------
@@ -247,16 +230,16 @@ impl Abilities {
             }
             (Taking::First, Some(missing)) => return self.first_withheld(claim, missing),
             // A lock on one name may be released in another way, which was not tried.
-            (Taking::Several, None) => self.missing = None,
-            (Taking::Several, Some(missing)) if self.native_release().is_none() => {
+            (Taking::Untaught, None) => self.missing = None,
+            (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
             }
             (Taking::Fenced { .. }, missing) => {
-                // If a permission is missing, the next script has to check them too.
-                self.knows_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
+                // If a permission is missing, the next script has to check the permissions too.
+                self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            (Taking::Several | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
+            (Taking::Untaught | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }
         (reply, Then::Nothing)
     }
@@ -273,7 +256,7 @@ impl Abilities {
         self.shown = Shown::Native;
     }
 
-    /// Records that the user lacks a permission. A missing permission for one key says nothing of other names.
+    /// Records that the user lacks a permission. A missing permission for one key says nothing about other names.
     pub(crate) fn forbidden(&mut self, missing: Unusable) {
         if missing != Unusable::KeyPermission {
             self.shown = Shown::Nothing;
@@ -282,12 +265,12 @@ impl Abilities {
     }
 }
 
-/// Returns the command that the user may not run to take a lock, by this answer.
+/// Returns which command the user may not run, by this answer of a script that takes a lock.
 pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// Returns the command that the user may not run to take a fenced lock, by this answer.
+/// Returns which command the user may not run, by this answer of the script that takes a fenced lock.
 pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     match answer {
         -2 => Some(Unusable::Permission { command: "time" }),
@@ -295,7 +278,7 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns the command that the user may not run to extend a lock, by this answer.
+/// Returns which command the user may not run, by this answer to the question why an extension was refused.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer)
 }

@@ -52,8 +52,8 @@ impl Abilities {
             {
                 Reply::Foreign(0)
             }
-            Request::Release { by, several, .. } => {
-                self.release_refused(by, several, refusal, hints)
+            Request::Release { by, is_taught, .. } => {
+                self.release_refused(by, is_taught, refusal, hints)
             }
             Request::Question { question, by, .. } => {
                 self.question_refused(question, by, refusal, hints)
@@ -63,16 +63,10 @@ impl Abilities {
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
             | Request::Why { .. }
-            | Request::Look { .. }
-            | Request::Probe { .. }
-            | Request::Handshake(_)
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Time
-            | Request::Track => reported(refusal, Dialect::Text.verb()),
+            | Request::Name { .. }
+            | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The script of a fenced lock is not loaded.
+        // The script of a fenced lock is never loaded, so the server may still have the others.
         let is_fenced = matches!(
             request,
             Request::Take {
@@ -119,22 +113,19 @@ impl Abilities {
 
     fn take_refused(&mut self, by: Taking, refusal: Refusal, hints: &mut Hints<'_>) -> Reply {
         let is_fenced = matches!(by, Taking::Fenced { .. });
+        self.scripts.has_run_fenced &= !is_fenced;
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
             Taking::Watch => (self.verb_of_transaction(hints.forbidden), false),
             Taking::Checked { by } | Taking::Fenced { by } => (by.verb(), true),
-            Taking::First | Taking::Several => (Dialect::Text.verb(), true),
+            Taking::First | Taking::Untaught => (Dialect::Text.verb(), true),
         };
         match refusal {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
-                self.knows_fenced &= !is_fenced;
                 Reply::Again(NodeOutcome::Refused(error))
             }
-            // It says nothing of other locks, which need less.
-            Refusal::Forbidden(forbidden) if is_fenced => {
-                self.knows_fenced &= forbidden == Forbidden::Within;
-                reported(refusal, verb)
-            }
+            // Other locks need fewer permissions, so it says nothing about them.
+            Refusal::Forbidden(_) if is_fenced => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
                     Ok(()) => again_for(verb),
@@ -147,7 +138,7 @@ impl Abilities {
                 }
                 let missing = refusal.missing(verb).unwrap_or(Unusable::NoPermission);
                 // A lock on one name may be released in another way.
-                if by != Taking::Watch || self.native_release().is_none() {
+                if by != Taking::Watch {
                     self.forbidden(missing);
                 }
                 Reply::lacks(missing)
@@ -185,11 +176,11 @@ impl Abilities {
 
     // ----- releasing a lock -----------------------------------------------------------------------
 
-    /// A release is sent in another form, or is owed: [`Reply::Unsure`].
+    /// The release is sent again in another form, or stays owed ([`Reply::Unsure`]).
     fn release_refused(
         &mut self,
         by: Dialect,
-        several: bool,
+        is_taught: bool,
         refusal: Refusal,
         hints: &mut Hints<'_>,
     ) -> Reply {
@@ -200,12 +191,12 @@ impl Abilities {
         {
             return again_for(by.verb());
         }
-        let has_another = match (self.is_without_scripts(), several) {
-            (true, true) => {
+        let has_another = match (self.is_without_scripts(), is_taught) {
+            (true, false) => {
                 self.several_refused(refusal);
                 false
             }
-            (true, false) => self.way_refused(by, refusal, hints) == Refused::UseAnother,
+            (true, true) => self.way_refused(by, refusal, hints) == Refused::UseAnother,
             (false, _) => self.find_another_way(by, error),
         };
         if has_another {
@@ -266,10 +257,10 @@ const fn again_for(verb: &'static str) -> Reply {
     }))
 }
 
-/// Nothing follows from the `refusal` of `command` but a report.
+/// The `refusal` of `command` is only reported.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // The calls that the script has made before stay done.
+        // What the script did before that call stays done.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);

@@ -34,10 +34,12 @@ pub(crate) struct Scripts {
     known: [bool; 4],
     /// The server could not load them at that moment.
     postponed: bool,
-    /// The server has refused to load them, with an error that will not pass and is not a missing permission.
+    /// The server has refused to load them. The error does not pass, and names no missing permission.
     pub(super) refused: bool,
-    /// The server has answered a script all the same, or has refused it too.
+    /// A script was tried after that, and was run or refused.
     pub(super) tried: bool,
+    /// The script that takes a fenced lock has run, and was not refused since: the next one goes by its digest.
+    pub(in crate::node) has_run_fenced: bool,
 }
 
 impl Scripts {
@@ -57,7 +59,8 @@ impl Scripts {
         self.refused &= !self.known[taught.place()];
     }
 
-    /// The server runs scripts, though it has refused to load them: it is asked once more, behind its next answer.
+    /// The server runs scripts, though it has refused to load them. After its next answer it is asked once more to load
+    /// them.
     pub(super) fn run_without_loading(&mut self) {
         (self.tried, self.postponed) = (true, true);
     }

@@ -1,11 +1,11 @@
-//! The ways of one node to release a lock without a script, found by its answers.
+//! The ways to release a lock on one node without a script. Its answers show which of them it has.
 //!
 //! A node that refuses to run a script (the user may not, or the server knows no such command) is asked without scripts
 //! from then on. It is asked by scripts again if it loads them in a later handshake.
 //!
 //! Before the first `SET` of a connection, all ways are tried at once with a token that no key has. The first way that
-//! the node knows and permits is used from then on. It is remembered when the connection is gone, for the debts. The
-//! version of the server is not used: a proxy that answers in its place may know fewer commands.
+//! the node knows and permits is used from then on. It is remembered when the connection is gone, because debts need it
+//! first. The version of the server is not used: a proxy that answers in its place may know fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
@@ -16,13 +16,13 @@
 //! # Guarantees
 //!
 //! * No `SET` goes over a connection unless some way to release was shown to be permitted on it.
-//! * Debts are tried by one way after the other, even if the node has refused all of them. After that they are sent by
-//!   scripts again, unless the configuration forbids scripts.
+//! * A debt is tried in one way after the other, even if the node has refused all ways. After that it is sent by a
+//!   script again, unless the configuration forbids scripts.
 //! * A node that runs scripts is not asked for other ways.
 //!
 //! # Not here
 //!
-//! Nodes that run scripts: see [`permission`](super::permission).
+//! Nodes that run scripts: see the [module above](super).
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::ClaimKey;
@@ -103,8 +103,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. If `used`, it replaces the present way; otherwise only if it is a better
-    /// one.
+    /// Records that the node permits `way`. If `used`, it replaces the present way in any case; otherwise only if it is
+    /// better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -120,6 +120,14 @@ impl Abilities {
     #[inline]
     pub(crate) fn is_without_scripts(&self) -> bool {
         self.ways.on
+    }
+
+    /// Returns the way to release a lock on one name without a script, if there is one.
+    pub(super) fn native_release(&self) -> Option<Dialect> {
+        match self.ways.on {
+            true => Some(self.ways.way()),
+            false => self.native,
+        }
     }
 
     /// Returns `true` if the node runs no scripts, as far as is known for certain.
@@ -148,9 +156,7 @@ impl Abilities {
                 script_verb: verb,
                 ..Ways::new(false)
             };
-            self.native_refused = false;
             self.shown = Shown::Nothing;
-            self.choose_way();
         }
         Ok(())
     }
@@ -163,7 +169,6 @@ impl Abilities {
         }
         self.ways.on = false;
         self.shown = Shown::Nothing;
-        self.native = self.native_by_version;
         self.doubt = None;
         self.scripts.tried = false;
     }
@@ -183,8 +188,8 @@ impl Abilities {
         self.ways.several_refused |= is_final(Dialect::Watch, refusal);
     }
 
-    /// Returns the command that the user needs after a refusal of `forbidden` in a transaction. Permission for a script
-    /// is enough, unless the configuration forbids scripts.
+    /// Returns the command for which the user needs a permission after `forbidden` was refused in a transaction. The
+    /// permission to run scripts is enough, unless the configuration forbids scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
             "watch" | "multi" | "exec" if !self.ways.never => self.ways.script_verb,
@@ -192,7 +197,7 @@ impl Abilities {
         }
     }
 
-    /// Returns the command of a release in this form for which the user needs a permission.
+    /// Returns the command for which the user needs a permission to release locks in this form.
     #[cold]
     pub(super) fn verb_of_release(&self, by: Dialect, hints: &Hints<'_>) -> &'static str {
         match by == Dialect::Watch {
@@ -201,18 +206,10 @@ impl Abilities {
         }
     }
 
-    /// Without scripts, locks are released in the way that was found.
-    pub(super) fn choose_way(&mut self) {
-        if self.ways.on {
-            self.native = Some(self.ways.way());
-        }
-    }
-
     /// The node has answered that `way` may be used.
     pub(crate) fn way_permitted(&mut self, way: Dialect) {
         let is_news = !self.may_release();
         self.ways.permit(way, is_news);
-        self.choose_way();
         self.native_permitted();
     }
 
@@ -274,7 +271,8 @@ impl Abilities {
         }
     }
 
-    /// One of all ways was tried. The first one that is permitted decides, or the last one if all are refused.
+    /// All ways are being tried, and this one was answered. The first way that is permitted decides, or the last one if
+    /// all are refused.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -294,7 +292,7 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have shown a way meanwhile, which the name of this one forbids.
+        // Another lock may have shown a way meanwhile that is forbidden for the name of this one.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);
@@ -337,7 +335,6 @@ impl Abilities {
             self.shown = Shown::Nothing;
         }
         self.ways.refuse(way);
-        self.choose_way();
         match self.ways.is_none_left() {
             true => Refused::NoneLeft(Unusable::Permission { command }),
             false => Refused::UseAnother,

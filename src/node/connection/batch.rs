@@ -1,7 +1,7 @@
 //! Batches: renewals of kept locks that are due together go to a node in one command.
 //!
-//! Renewals are collected until another command is sent, or until the node's bytes are offered. Then they are written
-//! as scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
+//! Renewals are collected until another command is sent, or until the socket is written to. Then they are written as
+//! scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
 //! wait. Another module decides whose turn it is and how long the renewals wait.
 //!
 //! Among the commands in flight, a batch stands in front of its renewals. Each renewal is answered as if it were a
@@ -10,15 +10,15 @@
 //! # Guarantees
 //!
 //! * Each renewal gets the answer for its own key. If the number of answers is wrong, the connection ends.
-//! * A command that is asked after a renewal is written behind it. If renewals wait for the turn of their node, this
-//!   holds only for commands about the same lock: the `SET`s and releases of other locks go ahead.
-//! * A refusal that may be due to the batch is not passed on. Each renewal of the batch is asked again alone, and so
-//!   are all later ones on this connection.
+//! * A command that is sent after a renewal is written behind it. Only the `SET`s and releases of other locks go ahead
+//!   of renewals that wait for the turn of their node.
+//! * A refusal that may be due to the batch is not passed on. Each renewal of the batch is sent again alone, and so are
+//!   all later ones on this connection.
 //!
 //! # Not here
 //!
-//! Renewals are not taken out of a command that was written. If the connection has no room for a long time, a renewal
-//! may reach the node after its lock is over, but before the release of the lock.
+//! A renewal cannot be taken out of a command that was written. If the connection has no room for a long time, a
+//! renewal may reach the node after its lock is over, but before the release of the lock.
 //!
 //! Nodes with a marker, nodes that have forgotten the script, and locks on several resources are asked one renewal at a
 //! time.
@@ -40,7 +40,7 @@ use super::tracking::register_next;
 use crate::node::handshake::Trouble;
 use crate::node::refusal::Refusal;
 use crate::node::reply::{Reply, extended};
-use crate::node::request::{Asker, Request, Waking};
+use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::node::script;
 
 /// An emptied buffer larger than this is given back to the allocator.
@@ -50,7 +50,7 @@ const KEPT_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The collected renewals. A renewal that also asks for a notification of the next change of its key goes in the
-    /// first pile, which has commands of its own and is written before the other.
+    /// first pile. It is written first, in commands of its own.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
@@ -70,16 +70,27 @@ struct Pile {
     /// The keys, and the tokens and ttls, as arguments in wire form.
     keys: Vec<u8>,
     arguments: Vec<u8>,
-    collected: Vec<Renewal>,
+    collected: Vec<Collected>,
 }
 
 /// A collected renewal.
 #[derive(Debug)]
-struct Renewal {
+struct Collected {
     request: Request,
     /// The number of bytes in `keys` and in `arguments` that belong to this renewal.
     key: usize,
     arguments: usize,
+}
+
+/// The renewal of a kept lock.
+#[derive(Debug)]
+pub(in crate::node) struct Renewal<'a> {
+    pub(in crate::node) request: Request,
+    pub(in crate::node) entry: &'a Entry,
+    /// How long the key has to live at least, from now on.
+    pub(in crate::node) life: Duration,
+    /// The node also has to notify us of the next change of the key.
+    pub(in crate::node) watched: bool,
 }
 
 impl Batch {
@@ -105,47 +116,31 @@ impl Batch {
         self.len() == BATCH_MAX
     }
 
-    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
-    /// of the next change of the key.
-    pub(super) fn add(
-        &mut self,
-        now: Instant,
-        request: Request,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) {
+    /// Collects `renewal`.
+    pub(super) fn add(&mut self, now: Instant, renewal: &Renewal<'_>) {
         if self.is_empty() {
             self.since = now;
         }
-        self.piles[usize::from(!watched)].add(request, entry, life);
+        self.piles[usize::from(!renewal.watched)].add(renewal);
     }
 
     fn has_about(&self, claim: ClaimKey) -> bool {
-        let about = |renewal: &Renewal| renewal.request.is_about(claim);
+        let about = |renewal: &Collected| renewal.request.is_about(claim);
         self.piles
             .iter()
             .any(|pile| pile.collected.iter().any(about))
     }
 
-    /// Returns `true` if the collected renewals have to be written before `request`.
-    pub(super) fn is_before(&self, request: Request) -> bool {
-        match request {
-            Request::Take { .. } | Request::Raise { .. } | Request::Time => !self.waits,
-            Request::Release { claim, .. } => !self.waits || self.has_about(claim),
-            Request::Question { .. }
-            | Request::Handshake(_)
-            | Request::Floor { .. }
-            | Request::LookAtFloor { .. }
-            | Request::Count { .. }
-            | Request::Probe { .. }
-            | Request::Transaction
-            | Request::Batch { .. }
-            | Request::Withdrawn
-            | Request::Why { .. }
-            | Request::Track
-            | Request::Look { .. } => true,
+    /// Returns `true` if the collected renewals have to be written before a command with this `purpose`.
+    pub(super) fn is_before(&self, purpose: Purpose) -> bool {
+        if let Purpose::Asked(Request::Release { claim, .. }) = purpose {
+            return !self.waits || self.has_about(claim);
         }
+        let is_of_others = matches!(
+            purpose,
+            Purpose::Asked(Request::Take { .. } | Request::Raise { .. }) | Purpose::Time
+        );
+        !(is_of_others && self.waits)
     }
 
     /// Removes the renewal of `asker`, if it is collected.
@@ -197,12 +192,13 @@ impl Batch {
                 });
                 let mut len = outbox.len_from(start);
                 if count != 1 {
-                    in_flight.push(Request::Batch { count: count as u8 }, now, start, len);
                     self.unanswered += count;
+                    let count = count as u8;
+                    in_flight.push(Purpose::Batch { count }, now, start, len);
                     len = 0;
                 }
                 for renewal in &pile.collected[first..first + count] {
-                    in_flight.push(renewal.request, now, start, len);
+                    in_flight.push(Purpose::Asked(renewal.request), now, start, len);
                 }
                 (first, key, argument) = (first + count, key + keys, argument + arguments);
             }
@@ -230,7 +226,7 @@ impl Batch {
         self.collected().map(|request| (request, false))
     }
 
-    /// Takes the server's answer to a batch of `count`.
+    /// Takes the server's answer to a batch of `count` renewals.
     ///
     /// # Errors
     ///
@@ -260,8 +256,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the refusal of each renewal of a batch that was refused as a whole. If it may help, each is asked for
-    /// again by the text of the ordinary script. A renewal that is done twice does no harm.
+    /// A batch was refused as a whole: returns the refusal that each of its renewals gets. If it may help, each is sent
+    /// again alone, by the text of the ordinary script. A renewal that is done twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();
@@ -275,13 +271,15 @@ impl Batch {
 }
 
 impl Pile {
-    fn add(&mut self, request: Request, entry: &Entry, life: Duration) {
+    fn add(&mut self, renewal: &Renewal<'_>) {
         let (keys, arguments) = (self.keys.len(), self.arguments.len());
-        self.keys.extend_from_slice(entry.key_argument());
-        self.arguments.extend_from_slice(entry.token_argument());
-        argument(&mut self.arguments, Decimal::millis(life).as_bytes());
-        self.collected.push(Renewal {
-            request,
+        self.keys.extend_from_slice(renewal.entry.key_argument());
+        let life = Decimal::millis(renewal.life);
+        self.arguments
+            .extend_from_slice(renewal.entry.token_argument());
+        argument(&mut self.arguments, life.as_bytes());
+        self.collected.push(Collected {
+            request: renewal.request,
             key: self.keys.len() - keys,
             arguments: self.arguments.len() - arguments,
         });
@@ -290,7 +288,7 @@ impl Pile {
     /// Removes the renewal of `asker` from this pile.
     fn withdraw(&mut self, asker: Asker) -> bool {
         let mut all = self.collected.iter();
-        let Some(index) = all.position(|renewal| asker.asks(renewal.request)) else {
+        let Some(index) = all.position(|renewal| Asker::of(renewal.request) == Some(asker)) else {
             return false;
         };
         let before = &self.collected[..index];

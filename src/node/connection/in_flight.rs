@@ -4,17 +4,18 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use crate::error::{NodeOutcome, ServerError};
+use crate::error::{LinkFault, NodeOutcome, ServerError};
 use crate::keys::{ClaimKey, PlaceKey};
 use crate::time::Instant;
 
+use crate::node::handshake::Trouble;
 use crate::node::reply::Answer;
-use crate::node::request::{Asker, Remaining, Request};
+use crate::node::request::{Asker, Purpose, Remaining, Request};
 
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// The command was done, as most are. It is told apart from other answers, because it is half as long.
+    /// The command was done, as most are. This is not an `Answer`, because it is half as large.
     Done(Request),
     /// Another answer to a lock command.
     Answer(Answer),
@@ -46,13 +47,13 @@ pub(crate) enum Heard {
     },
     /// The node has shown whether it can release a lock in some way without scripts.
     Tried {
-        /// What the claim waits for, if that is known now.
+        /// The answer for the claim, if it is known now.
         answer: Option<Answer>,
         /// The error by which the node has refused.
         error: Option<ServerError>,
-        /// It can, and could not be asked for locks before, because a permission was missing.
+        /// It can now. Before, it could not be asked for locks, because a permission was missing.
         is_usable_again: bool,
-        /// It can, and had not shown that before.
+        /// It can now, and had not shown that before.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
@@ -64,20 +65,20 @@ pub(crate) enum Heard {
 /// A command on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    pub(crate) request: Request,
+    pub(crate) purpose: Purpose,
     /// When it was put into the out buffer.
     pub(crate) at: Instant,
-    /// The position in the stream and the length. Zero if the command is part of a batch.
+    /// Where it starts in the stream, and its length: zero if the command is part of a batch.
     start: u64,
     len: u32,
-    /// The number of the marker that the command was written for.
+    /// The command was written for the marker with this number.
     pub(crate) era: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of `SET`s. Each may be followed by its release.
+    /// The number of `SET`s. A place is reserved for the release of each.
     sets: usize,
     /// The number of releases that repair, usually none.
     repairs: usize,
@@ -94,7 +95,7 @@ pub(crate) struct InFlight {
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
-    /// The index holds the questions that start before this position and had not left.
+    /// The index holds the questions that start before this position, except those that had left.
     until: u64,
     /// The number of commands that were looked at.
     #[cfg(test)]
@@ -106,14 +107,16 @@ const FEW: usize = 32;
 
 impl InFlight {
     #[inline(always)]
-    pub(crate) fn push(&mut self, request: Request, at: Instant, start: u64, len: usize) {
-        self.sets += usize::from(request.takes());
-        self.repairs += usize::from(is_repair(request));
-        if request.is_question() {
+    pub(crate) fn push(&mut self, purpose: Purpose, at: Instant, start: u64, len: usize) {
+        self.sets += usize::from(takes(purpose));
+        self.repairs += usize::from(is_repair(purpose));
+        if let Purpose::Asked(request) = purpose
+            && request.is_question()
+        {
             self.latest_question = start;
         }
         self.queue.push_back(Sent {
-            request,
+            purpose,
             at,
             start,
             len: len as u32,
@@ -124,16 +127,18 @@ impl InFlight {
     /// Returns the command that the next reply answers; `None` if there is none.
     pub(crate) fn pop(&mut self) -> Option<Sent> {
         let sent = self.queue.pop_front()?;
-        self.left(sent.request);
+        self.left(sent.purpose);
         Some(sent)
     }
 
-    /// Puts back the command that was popped last: its reply made no sense, so the connection ends.
+    /// The reply to the command that was popped last made no sense: puts it back, and returns why the connection ends.
     #[cold]
-    pub(in crate::node) fn put_back(&mut self, sent: Sent) {
-        self.sets += usize::from(sent.request.takes());
-        self.repairs += usize::from(is_repair(sent.request));
+    #[inline(never)]
+    pub(in crate::node) fn nonsense(&mut self, sent: Sent) -> Trouble {
+        self.sets += usize::from(takes(sent.purpose));
+        self.repairs += usize::from(is_repair(sent.purpose));
         self.queue.push_front(sent);
+        Trouble::Link(LinkFault::Protocol)
     }
 
     /// From now on, commands are written for another marker.
@@ -171,20 +176,20 @@ impl InFlight {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if a release that repairs is on its way for a claim for which `same` holds. It costs one step for
-    /// each command, but only while there is such a release at all.
+    /// Returns `true` if a release that repairs is on its way, and `same` holds for its claim. It costs one step for
+    /// each command, but only while there is a release that repairs.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
-                matches!(sent.request, Request::Release { claim, repair: true, .. } if same(claim))
+                matches!(sent.purpose, Purpose::Asked(Request::Release { claim, repair: true, .. }) if same(claim))
             })
     }
 
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns its length. The question
     /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it are not moved each time.
     ///
-    /// If all questions have left, this costs one step, so that a failed attempt does not search the releases of all
-    /// others. Among many questions that have not left, an index finds it.
+    /// If all questions have left, this costs one step, so a failed attempt does not search through the releases of all
+    /// other locks. Among many questions that have not left, an index finds it.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;
@@ -193,19 +198,19 @@ impl InFlight {
         let index = match self.queue.len() - first {
             0..=FEW => {
                 let mut all = self.queue.range(first..);
-                first + all.rposition(|sent| asker.asks(sent.request) && sent.len != 0)?
+                first + all.rposition(|sent| asker.asks(sent.purpose) && sent.len != 0)?
             }
             _ => self.find(first, asker)?,
         };
         let sent = self.queue.get_mut(index)?;
-        let request = core::mem::replace(&mut sent.request, Request::Withdrawn);
+        let purpose = core::mem::replace(&mut sent.purpose, Purpose::Withdrawn);
         let len = sent.len as usize;
         self.withdrawn += 1;
-        self.left(request);
+        self.left(purpose);
         Some(len)
     }
 
-    /// Returns the index of the question of `asker` among the commands from `first` on, none of which has left.
+    /// Returns the index of the question of `asker`. None of the commands from `first` on has left.
     #[cold]
     fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
@@ -214,7 +219,12 @@ impl InFlight {
         }
         let known = queue.partition_point(|sent| sent.start < unsent.until);
         for sent in queue.range(known.max(first)..) {
-            if let Some(asker) = Asker::of(sent.request).filter(|_| sent.len != 0) {
+            if let Some(asker) = sent
+                .purpose
+                .request()
+                .and_then(Asker::of)
+                .filter(|_| sent.len != 0)
+            {
                 unsent.starts.insert(asker, sent.start);
             }
             unsent.until = sent.start + 1;
@@ -224,7 +234,7 @@ impl InFlight {
         let start = *unsent.starts.get(&asker)?;
         let place = queue.partition_point(|sent| sent.start < start);
         let found = queue.get(place)?;
-        (first <= place && found.start == start && asker.asks(found.request)).then_some(place)
+        (first <= place && found.start == start && asker.asks(found.purpose)).then_some(place)
     }
 
     /// Returns `true` if more than half of the commands are withdrawn, and enough to be worth a sweep.
@@ -246,7 +256,7 @@ impl InFlight {
         self.queue.retain_mut(|sent| {
             #[cfg(test)]
             (self.unsent.steps += 1);
-            let stays = sent.request != Request::Withdrawn;
+            let stays = sent.purpose != Purpose::Withdrawn;
             if !stays {
                 remove(sent.start, sent.len as usize);
                 removed += u64::from(sent.len);
@@ -266,7 +276,7 @@ impl InFlight {
         self.unsent.steps
     }
 
-    /// Removes all commands because the connection is gone. Yields each one, and whether its bytes may have left.
+    /// Removes all commands because the connection is gone. Yields each request, and whether its bytes may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,
@@ -275,18 +285,24 @@ impl InFlight {
         (self.withdrawn, self.unsent) = (0, Unsent::default());
         self.queue
             .drain(..)
-            .filter(|sent| sent.request != Request::Withdrawn)
-            .map(move |sent| (sent.request, !unsent(sent.start)))
+            .filter_map(move |sent| Some((sent.purpose.request()?, !unsent(sent.start))))
     }
 
-    fn left(&mut self, request: Request) {
-        self.sets -= usize::from(request.takes());
-        self.repairs -= usize::from(is_repair(request));
+    fn left(&mut self, purpose: Purpose) {
+        self.sets -= usize::from(takes(purpose));
+        self.repairs -= usize::from(is_repair(purpose));
     }
 }
 
-const fn is_repair(request: Request) -> bool {
-    matches!(request, Request::Release { repair: true, .. })
+const fn takes(purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::Asked(Request::Take { .. }))
+}
+
+const fn is_repair(purpose: Purpose) -> bool {
+    matches!(
+        purpose,
+        Purpose::Asked(Request::Release { repair: true, .. })
+    )
 }
 
 #[cfg(test)]
@@ -296,9 +312,9 @@ mod tests {
     use crate::slab::Slab;
     use alloc::vec::Vec;
 
-    fn set(claim: ClaimKey) -> Request {
+    fn set(claim: ClaimKey) -> Purpose {
         let by = Taking::Set;
-        Request::Take { claim, by }
+        Purpose::Asked(Request::Take { claim, by })
     }
 
     #[test]
@@ -309,14 +325,14 @@ mod tests {
         let release = |claim| Request::Release {
             claim,
             by: Dialect::Text,
-            several: false,
+            is_taught: true,
             repair: false,
         };
         let mut in_flight = InFlight::default();
         in_flight.push(set(claim), Instant::ZERO, 0, 10);
         for place in 1..1_000 {
-            let request = release(other);
-            in_flight.push(request, Instant::ZERO, place * 10, 10);
+            let purpose = Purpose::Asked(release(other));
+            in_flight.push(purpose, Instant::ZERO, place * 10, 10);
         }
         let steps = core::cell::Cell::new(0);
         let unsent = |start| {
@@ -357,7 +373,7 @@ mod tests {
         assert_eq!(places, [(10, 10), (10, 10)], "it has moved");
         assert_eq!(in_flight.reserved(), 2);
         let left: Vec<_> = in_flight.drain(begun).collect();
-        assert_eq!(left, [(set(a), true)]);
+        assert_eq!(left, [(set(a).request().unwrap(), true)]);
         assert_eq!(in_flight.reserved(), 0);
     }
 

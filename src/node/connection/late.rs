@@ -1,5 +1,5 @@
-//! The operations whose question to one node must wait: until the handshake is done, or, after it, until the release of
-//! an earlier key of our own is written.
+//! The operations whose question to one node has to wait: until the handshake is done, or later until the release of an
+//! earlier key of our own is written.
 //!
 //! There are two queues, each with its own bound. Questions about held locks are asked first, and other questions never
 //! take their room.

@@ -29,6 +29,7 @@ use super::request::{Asker, Request};
 use late::Late;
 use pulse::Pulse;
 
+pub(super) use batch::Renewal;
 pub(crate) use in_flight::Heard;
 pub(super) use in_flight::{InFlight, Sent};
 pub(crate) use late::Whose;
@@ -124,8 +125,8 @@ impl Connection {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// One turn has read everything that had arrived. If the node is silent, returns since when. Commands that still
-    /// wait to be written do not count as unanswered.
+    /// One turn has read everything that had arrived. Returns when the node's silence began, if it is silent. Commands
+    /// that still wait to be written do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.wire.in_flight.front();
         let open = first.is_some_and(|start| !self.wire.outbox.is_unsent(start));

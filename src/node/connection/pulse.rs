@@ -5,11 +5,11 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The number of answers whose fastest one gives the round trip.
+/// The round trip is that of the fastest of this many answers.
 const SAMPLES: usize = 32;
 
-/// How far the node timeout follows a path that becomes longer during a connection: four times this is 240 ms. A longer
-/// path looks the same as a node that stalls at each question.
+/// If the path becomes longer during a connection, the node timeout allows for a round trip of up to this many
+/// nanoseconds: four times this is 240 ms. An even longer path looks the same as a node that stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
@@ -96,7 +96,7 @@ impl Pulse {
     }
 
     /// One turn has read everything that had arrived. If answers are still `open`, a silence begins here, unless one
-    /// lasts already. Returns since when it lasts.
+    /// lasts already. Returns when it began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;

@@ -13,7 +13,7 @@
 //!
 //! # Not here
 //!
-//! The consequences of a look. The loss of a registration by our own later write to the key.
+//! What follows from a look. A later write of our own to the key, which uses up the registration.
 
 use core::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::time::Instant;
 
 use super::in_flight::{Heard, InFlight};
 use super::outbox::Outbox;
-use crate::node::request::{Remaining, Request, Waking};
+use crate::node::request::{Purpose, Remaining, Waking};
 
 const TRACK: &[u8] =
     b"*5\r\n$6\r\nCLIENT\r\n$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n$6\r\nNOLOOP\r\n";
@@ -58,7 +58,7 @@ pub(in crate::node) fn register_next(
 ) {
     let mut put = |command: &[u8]| {
         let start = outbox.push(command);
-        in_flight.push(Request::Track, now, start, command.len());
+        in_flight.push(Purpose::Track, now, start, command.len());
     };
     if *waking == Waking::Unasked {
         *waking = Waking::Push; // Unless it refuses.
@@ -82,7 +82,7 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns what an answer to a look says is left of the key, if it says so.
+/// Returns what is left of the key, by this answer to a look. `None` if it does not say.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),

@@ -11,17 +11,18 @@
 //! The choice of what to send, and the work that takes several commands: see `transaction`.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use crate::entry::Entry;
 use crate::limits::{COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
-use crate::node::request::{Asker, Request, Waking};
+use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::time::Instant;
 
-use super::batch::Batch;
+use super::batch::{Batch, Renewal};
 use super::in_flight::InFlight;
 use super::outbox::Outbox;
 use super::tracking::register_next;
+
+/// A node with this many unanswered commands gets no looks that can wait.
+const BUSY: usize = 512;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -36,28 +37,28 @@ pub(crate) struct Wire {
 impl Wire {
     // ----- putting --------------------------------------------------------------------------
 
-    /// Puts the `command` for `request` into the out buffer.
-    pub(in crate::node) fn put(&mut self, now: Instant, request: Request, command: &[u8]) {
+    /// Puts `command`, which has this `purpose`, into the out buffer.
+    pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
         if !self.batch.is_empty() {
-            self.write_batch_before(now, request);
+            self.write_batch_before(now, purpose);
         }
         let start = self.outbox.push(command);
-        self.in_flight.push(request, now, start, command.len());
+        self.in_flight.push(purpose, now, start, command.len());
     }
 
     /// Does the same with a command that `write` appends.
     pub(super) fn put_with(
         &mut self,
         now: Instant,
-        request: Request,
+        purpose: Purpose,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         if !self.batch.is_empty() {
-            self.write_batch_before(now, request);
+            self.write_batch_before(now, purpose);
         }
         let start = self.outbox.push_with(write);
         let len = self.outbox.len_from(start);
-        self.in_flight.push(request, now, start, len);
+        self.in_flight.push(purpose, now, start, len);
     }
 
     /// Makes the next command register the keys that it reads, if the node can do that. `MULTI` registers all keys that
@@ -89,29 +90,26 @@ impl Wire {
         self.in_flight.len() >= IN_FLIGHT_MAX / 2 || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
+    /// Returns `true` if so many commands are not answered that looks which can wait are postponed.
+    pub(crate) fn is_busy(&self) -> bool {
+        BUSY <= self.in_flight.len()
+    }
+
     // ----- renewals -------------------------------------------------------------------------
 
-    /// Collects the renewal of `entry`, for at least `life` from now on. If `watched`, the node also has to notify us
-    /// of the next change of the key.
-    pub(in crate::node) fn collect(
-        &mut self,
-        now: Instant,
-        request: Request,
-        entry: &Entry,
-        life: Duration,
-        watched: bool,
-    ) {
-        self.batch.add(now, request, entry, life, watched);
+    /// Collects `renewal`.
+    pub(in crate::node) fn collect(&mut self, now: Instant, renewal: &Renewal<'_>) {
+        self.batch.add(now, renewal);
         if self.batch.is_full() && self.outbox.is_blocked() {
             self.write_batch(now); // In the out buffer, one of many is cheaper to withdraw.
         }
     }
 
-    /// Writes the collected renewals if they have to go before `request`.
+    /// Writes the collected renewals if they have to go before a command with this `purpose`.
     #[cold]
     #[inline(never)]
-    fn write_batch_before(&mut self, now: Instant, request: Request) {
-        if self.batch.is_before(request) {
+    fn write_batch_before(&mut self, now: Instant, purpose: Purpose) {
+        if self.batch.is_before(purpose) {
             self.write_batch(now);
         }
     }

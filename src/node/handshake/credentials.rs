@@ -1,4 +1,5 @@
-//! The questions of the handshake, as commands: they depend on the user, the password, the client name and the database.
+//! The questions of the handshake, as commands. They depend on the user, the password, the client name and the
+//! database.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -6,7 +7,7 @@ use alloc::vec::Vec;
 
 use crate::config::{Config, Credentials as Given, NodeConfig};
 use crate::error::{ServerError, said};
-use crate::node::request::{Request, Step};
+use crate::node::request::{Purpose, Step};
 use crate::resp;
 
 /// The parts of the handshake that depend on the configuration: user, password, client name, database.
@@ -49,10 +50,10 @@ impl Credentials {
     #[cold]
     pub(super) fn words_of(
         &self,
-        request: Request,
+        purpose: Purpose,
         line: &[u8],
     ) -> Option<(Option<ServerError>, Arc<str>)> {
-        if let Request::Handshake(Step::Hello | Step::Auth) = request {
+        if let Purpose::Handshake(Step::Hello | Step::Auth) = purpose {
             return None;
         }
         let (user, password) = self.login().unwrap_or_default();

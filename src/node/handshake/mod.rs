@@ -32,7 +32,7 @@ use crate::error::{LinkFault, NodeOutcome, ServerError, Unusable, words};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
-use super::request::Request;
+use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
@@ -43,8 +43,8 @@ pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 /// or because its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// The most by which an uptime may be overstated. It is the difference of two times in whole seconds, and was seen to
-/// tick some milliseconds early.
+/// An uptime may be overstated by this much: it is the difference of two times in whole seconds, and was seen to tick
+/// some milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
 /// A text about the node, with the error that it belongs to.
@@ -128,10 +128,10 @@ impl Handshake {
         }
     }
 
-    /// Keeps the text of an error, the answer to `request`.
+    /// Keeps the text of an error, the answer to a command with this `purpose`.
     #[cold]
-    pub(super) fn keep_words(&mut self, request: Request, line: &[u8]) {
-        self.words = self.credentials.words_of(request, line);
+    pub(super) fn keep_words(&mut self, purpose: Purpose, line: &[u8]) {
+        self.words = self.credentials.words_of(purpose, line);
     }
 
     /// Returns how long to wait before the next connection, which depends on how long the last one lasted. Must be
@@ -186,8 +186,8 @@ impl Handshake {
         self.identity()?.run_id.as_deref()
     }
 
-    /// Returns how long the server has been up at least. A server reports whole seconds, and may overstate them by
-    /// [`UPTIME_GRAIN`].
+    /// Returns the least time for which the server has been up. A server reports whole seconds, and may overstate them
+    /// by [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;

@@ -60,8 +60,8 @@ pub(in crate::node) fn raise(
     tail(out, b"", marker, counters);
 }
 
-/// Makes the counter floor one of this `run_id`. It becomes at least `seen`, and at least `proposal` as far as the
-/// server's clock allows.
+/// Binds the counter floor to this `run_id`. Raises it to `seen`, and to `proposal` as far as the server's clock
+/// allows.
 pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
     about_floor(&SET_FLOOR, run_id, &[seen, proposal])
 }
@@ -72,7 +72,7 @@ pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
     about_floor(&LOOK_AT_FLOOR, run_id, &[nonce])
 }
 
-/// Makes the counter floor one of this `run_id`, of at least `number`, if it is in repair under `nonce`.
+/// If the counter floor is in repair under `nonce`, binds it to this `run_id` and raises it to `number`.
 pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Vec<u8> {
     about_floor(&REPAIR_FLOOR, run_id, &[nonce, number])
 }

@@ -68,7 +68,7 @@ impl Command {
 /// What is filled into a command, besides the entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling<'a> {
-    /// For how long the keys are kept.
+    /// How long the keys are kept.
     pub(super) life: Duration,
     /// The marker to check, an argument in wire form.
     pub(super) marker: Option<&'a [u8]>,
@@ -86,11 +86,12 @@ pub(super) struct Recipe {
     confirm: Write,
     inspect: Write,
     overwrite: Write,
-    /// The commands that the user needs besides the one that is refused. Takes the keys if the user may run all of
-    /// these, and only asks for that if there is no life.
+    /// Asks which of these commands the user may not run on the keys.
     ask: fn(&mut Vec<u8>, &Entry, &[&'static str]),
-    /// It is about several names: scripts are sent by their text, and a transaction is the only other way.
-    pub(super) is_several: bool,
+    /// Nodes are taught its scripts, or have native commands in place of them. Such a lock is taken by `SET`, once a
+    /// trial has shown that it may be released. The scripts of other locks are sent by their text each time, and the
+    /// one that takes a lock asks for the permissions itself.
+    pub(super) is_taught: bool,
 }
 
 /// Returns the recipe for the lock of `entry`.

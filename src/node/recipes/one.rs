@@ -20,7 +20,7 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect,
     overwrite,
     ask: |out, entry, commands| take_if_permitted(out, entry, None, None, commands),
-    is_several: false,
+    is_taught: true,
 };
 
 /// The commands that run a script. The last words of each are the keys and the arguments.

@@ -21,11 +21,11 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect: about_one_name,
     overwrite: about_one_name,
     ask: |out, entry, commands| take_if_permitted(out, entry, b"", None, commands),
-    is_several: true,
+    is_taught: false,
 };
 
-/// The commands that the lock needs, in the order of `TO_LOCK` in `abilities`, which names the one that an answer says
-/// is missing. Such a lock is always released by the text of a script.
+/// The commands that the lock needs, in the order of `TO_LOCK` in `abilities`, by which an answer names the missing
+/// one. `evalsha` is not needed, because the release of such a lock is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// The argument in place of a marker if none is checked: an empty one.

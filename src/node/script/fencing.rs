@@ -1,8 +1,8 @@
 //! The scripts of fencing tokens: a counter for each name, and one counter floor for the whole node.
 //!
-//! The keys are the names, the counter of each name, the floor, and with a [marker](super::super::trust::marker) check the
-//! keys of the marker and the barrier. The arguments are the token, the ttl, the marker (empty if none is checked), a
-//! number, how many milliseconds a counter is kept, and the `run_id` of the server.
+//! The keys are the names, the counter of each name, the floor, and those of the [marker](super::super::trust::marker)
+//! and the barrier if a marker is checked. The arguments are the token, the ttl, the marker (empty if none is checked),
+//! a number, how many milliseconds a counter is kept, and the `run_id` of the server.
 //!
 //! * A counter that is missing reads as the floor. The floor is at least as high as every counter ever was.
 //! * The floor is `run_id:base:number`. If it is missing, or belongs to another `run_id`, the node may have lost

@@ -1,8 +1,8 @@
 //! The scripts of a lock on several resources. Each does its work on all of the keys or on none; only a release deletes
 //! whatever it finds.
 //!
-//! All take the same keys and arguments. The keys are the names, and with a [marker](super::super::trust::marker) check also
-//! the keys of the marker and the barrier. The arguments are the token, the ttl, and the marker, which is empty if none
+//! All take the same keys and arguments. The keys are the names, and those of the [marker](super::super::trust::marker)
+//! and the barrier if a marker is checked. The arguments are the token, the ttl, and the marker, which is empty if none
 //! is checked. The answers have the form of the scripts for one key, with and without the check.
 //!
 //! They are always sent by their text, because such locks are rare.

@@ -114,7 +114,8 @@ impl Inspect {
         if watch.key.replace(cx.round.key).is_none() {
             cx.parts.queues.watch(self.entry.resource(), cx.round.key);
         }
-        if watch.put_off < PUT_OFF_MAX && cx.parts.nodes.iter().any(Node::is_busy) {
+        let is_busy = |node: &Node| node.connection.wire.is_busy();
+        if watch.put_off < PUT_OFF_MAX && cx.parts.nodes.iter().any(is_busy) {
             watch.put_off += 1;
             let later = nanos(SETTLE)..=nanos(SETTLE * 5);
             let later = Duration::from_nanos(cx.parts.random.random_range(later));

@@ -171,6 +171,7 @@ fn what_the_user_could_not_release_is_not_taken() {
         world.say(0, &said);
         assert_eq!(world.take(0), NOTHING);
         assert_eq!(outcomes(&world.no_quorum()), [outcome]);
+        assert_eq!(world.state(0), NodeState::Ready, "for one name");
         world.is_clean();
     }
     // A refusal between `MULTI` and `EXEC` discards all of it.

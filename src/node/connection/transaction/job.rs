@@ -9,7 +9,7 @@ use crate::entry::Entry;
 use crate::error::{NodeOutcome, ServerError};
 use crate::limits::{RESOURCES_MAX, TOKEN_BYTES_MAX};
 use crate::node::refusal::{Forbidden, Refusal};
-use crate::node::reply::{Reply, inspected, kept_for};
+use crate::node::reply::{FOREVER, Reply, inspected, kept_for};
 use crate::node::request::Request;
 use crate::resource::{OwnedToken, broken};
 use crate::resp::Value;
@@ -17,7 +17,7 @@ use crate::resp::Value;
 /// What to do with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
-    /// Take the keys for at least this ttl, if none is another's. Not if the user could not delete them.
+    /// Take the keys for at least this ttl, if none is another's and the user may delete all of them.
     Take(Duration),
     /// Delete the keys that hold the token.
     Release,
@@ -44,12 +44,7 @@ pub(crate) enum Work {
 impl Work {
     /// Returns `true` if it reads before it writes, so that its keys must not change in between.
     pub(super) const fn watches(self) -> bool {
-        match self {
-            Self::Take(_) | Self::Release | Self::Extend { .. } | Self::Overwrite | Self::Probe => {
-                true
-            }
-            Self::Confirm | Self::Inspect { .. } => false,
-        }
+        !matches!(self, Self::Confirm | Self::Inspect { .. })
     }
 
     /// Returns its name, for the simulator.
@@ -69,14 +64,10 @@ impl Work {
     /// Returns the ttl that keys get at least, if the work changes it. For the simulator.
     #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
-        match self {
-            Self::Take(life) | Self::Extend { life, .. } => Some(life),
-            Self::Release
-            | Self::Confirm
-            | Self::Inspect { .. }
-            | Self::Overwrite
-            | Self::Probe => None,
+        if let Self::Take(life) | Self::Extend { life, .. } = self {
+            return Some(life);
         }
+        None
     }
 }
 
@@ -109,18 +100,15 @@ struct Seen {
     ours: u64,
     missing: u64,
     foreign: u64,
-    /// The keys that live for a shorter time than is wanted.
+    /// The keys that end too early.
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// One more than the milliseconds that are left of the key that ends first. Zero if that was not read.
+    /// The milliseconds that are left of the key that ends first, plus one. Zero if that was not read.
     above: i64,
 }
 
 const _: () = assert!(RESOURCES_MAX <= 64);
-
-/// The milliseconds that are reported for a key without an expiry.
-const FOREVER: i64 = 9_000_000_000_000_000;
 
 /// One command about one key, between `MULTI` and `EXEC`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -329,8 +317,8 @@ impl Job {
 
     /// Returns `true` if it writes nothing: what was read is already its answer, or it was refused.
     ///
-    /// A missing key does not settle a release. The value that was read may be older than a `SET` that this node
-    /// delays, and a command that writes stands behind that `SET`.
+    /// A missing key does not settle a release: a `SET` that this node delays may come after the read. A command that
+    /// writes comes after that `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -458,14 +446,14 @@ impl Job {
                 _ => Reply::Foreign(foreign.trailing_zeros() as u8),
             }),
             (None, Work::Take(_)) if foreign | missing & !done == 0 => Ok(Reply::Done),
-            // The node may have some of the keys. After a certain refusal, they would not be released.
+            // The node may have some of the keys. If the refusal were certain, they would not be released.
             (_, Work::Take(_)) if self.may_be_done => Err(unknown),
             (Some(Refusal::Forbidden(Forbidden::Command | Forbidden::Within)), _) => {
                 Err(Refusal::Forbidden(Forbidden::Part))
             }
             (Some(refusal), _) => Err(refusal),
             (None, Work::Take(_)) => Err(unknown),
-            // A key that was missing may have come before it was deleted.
+            // A key that was missing may have appeared before it was deleted.
             (None, Work::Release) if done == self.all() => Ok(Reply::Done),
             (None, Work::Release) if foreign == 0 => Ok(Reply::Missing),
             (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),

@@ -13,16 +13,17 @@
 //!
 //! If the node knows and permits `MSETEX`, one such command takes all keys in one transaction, and they are not read
 //! before. The first such lock on a connection asks for the permission. If `MSETEX` did not take the keys although none
-//! is another's, they are read after all. If it was refused, so are the keys of all later locks.
+//! is another's, they are read after all. If it was refused, the keys of all later locks are read too.
 //!
 //! # Guarantees
 //!
 //! * One transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
 //! * A key is changed only if it was not another's when it was read and has not changed since. Between `MULTI` and
 //!   `EXEC` there are only the writes of one batch, and an aborted `EXEC` has done nothing.
-//! * `MULTI` is sent with commands behind it only after an empty one was accepted in the same batch: a server that
-//!   refuses it would run these commands at once. With `MSETEX`, an empty one accepted earlier on the same connection
-//!   is enough. If `MULTI` is refused all the same, the connection is given up, and whatever may be set is a debt.
+//! * Before a `MULTI` with commands behind it is sent, an empty one has to be accepted in the same batch: a server that
+//!   refuses `MULTI` would run these commands at once. With `MSETEX`, an empty one accepted earlier on the same
+//!   connection is enough. If `MULTI` is refused all the same, the connection is given up, and whatever may be set is a
+//!   debt.
 //! * Aborted work is repeated until it is done, refused or withdrawn, or the connection is gone.
 //! * A lock on several resources takes all keys or none, and never a key that the user could not release. It shares no
 //!   batch with other work on one of its keys, because each would change what the other has read. Nor do two extensions
@@ -167,14 +168,14 @@ impl Transactions {
         self.forbidden
     }
 
-    /// Returns `true` if a release of a claim for which `same` holds is not done.
+    /// Returns `true` if a release is not done, and `same` holds for its claim.
     pub(in crate::node) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
-    /// Returns `true` if a release of a claim for which `same` holds is not written yet, so that a command sent now
-    /// goes before it.
+    /// Returns `true` if a release is not written yet, and `same` holds for its claim: a command sent now goes before
+    /// it.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
         let begun = self.batch.iter().filter(|_| !is_written);
@@ -209,7 +210,7 @@ impl Transactions {
     /// Removes the work of `asker` if it has not begun.
     #[cold]
     pub(super) fn withdraw(&mut self, asker: Asker, wire: &mut Wire) -> bool {
-        let is = |job: &Job| asker.asks(job.request);
+        let is = |job: &Job| Asker::of(job.request) == Some(asker);
         if let Some(place) = self.queue.iter().rposition(is) {
             if self.queue[place].may_be_done {
                 self.queue[place].repeated = true;

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::entry::Entry;
-use crate::node::request::Request;
+use crate::node::request::Purpose;
 use crate::resource::broken;
 use crate::resp::{Decimal, argument, command, write};
 use crate::time::Instant;
@@ -92,7 +92,7 @@ impl Transactions {
         }
     }
 
-    /// Ends the work that need not write, by what was read.
+    /// Ends the work that was answered by the reads alone.
     fn finish_answered(&mut self) {
         let mut watching = self.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
@@ -187,7 +187,7 @@ impl Transactions {
         expected: Expected,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        wire.put_with(now, Request::Transaction, write);
+        wire.put_with(now, Purpose::Transaction, write);
         self.expected.push_back(expected);
     }
 }
