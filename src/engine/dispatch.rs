@@ -91,7 +91,13 @@ impl Engine {
             }
         }
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        parts.claims(now).after_reading(node);
+        let there = &parts.nodes[node];
+        if there.handshake.is_ready() && there.debts.is_due() {
+            parts.claims(now).pay_debts(node);
+        }
+        if parts.nodes[node].connection.wire.is_to_write() {
+            parts.nodes.writing_to(node);
+        }
         if was_silent {
             operations.stir_all(now, parts);
             operations.regained(now, parts);

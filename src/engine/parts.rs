@@ -81,6 +81,7 @@ impl Parts {
     }
 
     /// Returns the claims at `now`, with what their releases need.
+    #[inline(always)]
     pub(super) fn claims(&mut self, now: Instant) -> ClaimsAt<'_> {
         ClaimsAt {
             now,

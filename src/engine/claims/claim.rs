@@ -148,20 +148,6 @@ impl Claim {
         self.apply(node, Event::Sent);
     }
 
-    /// `node` has denied the `SET`.
-    pub(crate) fn denied(&mut self, node: NodeId) {
-        let event = match guard!(DeniedReleased, true) {
-            true => Event::NotRun,
-            false => Event::Lost,
-        };
-        self.apply(node, event);
-    }
-
-    /// It will never be known whether `node` ran the `SET`.
-    pub(crate) fn set_lost(&mut self, node: NodeId) {
-        self.apply(node, Event::Lost);
-    }
-
     /// `node` has the token, until `gone_by` at the latest. It has run the `SET` ([`Event::Granted`]), or has answered
     /// a question ([`Event::Has`]). `counts`: it is not in quarantine, or its clock was never stepped.
     #[inline(always)]

@@ -40,8 +40,10 @@ pub(crate) enum Copy {
     ReleasingLost,
     /// The release is owed; every `SET` was answered.
     Owed,
-    /// The release is owed, and so far a `SET` is unanswered.
+    /// The release is owed, and its only `SET` is unanswered.
     OwedSent,
+    /// The release is owed, a `SET` is unanswered, and an earlier one may have left a key.
+    OwedResent,
     /// The release is owed, and a `SET` may still run, so time does not end the debt.
     OwedLost,
 }
@@ -70,8 +72,8 @@ pub(crate) enum Event {
 }
 
 use self::Copy::{
-    Absent, Lost, Owed, OwedLost, OwedSent, Releasing, ReleasingLost, ReleasingSent, Resent,
-    ResentLost, Sent, Stands, StandsLost,
+    Absent, Lost, Owed, OwedLost, OwedResent, OwedSent, Releasing, ReleasingLost, ReleasingSent,
+    Resent, ResentLost, Sent, Stands, StandsLost,
 };
 
 impl Copy {
@@ -86,16 +88,16 @@ impl Copy {
             (Event::Sent, Stands) => Resent,
             (Event::Sent, Lost | StandsLost) => ResentLost,
 
-            (Event::NotRun, Sent) => Absent,
+            (Event::NotRun, Sent | OwedSent) => Absent,
             (Event::NotRun, Resent) if !guard!(DeniedCopyForgotten, true) => Absent,
             (Event::NotRun | Event::Granted, Resent) | (Event::Granted, Sent) => Stands,
             (Event::NotRun | Event::Granted | Event::Lost, ResentLost) => StandsLost,
             (Event::NotRun | Event::Granted, ReleasingSent) => Releasing,
-            (Event::NotRun | Event::Granted, OwedSent) => Owed,
+            (Event::NotRun | Event::Granted, OwedResent) | (Event::Granted, OwedSent) => Owed,
             (Event::Lost, Sent) => Lost,
             (Event::Lost, Resent) => StandsLost,
             (Event::Lost, ReleasingSent) => ReleasingLost,
-            (Event::Lost, OwedSent) => OwedLost,
+            (Event::Lost, OwedSent | OwedResent) => OwedLost,
 
             // The `SET` whose answer was lost has run, or the node lacked the key and was restored with it.
             (Event::Has, Absent | Lost) => Stands,
@@ -103,10 +105,11 @@ impl Copy {
             (Event::Has, ResentLost) => StandsLost,
 
             (Event::Asked, Stands | Owed) => Releasing,
-            (Event::Asked, Sent | Resent | OwedSent) => ReleasingSent,
+            (Event::Asked, Sent | Resent | OwedSent | OwedResent) => ReleasingSent,
             (Event::Asked, Lost | ResentLost | StandsLost | OwedLost) => ReleasingLost,
             (Event::Owed, Stands | Releasing) => Owed,
-            (Event::Owed, Sent | Resent | ReleasingSent) => OwedSent,
+            (Event::Owed, Sent) => OwedSent,
+            (Event::Owed, Resent | ReleasingSent) => OwedResent,
             (Event::Owed, Lost | ResentLost | StandsLost | ReleasingLost) => OwedLost,
             (Event::Freed, Owed | Releasing | ReleasingSent | ReleasingLost) => Absent,
             (Event::HandedOver, Stands) => Absent,
@@ -129,7 +132,10 @@ impl Copy {
     /// Returns `true` if a `SET` is known to be unanswered. If `false`, one may still be open behind a lost one: see
     /// [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
-        matches!(self, Sent | Resent | ResentLost | ReleasingSent | OwedSent)
+        matches!(
+            self,
+            Sent | Resent | ResentLost | ReleasingSent | OwedSent | OwedResent
+        )
     }
 
     /// Returns `true` if the node may still run a `SET`.
@@ -140,7 +146,7 @@ impl Copy {
     /// Returns `true` if the release is owed.
     #[inline(always)]
     pub(crate) const fn is_owed(self) -> bool {
-        matches!(self, Owed | OwedSent | OwedLost)
+        matches!(self, Owed | OwedSent | OwedResent | OwedLost)
     }
 }
 

@@ -90,17 +90,6 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Everything that `node` sent was read. Now there may be room for its debts, or a question to send.
-    pub(in crate::engine) fn after_reading(&mut self, node: NodeId) {
-        let there = &self.nodes[node];
-        if there.handshake.is_ready() && there.debts.is_due() {
-            self.pay_debts(node);
-        }
-        if self.nodes[node].connection.wire.is_to_write() {
-            self.nodes.writing_to(node);
-        }
-    }
-
     /// Retries the releases that `node` has refused.
     pub(in crate::engine) fn try_debts_again(&mut self, node: NodeId) {
         let there = &mut self.nodes[node];
@@ -148,14 +137,12 @@ impl ClaimsAt<'_> {
     /// `node` will never answer `request`. `left` is `true` if any part of the request may have arrived.
     pub(in crate::engine) fn unanswered(&mut self, node: NodeId, request: Request, left: bool) {
         if let Request::Take { claim: key, .. } = request {
-            if let Some(claim) = self.claims.get_mut(key) {
-                let event = match guard!(SentSetForgotten, left) {
-                    true => Event::Lost,
-                    false => Event::NotRun,
-                };
-                claim.apply(node, event);
-                self.settle(key);
-            }
+            let event = match guard!(SentSetForgotten, left) {
+                true => Event::Lost,
+                false => Event::NotRun,
+            };
+            self.end_set(node, key, event);
+            self.settle(key);
         } else if let Request::Release { claim, .. } = request {
             self.owe(node, claim);
         } else if let Request::Question {
@@ -169,6 +156,25 @@ impl ClaimsAt<'_> {
             // The node may have run this extension, even if it denied an earlier one.
             claim.busy_mut().copies.extending.insert(node);
         }
+    }
+
+    /// The latest `SET` of `key` to `node` has ended with this `event`. If it left no key, the release that waited for
+    /// room behind it is not owed any more.
+    pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
+        if let Some(claim) = self.claims.get_mut(key) {
+            let was_owed = claim.copy_on(node).is_owed();
+            claim.apply(node, event);
+            if was_owed && !claim.copy_on(node).is_owed() {
+                self.forget_debts(node);
+            }
+        }
+    }
+
+    /// Some claims are not owed by `node` any more.
+    fn forget_debts(&mut self, node: NodeId) {
+        let claim = |key| self.claims.get(key);
+        let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
+        (self.nodes[node].debts).forget(|key| claim(key).is_some_and(is_owed));
     }
 
     /// The release of `key` has to be sent to `node` once more, as soon as it can be.
@@ -223,9 +229,7 @@ impl ClaimsAt<'_> {
                 claim.apply(node, Event::Freed);
             }
             for node in expired.iter() {
-                let claim = |key| self.claims.get(key);
-                let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
-                (self.nodes[node].debts).forget(|key| claim(key).is_some_and(is_owed));
+                self.forget_debts(node);
             }
         }
         self.settle(key);

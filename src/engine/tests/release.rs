@@ -66,3 +66,29 @@ fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
     world.say(1, "$-1|");
     world.held_by_another();
 }
+
+/// The releases of locks with long names fill the buffer of the only node, and that of an attempt finds
+/// no room in it.
+#[test]
+fn a_release_that_waits_for_room_is_not_sent_where_the_set_is_denied() {
+    let mut world = World::ready(1);
+    let locks = world.long_locks(LOCKS, 0..1);
+    let round = world.acquire_of(&long_name(LOCKS), &LockOptions::new(TTL).tries(1));
+    world.take(0);
+    world.window[0] = 0;
+    locks.into_iter().for_each(|lock| world.give_back(lock));
+    world.cancel(round);
+    let (claims, owed) = (world.claims(), world.owed());
+    assert!(
+        claims == LOCKS + 1 && 1 < owed,
+        "there is no room for {owed}"
+    );
+    world.say(0, "$-1|");
+    assert_eq!((world.claims(), world.owed()), (claims - 1, owed - 1));
+    world.make_room(0);
+    for sent in [LOCKS + 1 - owed, owed - 1] {
+        assert_eq!(world.take(0).len(), sent);
+        world.say(0, &":1|".repeat(sent));
+    }
+    world.is_clean();
+}

@@ -9,7 +9,7 @@ use core::fmt::Write as _;
 
 use super::*;
 
-const STATES: [Copy; 13] = [
+const STATES: [Copy; 14] = [
     Absent,
     Sent,
     Lost,
@@ -22,6 +22,7 @@ const STATES: [Copy; 13] = [
     ReleasingLost,
     Owed,
     OwedSent,
+    OwedResent,
     OwedLost,
 ];
 
@@ -47,7 +48,7 @@ Lost: Sent->ResentLost Has->Stands Asked->ReleasingLost Owed->OwedLost
     ignored:
 Stands: Sent->Resent Asked->Releasing Owed->Owed HandedOver->Absent
     ignored: Has
-Resent: NotRun->Stands Lost->StandsLost Granted->Stands Asked->ReleasingSent Owed->OwedSent
+Resent: NotRun->Stands Lost->StandsLost Granted->Stands Asked->ReleasingSent Owed->OwedResent
     ignored: Has
 ResentLost: NotRun->StandsLost Lost->StandsLost Granted->StandsLost Has->StandsLost Asked->ReleasingLost Owed->OwedLost
     ignored:
@@ -55,13 +56,15 @@ StandsLost: Sent->ResentLost Asked->ReleasingLost Owed->OwedLost
     ignored: NotRun Lost Granted Has
 Releasing: Owed->Owed Freed->Absent
     ignored: Has
-ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedSent Freed->Absent
+ReleasingSent: NotRun->Releasing Lost->ReleasingLost Granted->Releasing Owed->OwedResent Freed->Absent
     ignored: Has
 ReleasingLost: Owed->OwedLost Freed->Absent
     ignored: NotRun Lost Granted Has
 Owed: Asked->Releasing Freed->Absent
     ignored: Has
-OwedSent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
+OwedSent: NotRun->Absent Lost->OwedLost Granted->Owed Asked->ReleasingSent
+    ignored: Has
+OwedResent: NotRun->Owed Lost->OwedLost Granted->Owed Asked->ReleasingSent
     ignored: Has
 OwedLost: Asked->ReleasingLost
     ignored: NotRun Lost Granted Has

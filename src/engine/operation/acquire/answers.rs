@@ -34,11 +34,15 @@ pub(in crate::engine) fn take_answered(
         if operation.is_some() {
             return operation; // An attempt neither rests nor is over.
         }
-    } else if guard!(ErrorIsDenial, matches!(reply, Reply::Unsure(_))) {
-        claim.set_lost(node);
     } else {
-        claim.denied(node);
+        let may_have_run = guard!(ErrorIsDenial, matches!(reply, Reply::Unsure(_)));
+        let event = match may_have_run || !guard!(DeniedReleased, true) {
+            true => Event::Lost,
+            false => Event::NotRun,
+        };
+        parts.claims(now).end_set(node, key, event);
     }
+    let claim = parts.claims.get(key)?;
     let is_leaving = claim.is_leaving();
     if claim.kept.is_some() {
         parts.claims.rest(key);
