@@ -90,6 +90,12 @@ impl ClaimsAt<'_> {
         }
     }
 
+    /// The server accepts us, so all that it is owed is sent.
+    pub(in crate::engine) fn admitted(&mut self, node: NodeId) {
+        self.try_debts_again(node);
+        self.pay_debts(node);
+    }
+
     /// Everything that `node` sent was read. Now there may be room for its debts, or a question to send.
     pub(in crate::engine) fn after_reading(&mut self, node: NodeId) {
         let there = &self.nodes[node];
