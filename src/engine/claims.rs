@@ -121,9 +121,7 @@ impl Claims {
     }
 
     fn insert(&mut self, entry: Entry, busy: Busy) -> ClaimKey {
-        let mut there = self.boxes.take().unwrap_or_else(|| Box::new(Busy::REST));
-        *there = busy;
-        let claim = Claim::new(entry, there);
+        let claim = Claim::new(entry, busy.placed(self.boxes.take()));
         ClaimKey(self.slab.insert(claim))
     }
 
@@ -144,9 +142,18 @@ impl Claims {
 
     /// Something about `claim` has ended. Lets it rest if nothing else is open.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
-        if let Some(claim) = self.get_mut(claim) {
-            claim.rest();
+        if let Some(busy) = self.get_mut(claim).and_then(Claim::rest) {
+            self.boxes.give(busy);
         }
+    }
+
+    /// Returns `claim` as [`get_mut`](Self::get_mut) does, with memory for its busy part if it rests.
+    pub(super) fn woken(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
+        let claim = self.slab.get_mut(claim.0)?;
+        if claim.busy.is_none() {
+            claim.wake(self.boxes.take());
+        }
+        Some(claim)
     }
 
     /// Returns the claim at `index`, which must exist, and its key.

@@ -112,10 +112,7 @@ impl Engine {
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
             Heard::Admitted => {
-                // Its debts go out first, then the rest of the handshake.
-                let mut claims = self.parts.claims(now);
-                claims.try_debts_again(node);
-                claims.pay_debts(node);
+                self.parts.claims(now).admitted(node);
                 self.parts.nodes.writing_to(node).survey(now);
             }
             Heard::Ready => return self.ready(now, node),

@@ -9,6 +9,7 @@
 //! When a claim rests: callers of [`Claims::rest`](super::Claims::rest) ask for it whenever something about a claim has
 //! ended. If one forgets it, the claim takes more memory until its next extension, and nothing else.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::invariant::Must;
@@ -109,6 +110,15 @@ impl Busy {
             life,
             ..Self::REST
         }
+    }
+
+    /// Puts it into `memory`, if there is some to be used again.
+    pub(super) fn placed(self, memory: Option<Box<Self>>) -> Box<Self> {
+        let Some(mut memory) = memory else {
+            return Box::new(self);
+        };
+        *memory = self;
+        memory
     }
 
     /// Builds the busy part of a claim in this stage with no other state.

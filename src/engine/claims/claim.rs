@@ -73,26 +73,23 @@ impl Claim {
     pub(crate) fn busy_mut(&mut self) -> &mut Busy {
         match self.busy {
             Some(ref mut busy) => busy,
-            None => self.wake(),
+            None => self.wake(None),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn wake(&mut self) -> &mut Busy {
+    pub(super) fn wake(&mut self, memory: Option<Box<Busy>>) -> &mut Busy {
         let busy = Busy::woken(self.may_hold, self.life());
-        self.busy.insert(Box::new(busy))
+        self.busy.insert(busy.placed(memory))
     }
 
-    /// Lets the claim rest if nothing about it is open.
-    pub(super) fn rest(&mut self) {
-        if self.kept.is_some()
-            && let Some(busy) = self.busy.take()
-        {
-            let mut rest = Busy::woken(self.may_hold, self.life());
-            rest.copies.regained = busy.copies.regained; // Only open questions compare it.
-            self.busy = Some(busy).filter(|busy| **busy != rest);
-        }
+    /// Lets the claim rest if nothing about it is open. Returns the memory of its busy part then.
+    pub(super) fn rest(&mut self) -> Option<Box<Busy>> {
+        self.kept.as_ref()?;
+        let mut rest = Busy::woken(self.may_hold, self.life());
+        rest.copies.regained = self.busy.as_ref()?.copies.regained; // Only open questions compare it.
+        self.busy.take_if(|busy| **busy == rest)
     }
 
     /// Returns its copies.

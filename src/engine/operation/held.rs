@@ -102,7 +102,7 @@ impl LockQuestion {
     pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.keeper.voters(claim, parts.nodes.set());
-        let there = parts.claims.get_mut(claim);
+        let there = parts.claims.woken(claim);
         let there = there.filter(|claim| claim.is_held()).must()?;
         parts.keeper.looks.watch(claim, there, &parts.queues);
         Some(Self {
