@@ -12,6 +12,7 @@ use super::Engine;
 use super::alarm::Alarm;
 use super::contract::Input;
 use super::operation::{Change, Lost, due};
+use super::parts::Parts;
 
 impl Engine {
     /// Hands in what happened outside. It cannot fail: a server's bytes are never the caller's mistake.
@@ -111,10 +112,7 @@ impl Engine {
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
-            Heard::Admitted => {
-                self.parts.claims(now).admitted(node);
-                self.parts.nodes.writing_to(node).survey(now);
-            }
+            Heard::Admitted => admitted(now, node, &mut self.parts),
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
@@ -404,4 +402,13 @@ impl Engine {
             Alarm::Waiter(key) => operations.waited(now, key, parts),
         }
     }
+}
+
+/// The server accepts us: sends all that it is owed, then the rest of the handshake.
+#[cold]
+#[inline(never)]
+fn admitted(now: Instant, node: NodeId, parts: &mut Parts) {
+    parts.claims(now).try_debts_again(node);
+    parts.claims(now).pay_debts(node);
+    parts.nodes.writing_to(node).survey(now);
 }

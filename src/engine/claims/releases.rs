@@ -90,12 +90,6 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// The server accepts us, so all that it is owed is sent.
-    pub(in crate::engine) fn admitted(&mut self, node: NodeId) {
-        self.try_debts_again(node);
-        self.pay_debts(node);
-    }
-
     /// Retries the releases that `node` has refused.
     pub(in crate::engine) fn try_debts_again(&mut self, node: NodeId) {
         let there = &mut self.nodes[node];

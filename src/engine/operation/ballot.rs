@@ -15,7 +15,6 @@
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId};
-use crate::limits::NODES_MAX;
 use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
 
@@ -26,8 +25,8 @@ use super::Context;
 pub(in crate::engine) struct Bounds {
     /// A yes counts before this instant. `None`: at any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes counts.
-    pub(super) voters: NodeSet,
+    /// The nodes whose yes counts. `None`: all.
+    pub(super) voters: Option<NodeSet>,
     /// The claim of the copies that the answer is about. They may be older than any step of the nodes' clocks.
     pub(super) claim: Option<ClaimKey>,
 }
@@ -36,7 +35,7 @@ impl Bounds {
     /// Every answer counts, if its node does.
     pub(super) const NONE: Self = Self {
         end: None,
-        voters: NodeSet::first(NODES_MAX),
+        voters: None,
         claim: None,
     };
 
@@ -53,7 +52,9 @@ impl Bounds {
             Vote::Yes if guard!(ExtensionAfterValidity, late) => {
                 (Vote::Abstain, NodeOutcome::TimedOut)
             }
-            Vote::Yes if !self.voters.contains(node) => (Vote::Abstain, NodeOutcome::Missing),
+            Vote::Yes if self.voters.is_some_and(|voters| !voters.contains(node)) => {
+                (Vote::Abstain, NodeOutcome::Missing)
+            }
             Vote::Yes | Vote::No | Vote::Abstain => (vote, outcome),
         }
     }

@@ -202,7 +202,7 @@ impl LockQuestion {
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),
-            voters: self.voters,
+            voters: Some(self.voters),
             claim: self.claim,
         }
     }
