@@ -116,7 +116,7 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { .. });
-        // If a transaction that takes keys is forbidden, nothing was taken, and the refusal says enough.
+        // A forbidden transaction that takes keys is not meant here: it has taken nothing, and its refusal says enough.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }

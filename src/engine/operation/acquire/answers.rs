@@ -27,7 +27,7 @@ pub(in crate::engine) fn take_answered(
     let operation = claim.attempted_by();
     if let Reply::Done | Reply::Number(_) = reply {
         parts.nodes[node].grants += 1;
-        // An attempt sorts out the answers that do not count when it ends.
+        // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
         let counts = operation.is_some() || parts.nodes[node].trust.kept_until(now).is_none();
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);
