@@ -160,10 +160,10 @@ impl Engine {
         Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
-    /// Lets the engine extend `lock` from now on, as [`LockOptions::keep_for`](crate::LockOptions::keep_for) does from
-    /// the grant on: each time by its [ttl](Lock::ttl), and at most until `most` from now. Sends nothing now. Each
-    /// extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the new limit
-    /// replaces the old one.
+    /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl), and for `most` from now at
+    /// the longest. [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the grant on. Sends
+    /// nothing now. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the
+    /// new limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
@@ -196,8 +196,8 @@ impl Engine {
     /// [`Event::Confirmed`](super::Event::Confirmed). The new end holds as soon as a majority has answered. The lock is
     /// over as soon as a majority has lost it.
     ///
-    /// The answer may be an earlier end than the known one. It is never later than the longest ttl that this engine
-    /// knows, counted from `now`: a lock whose key was made permanent has to be confirmed again.
+    /// The new end may be earlier than the known one. It is never later than `now` plus the longest ttl that this
+    /// engine knows. So a lock whose keys were made permanent has to be confirmed again.
     ///
     /// # Errors
     ///
@@ -280,9 +280,9 @@ impl Engine {
         self.operations.cancel_acquisitions(now, &mut self.parts);
     }
 
-    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`,
-    /// which may be at once. It comes up to two ticks early rather than late. An extension puts it off. If there are
-    /// several requests, the largest `left` counts until it was reported.
+    /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`, or
+    /// at once if that is the case already. The event comes up to two ticks early, never late. An extension puts it
+    /// off. If there are several requests, the largest `left` counts until it was reported.
     ///
     /// Nothing is reported about a lock that is over, released, handed over, or not of this engine.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
@@ -300,7 +300,7 @@ impl Engine {
 
     // ----- locks without an operation -------------------------------------------------------
 
-    /// Releases `lock` without an operation that waits for the outcome.
+    /// Releases `lock`. No operation waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
         parts.stats.releases.unwatched += 1;
@@ -310,7 +310,7 @@ impl Engine {
 
     /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock
     /// stays on the nodes that answered. Behind each unanswered `SET` the engine sends a release, because a release
-    /// over another connection would have no order against that `SET`.
+    /// over another connection could overtake that `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
@@ -351,7 +351,7 @@ impl Engine {
     }
 
     /// Sets the wall clock: at `now`, this much time has passed since 1970. The engine proposes fencing tokens from it,
-    /// so that the tokens of different clients grow without a second round trip. No guarantee rests on its being right.
+    /// so that the tokens of different clients grow without a second round trip. No guarantee depends on this clock.
     /// Between calls, the engine advances it with `now`.
     pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
         self.parts.fencing.set_clock(now, since_1970);
@@ -359,11 +359,11 @@ impl Engine {
 
     // ----- for operators -----------------------------------------------------------------------
 
-    /// Begins to break the lock on `resource` that a majority had when it was `seen`. Afterwards no node has the token
-    /// of its holder; `how` decides about the keys. The outcome is an [`Event::Broken`](super::Event::Broken), when
-    /// every node has answered or its time is up. With [`Breaking::AtOnce`] it is an
-    /// [`Event::Released`](super::Event::Released), and the release of a node that does not answer stays a debt. See
-    /// `Redlock::break_lock`.
+    /// Begins to break the lock on `resource` whose holder was `seen` on a majority. Afterwards no node has the
+    /// holder's token; `how` decides what becomes of the keys. The outcome is an
+    /// [`Event::Broken`](super::Event::Broken), when every node has answered or its time is up. With
+    /// [`Breaking::AtOnce`] it is an [`Event::Released`](super::Event::Released), and the release of a node that does
+    /// not answer stays a debt. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///
@@ -515,8 +515,8 @@ impl Engine {
     /// Mixes `seed` into the source of all later random choices, which otherwise depends only on the seed of
     /// [`new`](Self::new).
     ///
-    /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw different
-    /// tokens once they were given different seeds. The driver of this crate passes random bytes of the operating
+    /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw the same
+    /// tokens until they are given different seeds. The driver of this crate passes random bytes of the operating
     /// system before it opens a connection. That is enough, because connections do not survive a restoration, and no
     /// lock is taken without one.
     pub fn reseed(&mut self, seed: [u8; 32]) {
@@ -534,7 +534,7 @@ impl Engine {
         self.parts.nodes[node].handshake.log_in(given);
     }
 
-    /// Ends all kept locks for their holders, because nothing is reported any more.
+    /// Shows the holders of all kept locks that their locks are over, because the engine reports nothing any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
         for (_, claim) in self.parts.claims.iter() {

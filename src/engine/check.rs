@@ -46,7 +46,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
     })
 }
 
-/// Returns `true` if the nodes that only an operator can repair leave too few others for a majority.
+/// Returns `true` if there is no majority without the nodes that only an operator can repair.
 pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
     let nodes = outcomes.len();
     let may_recover =

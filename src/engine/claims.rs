@@ -185,8 +185,8 @@ impl Claims {
         }
     }
 
-    /// Returns when the last key of all claims has expired. A key may last a whole life from now if a `SET` or an
-    /// extension of it is unanswered.
+    /// Returns when the last key of all claims has expired. If a `SET` or an extension is unanswered, its key may last
+    /// for a whole life from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| {

@@ -202,9 +202,9 @@ pub struct Extension {
 }
 
 impl Extension {
-    /// Notes in `lock` which nodes have said yes, and counts the extension if the number is limited. The lock of the call
-    /// has its new end already. A copy of that lock, read from its bytes, gets the end now. Returns `false` and changes
-    /// nothing if the extension is for another lock.
+    /// Notes in `lock` which nodes have said yes, and counts the extension if the number is limited. The lock that was
+    /// extended has its new end already. A copy of it that was read from bytes gets the end now. Returns `false` and
+    /// changes nothing if the extension is for another lock.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && lock.token() == self.entry.token();
         if own {
@@ -255,8 +255,8 @@ macro_rules! not_prolonged {
 #[cfg(feature = "std")]
 not_prolonged!(ExtendError in Extended, ConfirmError in Confirmed,);
 
-/// Applies the outcome of an extension or a confirmation to `lock`. As the last act, compares the end of the lock with
-/// a clock that is read for this.
+/// Applies the outcome of an extension or a confirmation to `lock`. Last of all, reads the clock and compares the end
+/// of the lock with it.
 #[cfg(feature = "std")]
 pub(crate) fn prolong<E: NotProlonged>(
     lock: &mut Lock,
@@ -367,7 +367,7 @@ pub enum Cause {
     Extension,
     /// A debt is tried again, or its key has expired by now.
     Debt,
-    /// A node without a counter floor may be repaired.
+    /// It may be time to repair the counter floor of a node.
     Repair,
 }
 
@@ -424,7 +424,7 @@ pub struct NodeStatus {
     /// barrier.
     pub barrier: Option<Duration>,
     /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) for lack of a counter floor, and
-    /// is not known to have one since. Also `false` if the handle asked for no token.
+    /// has not shown one since. Also `false` if the handle asked for no token.
     pub lacks_floor: bool,
 }
 

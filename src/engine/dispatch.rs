@@ -77,7 +77,7 @@ impl Engine {
             let heard = match self.parts.nodes[node].receive(now, &mut piece, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
-                // If the connection was ready, the node has refused to join again.
+                // If the connection was ready, the node was asked to join once more and has refused.
                 Err(trouble @ Trouble::Unusable(Unusable::Refused(error)))
                     if self.parts.nodes[node].handshake.is_ready() =>
                 {
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    // Inlined into the loop over received bytes. The only other caller, for answers to batches, is rare.
+    // Inlined into the loop over received bytes. The only other call, for the answers to a batch, is rare.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
@@ -284,8 +284,8 @@ impl Engine {
 
     // ----- what may have been forgotten -----------------------------------------------------
 
-    /// A server that loads or follows another may come back without its locks. The node has to shake hands again, under
-    /// each name by which it is connected, and does not vote for a while after that.
+    /// A server that is loading its data, or follows another server, may come back without its locks. The node has to
+    /// shake hands again, under each name by which it is connected, and does not vote for a while after that.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.parts.nodes.alarm(node, error) else {
@@ -318,7 +318,8 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.parts.nodes.close(node);
-        // This comes before the missing node makes an operation fail, because no later attempt would succeed.
+        // The operations learn this before they lose the node. Otherwise they would plan an attempt that cannot
+        // succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.operations.open_all(&mut self.parts);
             self.operations.each(now, &mut self.parts, |operation, cx| {

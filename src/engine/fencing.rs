@@ -205,7 +205,7 @@ impl Fencing {
     }
 
     /// Asks for a look at the floors of all nodes, even if one is under way, because that one has not asked a node that
-    /// just came.
+    /// has just connected.
     pub(super) fn floors_changed(&mut self, news: &mut VecDeque<News>) {
         let wanted = core::mem::replace(&mut self.is_to_look, true);
         if !wanted && !self.is_looking {

@@ -22,7 +22,8 @@
 //! # Not here
 //!
 //! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets its
-//! copy with the next extensions, because a node that is silent again and again would cause as many rounds of them.
+//! copies with the next extensions. Otherwise a node that is silent again and again would cause one round of extensions
+//! each time.
 
 mod looks;
 
@@ -120,9 +121,9 @@ impl Keeper {
 
     /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
     ///
-    /// If another engine was granted the lock, only the nodes count on which it stood when it was handed over. On some
-    /// other node a `SET` of that engine may be unanswered. That engine still sends a release there, which would delete
-    /// what we extended.
+    /// If another engine was granted the lock, a node counts only if it had the lock when the lock was handed over. On
+    /// some other node a `SET` of that engine may be unanswered. That engine still sends a release there, which would
+    /// delete what we extended.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
@@ -240,7 +241,7 @@ impl Keeper {
         self.queue.is_empty() && self.back.is_empty()
     }
 
-    /// Returns the next lock to extend and its ttl, if another extension may be open.
+    /// Returns the next lock to extend and its ttl, if there is room for another extension.
     pub(super) fn next(
         &mut self,
         now: Instant,
@@ -260,7 +261,7 @@ impl Keeper {
             let ttl = self.extension(now, (key, claim), is_searched, locks);
             self.arm(key, claim, timers);
             let delay = claim.entry.delay();
-            // The rest of its limit may be too short for any validity.
+            // The time until its limit may be too short a ttl for a lock.
             if let Some(ttl) = ttl.and_then(|ttl| settings.check_ttl(ttl, delay).ok()) {
                 return Some((key, ttl));
             }
@@ -289,7 +290,7 @@ impl Keeper {
         if claim.busy().extending != 0 {
             return None;
         }
-        // Looks at a key that is missing all the time have their own pace.
+        // Looks have a pace of their own, even if the key is missing all the time.
         let looks = self.looks.take(now, key, early);
         let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);
@@ -346,7 +347,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at the locks whose keys have changed, as soon as that may be.
+    /// Looks at the locks whose keys have changed, each as soon as its pace allows.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,

@@ -2,8 +2,8 @@
 //!
 //! # Not here
 //!
-//! What a node learns of itself: it has done so before the answer comes here. The meaning of each kind of answer: the
-//! files of the operations, and of the releases.
+//! What the node itself learns from an answer: it has learned that before the answer comes here. The meaning of each
+//! kind of answer: the files of the operations, and of the releases.
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
@@ -38,7 +38,7 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // A look that was sent before it may have registered the key that it has deleted.
+            // A look that was sent before this release may have registered the key that the release has deleted.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
@@ -71,8 +71,8 @@ pub(super) fn learn(
     }
 }
 
-/// `node` has said in `reply` whether it can release a lock. Returns the attempt of `claim`, if that waits for it.
-/// Another way may have been permitted before, and the key was taken then.
+/// `node` has said in `reply` whether it can release a lock. Returns the attempt of the claim of `key`, if that waits
+/// for it. Returns `None` if the node may have the key already, because another way was permitted before.
 #[cold]
 fn learn_of_way(
     now: Instant,

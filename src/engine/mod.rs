@@ -47,7 +47,7 @@
 //! * Any bytes, in any order, at any time, neither cause a panic nor make memory grow without bound.
 //! * No lock without a majority of the configured nodes, and none without validity left.
 //! * Everything that an ended attempt may have left is released, behind its `SET` on the same connection or on a later
-//!   one, and tried until it is confirmed or has expired.
+//!   one. The release is tried until it is confirmed or the key has expired.
 //! * The same seed and inputs give the same outputs.
 //!
 //! # Not here
@@ -335,7 +335,7 @@ impl Engine {
         }
     }
 
-    /// Returns the next event. Passes over operations that were cancelled or that try again after all.
+    /// Returns the next event. Skips operations that were cancelled or that try again after all.
     // Out of line, because most polls have no news.
     #[inline(never)]
     fn next_event(&mut self, now: Instant) -> Option<Event> {

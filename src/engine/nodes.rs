@@ -37,7 +37,7 @@ use super::contract::{NodeId, NodeStatus, Output};
 use probes::Probes;
 use turns::Turns;
 
-/// The least time between two tries to connect to a node in back-off, also if there is no majority.
+/// The least time between two tries to connect to a node in back-off, even while there is no majority.
 const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 
 /// See the [module](self).
@@ -182,7 +182,7 @@ impl Nodes {
     }
 
     /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by their clocks. If one of their clocks
-    /// was seen to be set, it may now be slewed as time daemons do: by 83,333 parts in a million.
+    /// was seen to be set, a time daemon may slew it now, by up to 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
         match nodes.any(|node| self[node].trust.kept_until(now).is_some()) {
@@ -393,9 +393,8 @@ impl Nodes {
         }
     }
 
-    /// An answer does not cancel the timer, so that steady traffic leaves the wheel alone; the timer looks again when
-    /// it fires. It is armed anew only if it would fire too late: it may still be set for the end of an earlier
-    /// silence.
+    /// An answer does not cancel the timer: the timer looks again when it fires, so steady traffic does not touch the
+    /// wheel. It is armed again only if it would fire too late, because it may still be set for an earlier silence.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {

@@ -272,7 +272,7 @@ impl Operations {
     /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
     pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
-        // Waiters come first, so that none of them asks in vain.
+        // Waiters are cancelled first, so that none of them gets its turn and asks in vain.
         for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {
             self.cancel(now, RoundId(OperationKey::of_waiter(waiter)), parts);
         }
@@ -348,7 +348,7 @@ impl Operations {
         self.lead(now, parts);
     }
 
-    /// Lets all operations ask whose turn has come.
+    /// Lets each operation whose turn has come ask the nodes.
     #[inline]
     pub(super) fn lead(&mut self, now: Instant, parts: &mut Parts) {
         while let Some(next) = parts.next_turn(now) {
@@ -356,7 +356,7 @@ impl Operations {
         }
     }
 
-    // Out of line, because mostly no operation waits.
+    // Out of line, because usually no operation waits.
     #[inline(never)]
     fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
         if let Some(waiter) = next.waiter() {

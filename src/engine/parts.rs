@@ -228,7 +228,7 @@ impl Parts {
         Some(key)
     }
 
-    /// Releases `claim` without an operation that waits for the outcome.
+    /// Releases `claim`. No operation waits for the outcome.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
         self.release(now, None, claim);
     }

@@ -93,8 +93,8 @@ pub(super) struct Place {
     hash: u64,
     /// The lock that this engine holds.
     holder: Option<ClaimKey>,
-    /// The first operation that wants the lock. It asks the nodes while there is no holder. There are both if an
-    /// operation beside the contender was faster.
+    /// The first operation that wants the lock. It asks the nodes while there is no holder. If an operation beside the
+    /// contender was faster, there is a holder as well as a contender.
     contender: Option<OperationKey>,
     line: Line,
     /// The number of operations and locks that use it.
@@ -208,14 +208,14 @@ impl Queues {
         self.contender(place)
     }
 
-    /// Returns the wait of the contender of `place`. If there is none yet, begins one that knows nothing of the `nodes`
-    /// nodes.
+    /// Returns the wait of the contender of `place`. If there is none yet, begins one for this number of `nodes`, of
+    /// which nothing is known.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let new = || Box::new(Wait::new(nodes));
         self.waits.entry(place).or_insert_with(new)
     }
 
-    /// Ends the wait of the contender of `place` there.
+    /// Ends the wait of the contender of `place`.
     pub(super) fn stop_waiting(&mut self, place: PlaceKey) {
         self.waits.remove(&place);
     }
@@ -304,8 +304,8 @@ impl Queues {
         waits.for_each(|wait| wait.look_soon(now));
     }
 
-    /// `node` says that the key of `name` has changed, or for `None` that any may have. Returns `true` if an operation
-    /// waits for that.
+    /// `node` says that the key of `name` has changed, or that any key may have changed if it is `None`. Returns `true`
+    /// if an operation waits for that.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
         let places = match name.map(|name| self.find(name).unwrap_or(PlaceKey::NONE)) {

@@ -201,7 +201,7 @@ impl Node {
     }
 
     /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a repeated release of
-    /// the same key is on its way, or waits to be tried again. `same` recognises the claim of that key.
+    /// that key is on its way, or waits for another try. `same` recognises the claim of that key.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
             || self.debts.is_deferred(&same)
@@ -210,8 +210,8 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// Returns `true` if the node needs another connection, because its path may have become longer than this
-    /// connection allows for.
+    /// Returns `true` if the node needs another connection: the path to it may have become longer than this connection
+    /// allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
@@ -276,7 +276,7 @@ impl Node {
     ///
     /// The node does not report its `run_id`.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // This handshake has read it, which is a proof. A fact from an earlier handshake may no longer hold.
+        // Only what this handshake has read is a proof. A fact from an earlier one may no longer hold.
         let durable = match &self.handshake.phase {
             Phase::Handshake(server) => server.identity.is_durable(),
             Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,

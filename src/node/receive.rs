@@ -169,7 +169,7 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// The server has done a command. If it could not load our scripts before, it is asked again.
+    /// The server has done a command. If it could not load our scripts before, it is asked to load them now.
     #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
@@ -199,8 +199,8 @@ impl Node {
         Some(Heard::Admitted)
     }
 
-    /// Holds the handshake open while releases wait for a transaction, because the connection ends with the handshake.
-    /// Returns `false` if none waits.
+    /// Holds the handshake open while releases wait for a transaction. Called for a connection that is closed once its
+    /// handshake is done. Returns `false` if no release waits.
     pub(crate) fn hold_handshake(&mut self) -> bool {
         let waits = !self.connection.transactions.is_empty();
         if waits && let Phase::Ready { server, .. } = &mut self.handshake.phase {

@@ -19,7 +19,7 @@ use super::request::{Dialect, Question, Request, Taking};
 pub(crate) enum Reply {
     /// It is done: taken, extended, deleted, raised, written, or permitted.
     Done,
-    /// The key has the token, and lives on for this time. It may have been replaced, if that was asked for.
+    /// The key has the token, and lives on for this time. If that was asked for, the token may have been replaced.
     Kept(Duration),
     /// Taken, with this number; or the counter floor is this high.
     Number(u64),
@@ -299,7 +299,8 @@ pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
     items.next().is_none().then_some((first, second, text))
 }
 
-/// Returns the token in the answer to an inspection, cut one byte behind the longest token. `None` if there is no key.
+/// Returns the token in the answer to an inspection, cut to one byte more than the longest token has. `None` if there
+/// is no key.
 pub(super) fn token_in(value: Value<'_>) -> Option<&[u8]> {
     let (_, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
     Some(&token[..token.len().min(TOKEN_BYTES_MAX + 1)])

@@ -303,7 +303,7 @@ pub(crate) enum Taught {
     CheckedExtend,
 }
 
-/// What is left of a key, by the answer of a node.
+/// The time that is left of a key, as a node has answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Remaining {
     /// There is no such key.

@@ -36,7 +36,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) life: Duration,
     /// The node also has to notify us of the next change of the keys.
     pub(crate) watched: bool,
-    /// The node has refused it in another form.
+    /// The node has refused the question in another form.
     pub(crate) again: bool,
     /// It is a renewal of a kept lock, which may go to the node together with others.
     pub(crate) is_renewal: bool,
@@ -350,7 +350,7 @@ impl Node {
             false if self.abilities.is_without_scripts() => Dialect::Watch,
             false => Dialect::Text,
         };
-        // A transaction that takes the keys may be repeated, so a release by a script would overtake it.
+        // A transaction that takes the keys may be repeated after a release by a script, and take them again.
         let is_taken = !self.connection.transactions.is_empty()
             && self.connection.transactions.is_taking(claim);
         if by == Dialect::Watch || is_taken {
@@ -455,7 +455,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known: such a node is asked for no lock with a fencing token.
+    /// `run_id` is not known: such a node is not asked for locks with fencing tokens.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,

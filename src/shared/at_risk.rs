@@ -21,7 +21,7 @@ use crate::time::{NANOS_PER_TICK, nanos};
 ///
 /// * It signals a state and not an event: while the lock is at risk it completes at once. If the lock is extended after
 ///   all, a new future waits again.
-/// * A timer gives it, up to two milliseconds early rather than late, even if every node is silent.
+/// * A timer gives the signal, even if every node is silent. It comes up to two milliseconds early, never late.
 /// * If the lock is released or detached before it is lost, it never completes.
 /// * In a forked child it completes at once, because the lock belongs to the parent.
 ///
@@ -66,8 +66,8 @@ impl AtRisk {
     }
 }
 
-/// Returns how long before the end the signal comes for less than `left`: whole ticks, as the engine counts them, and
-/// one more.
+/// Returns how long before the end of the lock the signal for less than `left` comes: whole ticks, as the engine counts
+/// them, and one more.
 pub(super) fn early(left: Duration) -> Duration {
     let ticks = nanos(left).div_ceil(NANOS_PER_TICK);
     let whole = Duration::from_nanos(ticks.saturating_mul(NANOS_PER_TICK));
@@ -102,9 +102,9 @@ pub struct Health {
     /// `Redlock::nodes` says which nodes are away now. A node in quarantine is left out. Empty if the lock is not
     /// valid, and for an [adopted](crate::Redlock::adopt) lock until a majority has confirmed or extended it.
     pub confirmed_by: Vec<Arc<str>>,
-    /// How often in a row the handle has failed to extend the lock, if it is [kept](crate::LockOptions::keep). A
-    /// successful extension ends the row, also one of yours. Your own failures do not count, unless they found the lock
-    /// lost.
+    /// How often in a row the handle has failed to extend the lock, if it is [kept](crate::LockOptions::keep). Any
+    /// successful extension ends the row, even one of your own. Your own failures do not count, unless they found the
+    /// lock lost.
     pub failures: u32,
     /// What each node said to the last of these failed extensions. It is set when [`Lost`](crate::Lost) reports a loss
     /// that an extension has found.

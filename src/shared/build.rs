@@ -124,7 +124,7 @@ impl Future for Building {
             Step::Done => panic!("polled after it has completed"),
         };
         if getpid() != waiting.process {
-            // A thread that this process does not have may hold the mutex of the site.
+            // The mutex of the site may be held by a thread of the parent, which this process does not have.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
         match waiting.site.poll(context.waker())? {

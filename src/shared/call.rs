@@ -21,13 +21,13 @@ impl Call {
 
     /// Makes the descriptor readable.
     pub(super) fn send(&self) {
-        // If there is no room for it, a call is already there.
+        // If the socket is full, a call is already there.
         let _ = (&self.sender).write(&[0]);
     }
 
     /// Takes the call. The I/O thread does this when it wakes.
     pub(super) fn take(&self) {
-        // There may be no call.
+        // Without a call there is nothing to read, which is no error here.
         let _ = (&self.receiver).read(&mut [0; 64]);
     }
 }

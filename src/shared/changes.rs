@@ -21,8 +21,8 @@ use crate::limits::WATCHES_MAX;
 /// The holder of a resource, now and after each change. [`Redlock::watch`] returns it.
 ///
 /// The first [`next`](Self::next) or [`changed`](Self::changed) returns the present state. Each later call returns the
-/// next state that differs from the one before: another holder, no holder, an end that an extension has moved or that
-/// has come, a node that has something else, or a node that stops or resumes answering. Changes that follow each other
+/// next state that differs from the one before: another holder, no holder, an end that has come or that an extension
+/// has moved, a node that has something else, or a node that stops or resumes answering. Changes that follow each other
 /// within about 10 ms, or while the caller does not ask, are reported as one. A state that did not last until the next
 /// look may not be reported at all. A reported state is never older than the one before.
 ///

@@ -48,7 +48,7 @@ impl Shared {
             return;
         }
         self.dismiss();
-        // A waker may have dropped the last handle on the I/O thread itself.
+        // If a waker has dropped the last handle, this is the I/O thread, which cannot wait for itself.
         if io_thread.thread().id() == thread::current().id() {
             return;
         }
@@ -56,7 +56,7 @@ impl Shared {
         let (ending, is_open) = (&self.ending, |stage: &mut _| *stage == EndStage::Open);
         let stage = *ending.wait_while(ending.lock(), limit, is_open);
         if stage == EndStage::Ended {
-            // If it has panicked, its callers learn that from their outcomes.
+            // If the thread has panicked, the callers learn that from their outcomes.
             drop(io_thread.join());
         }
     }

@@ -176,13 +176,13 @@ impl LockGuard {
             .await
     }
 
-    /// Lets the handle extend the lock by itself from now on, as [`LockOptions::keep`](crate::LockOptions::keep) does
-    /// from the grant on: at half of its validity, each time by the longest ttl that it was taken or extended with. Use
-    /// it for a lock that was taken without that option or [adopted](Redlock::adopt). Sends nothing now. If the lock is
+    /// From now on, the handle extends the lock by itself, as with [`LockOptions::keep`](crate::LockOptions::keep):
+    /// when half of its validity is left, each time by the longest ttl that the lock was taken or extended with. Use it
+    /// for a lock that was taken without that option or [adopted](Redlock::adopt). Sends nothing now. If the lock is
     /// kept already, it loses its limit.
     ///
-    /// It ends with `unlock`, with the drop of the guard, with the loss of the lock, and with
-    /// [`into_lock`](Self::into_lock).
+    /// The handle stops extending the lock with `unlock`, with the drop of the guard, with the loss of the lock, and
+    /// with [`into_lock`](Self::into_lock).
     ///
     /// ```no_run
     /// # use shearline::{Lock, Redlock};
@@ -367,7 +367,7 @@ impl LockGuard {
     /// ([`Lock::to_bytes`]). Dropping it does not release it, and its loss is not reported.
     ///
     /// The lock stays on the nodes that have answered. Behind each unanswered `SET` a release is sent at once, because
-    /// a release over another connection would have no order against that `SET`.
+    /// a release over another connection could overtake that `SET`.
     #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
     pub fn into_lock(mut self) -> Lock {
         let mut lock = self.lock.take().expect("it is taken once");
@@ -409,7 +409,7 @@ impl LockGuard {
         &self.redlock.shared().tracer
     }
 
-    /// Returns a signal that the lock is lost or, with `early`, that less than that is left of it.
+    /// Returns a signal that the lock is lost, or that less than `early` is left of it.
     fn signal(&self, early: Duration) -> Signal {
         let shared = &self.redlock.handle.shared;
         let slot = match &self.slot {

@@ -39,7 +39,8 @@ const THREAD_NAME: &str = "shearline";
 /// The time after the last caller until the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How late the sleeps of the I/O thread may end. The usual 50 us are as long as a round.
+/// How late the sleeps of the I/O thread may end. By default Linux lets them end 50 us late, which is as long as a
+/// whole round.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -62,7 +63,7 @@ pub(super) fn run(shared: &Shared) {
     let tasks = Vec::new();
     let mut io_thread = IoThread { shared, tasks };
     let holding = Holding::new(shared);
-    // If the engine has panicked, the callers know.
+    // If the engine has panicked, the callers learn that from their outcomes.
     let _ = io_thread.follow_orders();
     drop(holding);
 }

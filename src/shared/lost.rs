@@ -1,7 +1,7 @@
 //! The signal that a lock is lost.
 //!
-//! A timer of the engine gives it a millisecond before the validity ends. An answer gives it when a majority of the
-//! nodes says that the lock is gone.
+//! A timer of the engine gives the signal a millisecond before the validity ends. An answer gives it when a majority of
+//! the nodes says that the lock is gone.
 
 use core::fmt;
 use core::future::Future;

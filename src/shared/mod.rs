@@ -66,7 +66,7 @@
 //!   there and is cancelled, or its outcome is in the slot, and its lock is released.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
 //! * *The end of the program*: the thread that drops a guard writes the release.
-//! * *A call or a drop inside a waker*: the thread has no mutex there, and no role.
+//! * *A call or a drop inside a waker*: the thread that calls the waker has neither the mutex nor a role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
 //! * *A thread moves the bytes of others without end*: after sixteen rounds the I/O thread does the rest.
 //! * *Traffic without end*: once the result of a look at the poll is read, timers fire in the next section, even if
@@ -182,7 +182,8 @@ struct Shared {
     spin: bool,
     /// The node timeout, if the user has set one.
     node_timeout: Option<Duration>,
-    /// Otherwise the node timeout of the farthest node, in nanoseconds, as the I/O thread last computed it.
+    /// If the user has set none: the node timeout of the farthest node, in nanoseconds, as the I/O thread last computed
+    /// it.
     distant_timeout: AtomicU64,
     retry: Retry,
     tracer: Tracer,
@@ -222,7 +223,7 @@ impl Shared {
     // ----- how long a caller waits ------------------------------------------------------------
 
     /// Returns how long a caller waits, by its own clock, for an answer about a lock of `ttl`: twice the node timeout,
-    /// and some time for the thread that serves. Every question takes less while that thread is scheduled.
+    /// and some time for the thread that serves. An answer takes longer only if that thread is not scheduled.
     fn patience(&self, ttl: Duration) -> Duration {
         let distant = Duration::from_nanos(self.distant_timeout.load(Ordering::Relaxed));
         let timeout = self

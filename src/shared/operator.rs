@@ -164,9 +164,9 @@ impl Redlock {
     }
 
     /// Returns a [`Watch`] of `resource`, for operators and logs. It gives the holder, and then each change; its page
-    /// describes the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).  Unlike an inspection, a
-    /// watch gives a state even if too few nodes answer: the state then names no holder and is not free, and the silent
-    /// nodes are [`Found::Unknown`](crate::Found).
+    /// describes the cost. All nodes are asked at once, as by [`inspect`](Self::inspect). Unlike an inspection, a watch
+    /// gives a state even if too few nodes answer: the state then names no holder and is not free, and the silent nodes
+    /// are [`Found::Unknown`](crate::Found).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -300,7 +300,7 @@ impl Redlock {
     ///
     /// With [`RestartGuard::Strict`](crate::RestartGuard) your word is written to the node and holds for all clients:
     /// the marker is updated without a barrier, and a standing barrier is removed. Other handles notice when they next
-    /// ask the node. If callers ask them for locks, that is at most a second after they last heard of the barrier.
+    /// ask the node: while their callers ask for locks, at most a second after they last heard of the barrier.
     ///
     /// # Errors
     ///

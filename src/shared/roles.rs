@@ -187,7 +187,8 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         due: impl FnOnce() -> Instant,
     ) -> Wake {
         let (work, wanted) = (self.has_work(), tasks || self.closing);
-        // A thread that has the wire may change this time. It checks again in its last section, without the wire.
+        // While a thread has the wire, the time of the next timer may change. That thread checks it once it has put the
+        // wire back.
         let is_late = |until| self.wire.is_some() && due() < until;
         let mut wake = Wake::default();
         let calls = match self.poll {
@@ -227,7 +228,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
     /// Returns the next step while callers wait for `waiting` operations. `tasks`: there are tasks to wake.
     pub(super) fn orders(&mut self, waiting: usize, tasks: bool) -> Orders {
         self.io_thread = IoThread::Busy;
-        // A caller whose call needs no node reads nothing and fires no timer.
+        // A caller that needs no node does not look into the poll, so it reads nothing and fires no timer.
         let looked = core::mem::take(&mut self.looked);
         if self.closing && !tasks {
             return Orders::Close;

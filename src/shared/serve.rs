@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// Sleeps in the poll, which this thread must have, until something is ready, a timer is due, or `until` has come.
-    /// If there is work for the wire, it only checks what is ready.
+    /// If there is work for the wire, it does not sleep, and only checks what is ready.
     pub(super) fn sleep_in_poll<'a>(
         &'a self,
         mut section: Section<'a>,
@@ -172,7 +172,8 @@ impl Shared {
     ) -> Result<Awaited, Refusal> {
         let until = wait.map(|wait| since.saturating_add(wait));
         loop {
-            // The poll is taken first: if bytes were moved before, the I/O thread would be called for the poll.
+            // The poll is taken before bytes are moved. Otherwise the end of that section would call the I/O thread to
+            // take it.
             let has_poll = section.take_poll(round);
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
@@ -284,7 +285,8 @@ impl Drop for Section<'_> {
         core.callers.tasks.extend(seen);
         (holding.wake, holding.is_awaited) = (core.leave(), core.awaiting != 0);
         if !core.callers.woken.is_empty() {
-            // An empty list is kept, so that waking allocates nothing. Two threads may wake at once.
+            // The callers get back an empty list that was used before, so that waking allocates nothing. If another
+            // thread has it at the moment, they get a new one.
             if let Ok(mut spare) = holding.shared.spare.try_lock() {
                 core::mem::swap(&mut holding.woken, &mut spare);
             }

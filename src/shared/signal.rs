@@ -114,7 +114,7 @@ impl Future for Signal {
         let (tenure, waker) = (&this.slot.tenure, context.waker());
         let waits = (this.early, this.blocks);
         tenure.poll(&mut this.place, &this.entry, waits, waker, |early| {
-            // If there is no handle, the lock was released.
+            // If no handle exists any more, the lock was released.
             if let Some(shared) = this.shared.upgrade()
                 && let Ok(mut section) = shared.enter()
             {
@@ -143,7 +143,7 @@ impl Drop for Signal {
     }
 }
 
-/// No panic leaves a signal half-changed, or the handle that it belongs to.
+/// No panic leaves a signal, or the handle that it belongs to, half-changed.
 impl UnwindSafe for Signal {}
 impl RefUnwindSafe for Signal {}
 

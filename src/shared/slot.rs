@@ -25,7 +25,7 @@ use crate::engine::Event;
 use crate::time::Instant;
 use crate::trace::Attempts;
 
-/// The end of an operation, or the reason if the handle is closed or this is a forked child.
+/// The event that ends an operation, or the reason why none comes: the handle is closed, or this is a forked child.
 pub(super) type Outcome = Result<Event, Refusal>;
 
 /// See the [module](self).
@@ -48,7 +48,7 @@ struct State {
     attempts: Attempts,
 }
 
-// A slot with its counts, and the overhead of the allocator, for each waiting caller.
+// Each waiting caller needs a slot with its counts, and the overhead of the allocator.
 const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {
@@ -86,7 +86,8 @@ impl Slot {
         core::mem::take(&mut state.sleeps)
     }
 
-    /// Offers the waiting thread to sleep on the sockets, for all threads. The caller must then [wake](Self::wake) it.
+    /// Offers the poll to the waiting thread, which then sleeps on the sockets for all threads. The caller must then
+    /// [wake](Self::wake) it.
     pub(super) fn offer(&self) {
         self.state.lock().offered = true;
     }

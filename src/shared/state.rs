@@ -201,7 +201,7 @@ impl Core {
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
-        // An offer holds while a caller waits for its operation.
+        // An offer lapses when the operation that its thread waits for is decided.
         if let Poll::Offered(round) = self.roles.poll
             && !self.callers.is_open(round)
         {

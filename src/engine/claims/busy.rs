@@ -29,23 +29,23 @@ pub(crate) struct Busy {
     /// later, which costs a command to each node.
     pub(crate) extending: u8,
     /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, its
-    /// entry knows it.
+    /// entry has this time.
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
-    /// The queue of its lock, while it is held. [`PlaceKey::NONE`]: it is kept and nothing waits for it, or it has
-    /// several.
+    /// The place of its lock in the queues, while the lock is held. [`PlaceKey::NONE`] if the lock is kept and nothing
+    /// waits for it, or if it has several places.
     pub(crate) place: Option<PlaceKey>,
     /// The number of ticks before the end at which its holder learns, once, that the lock is at risk. Zero: never.
     pub(crate) alert: u64,
-    /// After an extension was tried: the next try is not before this time. [`Instant::ZERO`]: when it is due.
+    /// The earliest time of the next extension, after one was tried. [`Instant::ZERO`]: as soon as it is due.
     pub(crate) again: Instant,
 }
 
 /// The open questions about a lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Questions {
-    /// The newest one, if it is open.
+    /// The newest question, if it is still open.
     pub(crate) newest: Option<OperationKey>,
     /// How many are open.
     open: u32,
@@ -78,7 +78,7 @@ impl Questions {
 /// Where a claim stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// An operation counts votes for it, or has won and was not reported yet.
+    /// An operation counts votes for it, or has won and its outcome was not reported yet.
     Attempt {
         /// That operation.
         operation: OperationKey,
@@ -96,8 +96,7 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// The busy part of a claim at rest, except for two fields that the claim itself has then: the nodes that have it,
-    /// and its life.
+    /// The busy part of every claim at rest, without its copies and its life: the claim itself knows these.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)

@@ -39,7 +39,7 @@ pub(crate) struct Claim {
     pub(crate) timer: Option<TimerKey>,
     /// Set if this engine extends its lock.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted. [`Instant::MAX`]: it was not, or only to be released.
+    /// When the lock was handed out or adopted. [`Instant::MAX`] if it was neither, or was adopted only to be released.
     since: Instant,
     /// `None` while it rests.
     pub(in crate::engine) busy: Option<Box<Busy>>,
@@ -108,7 +108,7 @@ impl Claim {
         }
     }
 
-    /// Returns the nodes that may still run a `SET` of it.
+    /// Returns the nodes that may still run a `SET` of this claim.
     pub(crate) fn running(&self) -> NodeSet {
         self.may_hold.filter(|node| self.copy_on(node).may_run())
     }
@@ -140,17 +140,17 @@ impl Claim {
         };
     }
 
-    /// A `SET` of it was put into the connection to `node`.
+    /// A `SET` of this claim was queued for `node`.
     pub(crate) fn set_sent(&mut self, node: NodeId) {
         self.apply(node, Event::Sent);
     }
 
     /// `node` has the token, until `gone_by` at the latest. It has run the `SET` ([`Event::Granted`]), or has answered
-    /// a question ([`Event::Has`]). `counts`: it is not in quarantine, or its clock was never stepped.
+    /// a question ([`Event::Has`]). `counts`: this answer counts.
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // After the lock was handed over, a late answer to a question does not bring the copy back.
+        // A late answer to a question does not bring back the copy of a lock that was handed over.
         if event == Event::Granted || self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);

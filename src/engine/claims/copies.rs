@@ -77,7 +77,7 @@ impl Copies {
         *copy
     }
 
-    /// `node` has the token. `counts`: the node is not in quarantine, or its clock was never stepped.
+    /// `node` has the token. `counts`: the answer that says so counts.
     #[inline(always)]
     pub(super) fn found(&mut self, node: NodeId, counts: bool) {
         self.having.insert(node);

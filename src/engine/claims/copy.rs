@@ -51,7 +51,7 @@ pub(crate) enum Copy {
 /// What happens to a copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
-    /// A `SET` was put into the connection.
+    /// A `SET` was queued on the connection.
     Sent,
     /// The latest `SET` was not run: it was denied, or withdrawn before a byte of it left.
     NotRun,
@@ -61,7 +61,7 @@ pub(crate) enum Event {
     Granted,
     /// The node was asked, and has the key.
     Has,
-    /// The release was put into the connection.
+    /// The release was queued on the connection.
     Asked,
     /// The release is owed: it cannot be sent now, was refused, proves nothing, or its answer is lost.
     Owed,
@@ -99,7 +99,8 @@ impl Copy {
             (Event::Lost, ReleasingSent) => ReleasingLost,
             (Event::Lost, OwedSent | OwedResent) => OwedLost,
 
-            // The `SET` whose answer was lost has run, or the node lacked the key and was restored with it.
+            // The `SET` whose answer was lost has run. Or the node lacked the key, and has it again from a copy of its
+            // data.
             (Event::Has, Absent | Lost) => Stands,
             (Event::Has, Sent) => Resent,
             (Event::Has, ResentLost) => StandsLost,
@@ -129,8 +130,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. If `false`, one may still be open behind a lost one: see
-    /// [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. If `false`, a `SET` may still be open behind a lost one:
+    /// see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,

@@ -205,7 +205,7 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// If the claim of `key` is being released: ends it when no node can hold its token any more. Before, arms the
+    /// If the claim of `key` is being released, ends it once no node can hold its token any more. Until then, arms the
     /// timer of its debts if time can end them.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
@@ -243,7 +243,8 @@ impl ClaimsAt<'_> {
             return;
         };
         if claim.busy().is_adopted {
-            // The longest life may be a month, and a late release goes to all nodes anyway.
+            // An adopted lock would be remembered for up to a month, the longest life of a key. A late release goes to
+            // all nodes anyway.
             return self.claims.end(key, self.timers);
         }
         let at = claim.gone_by.max(self.now.saturating_add(claim.life()));
@@ -267,8 +268,9 @@ impl ClaimsAt<'_> {
 }
 
 impl Claims {
-    /// Returns a function that finds the claims on a resource of `entry` whose release `node` has not confirmed. If the
-    /// node lacks their token, a key that stands there is another client's.
+    /// Returns a function that says whether a claim shares a resource with `entry`, is being released, and may still
+    /// have its key on `node`. If the node is known to lack the token of the claim, a key that stands there is another
+    /// client's.
     pub(in crate::engine) fn meets_own(
         &self,
         node: NodeId,

@@ -9,9 +9,9 @@
 //!
 //! # Guarantees
 //!
-//! * A lock whose keys are changed again and again gets eight looks at once, and then one in 250 ms. While looks find
-//!   no copy missing, the time between them doubles, up to half of the validity. A server may report our own writes
-//!   (Redis up to 6.2.7 and 7.0.4 reports those of scripts), or all keys that do not fit its table.
+//! * A lock whose keys are changed again and again gets eight looks at once, and then one every 250 ms. While looks
+//!   find no copy missing, the time between them doubles, up to half of the validity. A server may report our own
+//!   writes (Redis up to 6.2.7 and 7.0.4 reports those of scripts), or all keys that do not fit its table.
 //! * At most [`WATCHED_MAX`] keys are watched. Other locks are not looked at.
 
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// The time between looks at a lock whose keys are changed again and again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may be ahead of that pace, because each node may report a deletion at another time.
+/// How far the looks at a lock may run ahead of that pace, because the nodes may report one deletion at different
+/// times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
 /// After this number of looks that have found every copy, the time between looks doubles.
@@ -42,7 +43,8 @@ const LOOKS_IN_VAIN: u32 = 8;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Looks {
-    /// The keys that are watched, by the hash of the part of the name that a report shows, and the kept locks on them.
+    /// The watched keys, each with the kept lock on it. A key stands here as the hash of the part of its name that a
+    /// report shows.
     watched: BTreeSet<(u64, ClaimKey)>,
     /// The watched locks that have to be looked at, or were looked at lately.
     looks: BTreeMap<ClaimKey, Look>,
@@ -102,7 +104,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Watches the keys of `claim`, which is kept from now on, if there is room. Looks soon then.
+    /// Watches the keys of `claim`, which is kept from now on, if there is room, and looks at them soon.
     pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.watch(key, claim, queues);
         if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
@@ -183,7 +185,7 @@ impl Looks {
         !self.changed.is_empty()
     }
 
-    /// Returns the next lock whose keys have changed. A look at it is due.
+    /// Returns the next lock whose keys have changed, and makes a look at it due.
     pub(super) fn next_changed(&mut self, now: Instant) -> Option<ClaimKey> {
         let claim = self.changed.pop()?;
         self.look(now, claim).due = Some(now);

@@ -32,10 +32,10 @@ impl Nodes {
 
     /// The handshake of `node` is done.
     ///
-    /// Gives a server that is configured under several names one quarantine: the longest that any name knows, and the
-    /// alarm of each. A name that is connected has already served its own. An alarm always has to be passed on. If
-    /// there are markers, every quarantine has to be passed on, because no change of identity shows it. In these cases,
-    /// returns the names to pass it to, and its end.
+    /// A server that is configured under several names gets one quarantine: the longest that any name knows, with the
+    /// alarm of each. A name that is connected has served its own quarantine already. If the quarantine has to be
+    /// passed on, returns the names to pass it to, and its end. An alarm always has to be passed on. If there are
+    /// markers, so does every quarantine, because no change of identity shows it.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -74,8 +74,8 @@ impl Nodes {
         }
     }
 
-    /// A server that loads or follows another may come back without its locks. If `error` says so, returns the other
-    /// names under which it is connected, and the reason to give up these connections too.
+    /// A server that is loading its data, or follows another server, may come back without its locks. If `error` says
+    /// so, returns the other names under which it is connected, and the reason to give up these connections too.
     pub(in crate::engine) fn alarm(
         &mut self,
         node: NodeId,
@@ -91,7 +91,8 @@ impl Nodes {
         Some((names, trouble))
     }
 
-    /// Asks `node` to join, with the `longest` ttl, if it has to and was not asked yet. An error ends its connection.
+    /// Asks `node` to join, with the `longest` ttl, if it has to join and was not asked yet. An error ends its
+    /// connection.
     pub(in crate::engine) fn rejoin(
         &mut self,
         now: Instant,

@@ -1,6 +1,6 @@
 //! Probes: they ask over a second connection whether the server behind a silent connection is alive.
 //!
-//! A connection whose packets were lost waits for TCP to send them again. After some seconds without a path that takes
+//! A connection whose packets were lost waits for TCP to send them again. After an outage of some seconds, that takes
 //! some seconds more. While too few nodes for a majority answer, each of the others gets a probe every 250 ms: a second
 //! connection, which carries `HELLO` and nothing else. An answer shows that server and path are alive. A stopped server
 //! gives none: its kernel accepts connections, but says nothing. If the old connection has still brought nothing, it is
@@ -94,7 +94,7 @@ impl Nodes {
         }
     }
 
-    /// Opens another probe if the connection of `node` is silent, or a connection if it is in back-off.
+    /// Opens another probe if the connection of `node` is silent, or a connection if the node is in back-off.
     fn look_at_line(&mut self, now: Instant, node: NodeId, asked: bool, timers: &mut Timers) {
         let there = &self[node];
         let before = now.saturating_sub(PROBE_AGAIN);

@@ -45,7 +45,7 @@ pub(in crate::engine) struct Acquire {
     claim: Option<ClaimKey>,
     /// The place of its resource. If it wants several, the place at which it waits.
     place: PlaceKey,
-    /// Its record in the queue there, by which its caller knows it, if it waits or has waited for its turn. An
+    /// Its record in the queue there, if it waits or has waited for its turn. Its caller knows it by this record. An
     /// acquisition of several resources has a record in each queue instead.
     waiter: Option<WaiterKey>,
     /// `None`: as many as the time allows.
@@ -106,7 +106,7 @@ impl Acquire {
         self
     }
 
-    /// Makes the acquisition again that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
     /// for `keep` nanoseconds.
     pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
         Self {
@@ -192,7 +192,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` late: its handshake is done, or it has shown that it can release locks.
+    /// Asks `node` later than the others, when its handshake is done, or when it has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
             _ if self.claim.is_none() => {} // It waits between attempts.
@@ -217,9 +217,9 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` once more, because it was not run. `release`: it met a key of our own instead, whose
-    /// release goes first; if that is not written yet, the `SET` waits for it. An attempt does this once for each node,
-    /// and only while it awaits the node. Returns `true` if the `SET` was sent or waits.
+    /// Sends the `SET` to `node` once more, because it was not run. `release`: the `SET` met a key of our own, whose
+    /// release goes first; if that release is not written yet, the `SET` waits for it. An attempt does this once for
+    /// each node, and only while it awaits the node. Returns `true` if the `SET` was sent or waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
@@ -229,7 +229,7 @@ impl Acquire {
             return false;
         }
         let transactions = &cx.parts.nodes[node].connection.transactions;
-        // A `SET` that is sent now would precede a release that is not written yet.
+        // A `SET` that is sent now would overtake a release that is not written yet.
         if release && transactions.is_to_release(cx.parts.claims.meets_own(node, &claim.entry)) {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
@@ -244,7 +244,7 @@ impl Acquire {
         open
     }
 
-    /// The commands that its `SET` had to wait for may have been sent to `node`.
+    /// The commands that `node` had to get before its `SET` may have been sent.
     fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
@@ -380,7 +380,7 @@ impl Operate for Acquire {
             cx.parts.leave_to_others(cx.now, place);
             self.go_on(cx);
         } else if self.refuse_for_other_cluster(cx) {
-            // It is refused, and asks no node.
+            // The attempt is refused, and asks no node.
         } else if once {
             self.give_up_waiting(cx);
         } else {
@@ -440,7 +440,7 @@ impl Operate for Acquire {
                 if self.keep != 0 {
                     self.keep(lock.as_mut(), cx);
                 }
-                // An invariant is broken: a lock that cannot be handed out is none.
+                // If there is no lock to hand out, an invariant is broken, and the caller gets no lock.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report()))
             }
             Verdict::Refused(refusal) => {

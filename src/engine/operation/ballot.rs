@@ -1,4 +1,4 @@
-//! Whether the answer of a node counts: the one place that says so.
+//! Decides whether the answer of a node counts. No other place does.
 //!
 //! | an answer counts | decided by |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //!
 //! # Not here
 //!
-//! What a node is kept out for: `node::trust`. The sum of the votes: [`quorum`](crate::quorum).
+//! Why a node does not vote: `node::trust`. The sum of the votes: [`quorum`](crate::quorum).
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId};
@@ -32,7 +32,7 @@ pub(in crate::engine) struct Bounds {
 }
 
 impl Bounds {
-    /// Every answer counts, if its node does.
+    /// Every answer counts if its node counts.
     pub(super) const NONE: Self = Self {
         end: None,
         voters: None,

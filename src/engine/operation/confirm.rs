@@ -84,8 +84,9 @@ impl AboutHeld for Confirm {
         }
     }
 
-    /// `majority` has the lock. If the majority keeps it for less time than was known, other nodes may keep it longer,
-    /// and the operation hears them first: nodes that an extension did not wait for are no reason to shorten a lock.
+    /// `majority` has the lock. If it keeps the lock for less time than was known, the operation also waits for the
+    /// other nodes, which may keep it longer. An extension may not have waited for the nodes of this majority, and that
+    /// is no reason to shorten the lock.
     fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let held = &self.held;
         let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());

@@ -48,8 +48,8 @@ impl CountCounters {
         }
     }
 
-    /// Gives `node` the time for an answer. An answer is useful at any time, so it may take as long as one about a long
-    /// lock.
+    /// Gives `node` the time for an answer. An answer is useful at any time, so the node gets as much time as for the
+    /// longest lock.
     fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         let until = patience.until(cx.now, &mut cx.parts.nodes[node]);

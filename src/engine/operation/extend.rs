@@ -89,7 +89,7 @@ impl AboutHeld for Extend {
             return self.held.decide(Verdict::Closed, cx);
         }
         let drift = cx.parts.settings.drift;
-        // The last extension of a kept lock may ask for less, but clocks may be set by as much as before.
+        // The last extension of a kept lock may ask for a shorter ttl, but takes off the drift of the full ttl.
         let kept = kept.filter(|_| held.own);
         let ttl = kept.map_or(cx.round.ttl, |_| held.entry.ttl());
         let asked = cx

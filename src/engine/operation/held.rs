@@ -39,7 +39,7 @@ pub(in crate::engine) struct LockQuestion {
     voters: NodeSet,
     /// The nodes that were known to lack the key before any node was asked.
     pub(super) lacking: NodeSet,
-    /// The number of times, until then, that a node which lacked the key had it again.
+    /// How often, until then, a node that lacked the key was found to have it again.
     pub(super) regained: u16,
     verdict: Verdict,
 }
@@ -197,8 +197,8 @@ impl LockQuestion {
     /// A yes counts only within the old validity, and only from a node that the lock stands on.
     #[inline(always)]
     fn bounds(&self, cx: &Context<'_>) -> Bounds {
-        // A question without a deadline is about a lock whose end was not known. A later question may have found an
-        // earlier end.
+        // The question has no deadline if the end of the lock was not known. Another question may have found an end
+        // since.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),

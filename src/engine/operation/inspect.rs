@@ -47,7 +47,7 @@ pub(in crate::engine) struct Inspect {
     /// The nodes that it still awaits, including nodes whose answers do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
-    /// If this is a watch: it ends only when the nodes have something that the caller does not know.
+    /// Set for a watch, which ends only when the nodes have something that the caller does not know.
     pub(in crate::engine) watch: Option<Box<Watch>>,
 }
 
@@ -215,7 +215,7 @@ impl Operate for Inspect {
         if !self.begin_to_watch(cx) {
             return;
         }
-        // An answer is useful at any time, so it may take as long as one about a long lock.
+        // An answer is useful at any time, so a node gets as much time as for the longest lock.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);

@@ -104,7 +104,7 @@ pub enum Event {
     Extended {
         /// The operation.
         round: RoundId,
-        /// What counts as one of its extensions when it is applied to the lock, or why there is none.
+        /// The extension, to be applied to the lock, or why there is none.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
@@ -260,8 +260,8 @@ impl<'a> Context<'a> {
         self.parts.nodes[node].access()
     }
 
-    /// Puts a question to `node` by `put`, or into the queue that is sent after the handshake. Returns `false` if the
-    /// node cannot be asked. Its abstention is then recorded.
+    /// Asks `node` by calling `put`, or queues the question until its handshake is done. Returns `false` if the node
+    /// cannot be asked. Its abstention is then recorded.
     #[inline]
     pub(super) fn reach(
         &mut self,
@@ -296,8 +296,7 @@ pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>);
 
-    /// Puts its question into the connection to `node`, built in `command`, or into the queue that is sent after the
-    /// handshake.
+    /// Sends its question to `node`, built in `command`, or queues it until the handshake is done.
     ///
     /// Returns `false` if the node cannot be asked. Its abstention is then recorded, and the caller has to judge.
     #[must_use]
@@ -395,9 +394,9 @@ pub(super) enum Lost {
 /// A change that an operation may wait for, besides answers and time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// The handshake of a node is done, and a question waited for it.
+    /// A question has waited for the handshake of a node, which is done now.
     Ready(NodeId),
-    /// The commands that a question had to wait for may have been sent to a node.
+    /// The commands that a node had to get before a question may have been sent.
     Behind(NodeId),
     /// A node has joined its group.
     Joined(NodeId),

@@ -53,7 +53,7 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // Any node may hang for a moment, and each further node that replaces the token helps.
+        // A node may hang for a moment. It is worth waiting for, because each node that replaces the token helps.
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
             cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);

@@ -8,11 +8,11 @@ use crate::time::{Instant, nanos};
 
 use crate::engine::settings::Settings;
 
-/// Bounds of the node timeout that the ttl alone gives.
+/// The bounds of a node timeout that depends on the ttl alone.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(50);
 
-/// Upper bound of every node timeout that was not configured.
+/// The upper bound of every node timeout that was not configured.
 const FARTHEST: Duration = Duration::from_secs(1);
 
 /// How long nodes may take to answer about locks of one ttl, in nanoseconds.
@@ -32,7 +32,8 @@ pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
 impl Patience {
     /// Returns the patience for a release, which is useful at any time.
     ///
-    /// The paper takes 5 to 50 ms for 10 s. A node that is farther away gets four of its round trips, at most a second.
+    /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A node that is farther away gets four of its round
+    /// trips, at most a second.
     pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
         let fixed = settings.node_timeout;
         Self {

@@ -78,7 +78,7 @@ impl Repair {
 }
 
 impl Operate for Repair {
-    /// Asks every node. An answer is useful at any time, so it may take as long as one about a long lock.
+    /// Asks every node. An answer is useful at any time, so a node gets as much time as for the longest lock.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {

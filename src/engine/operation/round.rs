@@ -115,7 +115,7 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
         NodeOutcome::Refused(_) => 1,
-        // A vote is about its own attempt only.
+        // These outcomes say nothing about a later attempt.
         NodeOutcome::Granted
         | NodeOutcome::Held
         | NodeOutcome::Missing
@@ -288,8 +288,8 @@ impl Round {
 
     /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
-    /// If an attempt has begun again while it waited, it stands in the queue once for each time. No operation waits for
-    /// a node that does not vote, so that such a node is not asked late.
+    /// An operation may make several attempts while the question waits: then the question stands in the queue once for
+    /// each. No operation waits for a node that does not vote, so that such a node is not asked late.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;
@@ -380,7 +380,7 @@ impl Round {
         }
     }
 
-    /// Returns what `said` makes of each ballot, for an error.
+    /// Returns what each node said, as `said` reads it from the ballot, for an error.
     pub(crate) fn report_by(
         &self,
         now: Instant,

@@ -63,7 +63,7 @@ pub(in crate::engine) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold.contains(node);
-    // Behind commands that have to wait, the copy would come late and last longer than the others.
+    // If the copy had to wait behind other commands, it would come late and last longer than the other copies.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();

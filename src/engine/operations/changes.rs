@@ -55,7 +55,7 @@ impl Operations {
         self.stir(now, contender, parts);
     }
 
-    /// Wakes all operations: a node can be asked that could not before, or will not be for long.
+    /// Wakes all operations: a node can be asked again, or cannot be asked for some time.
     pub(in crate::engine) fn stir_all(&mut self, now: Instant, parts: &mut Parts) {
         parts.queues.look_soon(now);
         self.each(now, parts, |operation, cx| {
@@ -90,7 +90,7 @@ impl Operations {
         self.extend_kept(now, parts);
     }
 
-    /// A node answers that did not before. Wakes the operations if it completes a majority.
+    /// A node that gave no answers gives them again. Wakes the operations if it completes a majority.
     pub(in crate::engine) fn regained(&mut self, now: Instant, parts: &mut Parts) {
         if parts.nodes.answering() == parts.nodes.quorum() {
             self.each(now, parts, |operation, cx| {

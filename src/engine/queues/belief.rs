@@ -28,13 +28,13 @@ const ROUNDED: Duration = Duration::from_millis(1);
 enum Registration {
     /// The node was asked, and has not answered.
     Asked,
-    /// The node was asked and has not answered, and a write of our own followed: its answer registers nothing.
+    /// The node was asked, and a write of our own followed before it answered: its answer registers nothing.
     Erased,
-    /// Yes.
+    /// It will.
     Pushed,
-    /// No: it was asked, but sends no notifications.
+    /// It will not: it was asked, but sends no notifications.
     Untold,
-    /// No: it was not asked since its last push.
+    /// It will not: it was not asked since its last push.
     None,
 }
 
@@ -85,7 +85,7 @@ impl Seen {
 }
 
 impl Belief {
-    /// Makes a belief that knows nothing of the `nodes` nodes.
+    /// Makes a belief about this number of `nodes`, of which nothing is known.
     pub(crate) fn new(nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
@@ -104,7 +104,7 @@ impl Belief {
         }
     }
 
-    /// Asks all nodes that have answered again, and keeps what is known of them.
+    /// Makes the next look ask the nodes that have answered, too. What is known of them stays.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
             if !seen.is_asked() {
@@ -129,7 +129,7 @@ impl Belief {
     /// `node` has answered. `pushes`: it will push the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let seen = &mut self.nodes[node.index()];
-        // A push that came before the answer was for an earlier registration.
+        // A push between the question and this answer was for an earlier registration.
         seen.registration = match (seen.registration, pushes) {
             (Registration::Erased, _) => Registration::None,
             (_, true) => Registration::Pushed,

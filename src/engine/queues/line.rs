@@ -301,7 +301,7 @@ mod tests {
         Push,
         /// Opens the first.
         Open,
-        /// Removes one of all that were ever pushed. It may be open, or gone.
+        /// Removes one of all callers that were ever pushed. It may be open, or gone.
         Remove(usize),
     }
 

@@ -68,13 +68,13 @@ const OLD: Duration = Duration::from_millis(100);
 const LEFT_TO_OTHERS: u32 = 8;
 
 /// After this number of attempts in a row that no node granted, the holder is extending its lock, or the key changes
-/// without becoming free. A look costs two messages and an attempt three. After twice this number, a change is believed
-/// later and later, up to ten times [`LOOK_SOON`]. Otherwise a key that other clients write 1,000 times in a second
-/// would be looked at as often.
+/// without becoming free. A look costs two messages and an attempt three. After twice this number, the contender waits
+/// longer and longer until it acts on a reported change, up to ten times [`LOOK_SOON`]. Otherwise it would look 1,000
+/// times in a second at a key that other clients write that often.
 const WASTED_MAX: u32 = 20;
 
 /// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
-/// wait is 123 without this limit, and 6.4 with it. Another limit of sixteen locks in a row changed nothing.
+/// wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
 /// The length of a row of several callers of an engine that has met no others. Measured: with a second instead, a
@@ -154,7 +154,7 @@ impl Next {
 }
 
 impl Wait {
-    /// Makes the wait of a contender that knows nothing of the `nodes` nodes.
+    /// Makes the wait of a contender that asks this number of `nodes`, of which nothing is known.
     pub(in crate::engine) fn new(nodes: usize) -> Self {
         Self {
             belief: Belief::new(nodes),
@@ -224,8 +224,8 @@ impl Wait {
         !self.said.is_empty()
     }
 
-    /// This engine has released the lock and leaves it to others. Because it has met them, it then asks like a
-    /// contender whose votes were split.
+    /// This engine has released the lock and leaves it to others. Afterwards it asks like a contender whose votes were
+    /// split, because it has met other clients.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -312,7 +312,7 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // A look at a few nodes does not put off the look at all.
+        // A look at some of the nodes does not put off the next look at all of them.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,
@@ -412,8 +412,8 @@ impl Row {
         self.since = None;
     }
 
-    /// Returns `true` if the lock is left to others before our next caller has it; the row then begins anew. `lone`:
-    /// the next caller has just come back to the lock. If others were met, it leaves the lock to them each time.
+    /// Returns `true` if the lock is left to others before our next caller has it; then a new row begins. `lone`: the
+    /// next caller has just come back to the lock. If others were met, it leaves the lock to them each time.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {

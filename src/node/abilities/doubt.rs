@@ -1,4 +1,5 @@
-//! Nodes that refuse scripts in unknown words: proxies, and servers that resemble Redis.
+//! Nodes that refuse scripts in unknown words, with errors that Redis and Valkey do not have: proxies, and servers that
+//! resemble Redis.
 //!
 //! Such a refusal may mean that the node runs no scripts, or only that it is in trouble for a while. So the node is
 //! asked in another way only if the refused command cannot have left a key, and scripts are tried again later:
@@ -11,9 +12,9 @@
 //! | it refuses that script in unknown words | it is asked without scripts over this connection: see `ways` |
 //! | it refuses everything else too | doubt again; its refusal of the script is reported |
 //!
-//! If the scripts were not loaded, a question about a lock or a release that is refused in unknown words is also sent
-//! again without scripts. It does no harm if it is done twice. After that, a script is tried again before the next
-//! `SET`.
+//! A question about a lock, or a release, may also be refused in unknown words. If the scripts were not loaded, it is
+//! then sent again without scripts. It does no harm if it is done twice. After that, a script is tried again before the
+//! next `SET`.
 //!
 //! # Guarantees
 //!
@@ -22,8 +23,8 @@
 //!
 //! # Not here
 //!
-//! Nodes with a marker, which have already run a script. The script that takes a fenced lock: nodes in doubt get it
-//! too, and their answer shows whether they run it.
+//! Nodes with a marker: they have run a script already. The script that takes a fenced lock: nodes in doubt get it too,
+//! and their answer shows whether they run it.
 
 use crate::error::{NodeOutcome, ServerError};
 use crate::node::handshake::Words;
@@ -115,7 +116,7 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { .. });
-        // A forbidden transaction has taken nothing, and its reply need not say more.
+        // A forbidden transaction that takes keys is not meant here: it has taken nothing, and its refusal says enough.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }

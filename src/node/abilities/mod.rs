@@ -62,7 +62,7 @@ pub(crate) struct Abilities {
     /// The native command for a release that the server's version has. `None` if there is none, or the node has refused
     /// it.
     native: Option<Dialect>,
-    /// The node has refused its native command for a release, and no script since then.
+    /// The node has refused its native command for a release, and has not refused a script since.
     native_refused: bool,
     /// How locks may be released on this connection.
     shown: Shown,
@@ -192,10 +192,10 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node; never a digest if it has to `repair`.
+    /// Returns the form of a release for this node; never a digest if the release has to `repair`.
     ///
-    /// Debts too are first released natively, because the user may not be allowed to run scripts. If the native command
-    /// was refused on the connection before, the script comes first: a connection that is given up after its handshake,
+    /// Debts too are released natively first, because the user may not be allowed to run scripts. If the native command
+    /// was refused on the connection before, the script comes first. A connection that is given up after its handshake,
     /// such as one to a second name of the same server, leaves time for one way only.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
@@ -229,7 +229,7 @@ impl Abilities {
                 self.scripts_permitted();
             }
             (Taking::First, Some(missing)) => return self.first_withheld(claim, missing),
-            // A lock on one name may be released in another way, which was not tried.
+            // This shows nothing about locks on one name, which may be released in another way.
             (Taking::Untaught, None) => self.missing = None,
             (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
@@ -265,12 +265,12 @@ impl Abilities {
     }
 }
 
-/// Returns which command the user may not run, by this answer of a script that takes a lock.
+/// Returns which command the user may not run, according to this answer of a script that takes a lock.
 pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// Returns which command the user may not run, by this answer of the script that takes a fenced lock.
+/// Returns which command the user may not run, according to this answer of the script that takes a fenced lock.
 pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     match answer {
         -2 => Some(Unusable::Permission { command: "time" }),
@@ -278,7 +278,7 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns which command the user may not run, by this answer to the question why an extension was refused.
+/// Returns which command the user may not run, according to this answer to the question why an extension was refused.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer)
 }

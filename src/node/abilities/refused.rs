@@ -124,7 +124,7 @@ impl Abilities {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
                 Reply::Again(NodeOutcome::Refused(error))
             }
-            // Other locks need fewer permissions, so it says nothing about them.
+            // Other locks need fewer permissions, so this refusal says nothing about them.
             Refusal::Forbidden(_) if is_fenced => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {

@@ -48,7 +48,7 @@ pub(super) struct Ways {
     on: bool,
     /// The configuration forbids scripts.
     never: bool,
-    /// The command that was refused when a script was sent.
+    /// The command that was to run a script and was refused.
     script_verb: &'static str,
     /// The index of the way that is used, or tried next.
     place: usize,
@@ -130,7 +130,7 @@ impl Abilities {
         }
     }
 
-    /// Returns `true` if the node runs no scripts, as far as is known for certain.
+    /// Returns `true` if the node is known to run no scripts.
     pub(in crate::node) fn runs_no_scripts(&self) -> bool {
         self.ways.on && self.doubt.is_none()
     }
@@ -292,7 +292,7 @@ impl Abilities {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have shown a way meanwhile that is forbidden for the name of this one.
+        // Another lock may have shown a way meanwhile. For the name of this lock that way may be forbidden.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);

@@ -60,7 +60,7 @@ pub(crate) struct Batch {
     unanswered: usize,
     /// The server has refused a batch on this connection.
     pub(in crate::node) is_refused: bool,
-    /// The answers to the renewals at the front of the commands in flight. `None`: it made no sense.
+    /// The answers to the renewals at the front of the commands in flight. `None`: the answer made no sense.
     pub(in crate::node) answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 

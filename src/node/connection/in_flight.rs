@@ -15,7 +15,7 @@ use crate::node::request::{Asker, Purpose, Remaining, Request};
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// The command was done, as most are. This is not an `Answer`, because it is half as large.
+    /// The command was done, as most are. It is not an `Answer`, which is twice as large.
     Done(Request),
     /// Another answer to a lock command.
     Answer(Answer),
@@ -51,9 +51,9 @@ pub(crate) enum Heard {
         answer: Option<Answer>,
         /// The error by which the node has refused.
         error: Option<ServerError>,
-        /// It can now. Before, it could not be asked for locks, because a permission was missing.
+        /// It can, and may be asked for locks again. A permission was missing before.
         is_usable_again: bool,
-        /// It can now, and had not shown that before.
+        /// It can, and had not shown that before.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
@@ -83,7 +83,7 @@ pub(crate) struct InFlight {
     /// The number of releases that repair, usually none.
     repairs: usize,
     era: u32,
-    /// No question starts behind this position.
+    /// Every question starts at this position or before it.
     latest_question: u64,
     /// The number of withdrawn commands.
     withdrawn: usize,
@@ -270,7 +270,7 @@ impl InFlight {
         self.unsent.until = 0;
     }
 
-    /// Returns how many commands withdrawals have looked at.
+    /// Returns how many commands were looked at to find those to withdraw.
     #[cfg(test)]
     pub(crate) fn steps(&self) -> usize {
         self.unsent.steps
@@ -434,7 +434,7 @@ mod tests {
                 }
                 assert_eq!(in_flight.withdraw(Asker::Claim(claim), |_| false), None);
             }
-            // Nothing leaves before the sweep.
+            // No bytes leave between the withdrawals and the sweep.
             if round % 5 == 4 || round % 7 == 6 {
                 let mut gone = 0;
                 in_flight.sweep(|start, len| {

@@ -128,7 +128,7 @@ impl Pulse {
     /// of another connection can distinguish this from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The next sample to be replaced is the oldest. If it exists, all do.
+        // The sample that is replaced next is the oldest. If it exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 

@@ -122,7 +122,7 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, and are so many that other nodes would notice the work.
+    /// Returns `true` if renewals can be written now, and there are so many that the node needs a turn for them.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()

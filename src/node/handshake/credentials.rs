@@ -102,7 +102,7 @@ impl Credentials {
             Step::Memory => &[b"INFO", b"memory"],
             Step::Load(taught) => &[b"SCRIPT", b"LOAD", taught.script().text.as_bytes()],
             Step::Durability => &[b"CONFIG", b"GET", b"*append*"],
-            // The node itself writes this question, because it differs from one connection to the next.
+            // `Node` writes this question itself, because it differs from one connection to the next.
             Step::Join => return false,
         };
         resp::command(out, words);

@@ -43,8 +43,8 @@ pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 /// or because its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// An uptime may be overstated by this much: it is the difference of two times in whole seconds, and was seen to tick
-/// some milliseconds early.
+/// A server may overstate its uptime by this much: it subtracts two times in whole seconds, and was seen to tick some
+/// milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
 /// A text about the node, with the error that it belongs to.
@@ -56,7 +56,7 @@ pub(crate) struct Handshake {
     pub(super) phase: Phase,
     /// Why the node is not ready. Has no meaning while it is.
     pub(crate) trouble: Trouble,
-    /// The latest text about the node: from the server, with its error, or from the provider of its credentials
+    /// The latest text about the node: the server's, with its error, or that of the provider of the credentials
     /// (`None`).
     pub(super) words: Words,
     pub(super) credentials: Credentials,

@@ -101,14 +101,14 @@ impl Trouble {
 /// Whether a node can be asked now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Access {
-    /// Yes.
+    /// It can be asked now.
     Open,
-    /// Not before the handshake is done.
+    /// It can be asked when the handshake is done.
     Handshake {
         /// The node has never been reached before.
         first: bool,
     },
-    /// No. Holds the outcome of the question.
+    /// It cannot be asked. Holds the outcome that a question has.
     Shut(NodeOutcome),
 }
 

@@ -214,9 +214,9 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
     value.as_error().map(ServerError::from_line)
 }
 
-/// Returns the text of an `INFO`. `None` if it is forbidden or not available: then only its facts are missing, and the
-/// node can still serve. If a running script delays it, the handshake fails and is retried later: without this `INFO`
-/// one server could have two votes, and a busy server has no vote anyway.
+/// Returns the text of an `INFO`. `None` if it is forbidden or not available: the node can serve without these facts.
+/// If the server is busy with a script, the handshake fails and is retried later: without this `INFO` one server could
+/// have two votes, and a busy server does not vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),

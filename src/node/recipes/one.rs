@@ -147,7 +147,7 @@ fn inspect(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     }
 }
 
-/// Checks no marker: the answer is true also on a node that does not count.
+/// Checks no marker: the key is changed even if the node's answers do not count.
 fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     let mut other = Vec::new();
     argument(&mut other, &broken(entry.token()));

@@ -24,8 +24,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     is_taught: false,
 };
 
-/// The commands that the lock needs, in the order of `TO_LOCK` in `abilities`, by which an answer names the missing
-/// one. `evalsha` is not needed, because the release of such a lock is always sent by its text.
+/// The commands that the lock needs. An answer names a forbidden one by its place, so the order is that of `TO_LOCK` in
+/// `abilities`. `evalsha` is not needed, because the release of such a lock is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
 /// The argument in place of a marker if none is checked: an empty one.

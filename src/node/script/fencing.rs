@@ -125,8 +125,8 @@ pub(crate) const RAISE_FENCED: Script = Script {
     sha1: "abc76174ca67a0b02bc44461e9ea6f9062f71b0e",
 };
 
-/// Writes a floor for this `run_id`, no lower than the present one. Answers `1`. Arguments: the `run_id`, a number,
-/// and a second number that counts for at most a second more than the server's clock. The floor is the only key.
+/// Writes a floor for this `run_id`, no lower than the present one. Answers `1`. Arguments: the `run_id`, a number, and
+/// a second number, which counts only up to the server's clock plus one second. The floor is the only key.
 pub(crate) const SET_FLOOR: Script = Script {
     text: "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) \
            if x>9e15 then x=0 end \
@@ -136,9 +136,9 @@ pub(crate) const SET_FLOOR: Script = Script {
     sha1: "41b00d3cd485a66d39e18a0cdabf292d516004a3",
 };
 
-/// Looks at the floor. Answers `{1, number}`: it belongs to this `run_id`. `{0, nonce}`: it does not, and is in repair
-/// under this nonce, from now on or already before. Arguments: the `run_id`, and the nonce for a repair that begins
-/// now. The floor is the only key.
+/// Looks at the floor. Answers `{1, number}` if it belongs to this `run_id`. Otherwise it is in repair, from now on if
+/// it was not before, and the answer is `{0, nonce}` with the nonce of the repair. Arguments: the `run_id`, and the
+/// nonce for a repair that begins now. The floor is the only key.
 pub(crate) const LOOK_AT_FLOOR: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) or '' local \
            r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
@@ -150,9 +150,9 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
     sha1: "9c87c1eb40af6ce1f518b8faefe13843ba4cc932",
 };
 
-/// Ends the repair of the floor under this nonce. Answers `1`: the floor now belongs to this `run_id`, and is at least
-/// the number, and at least as high as before. `0`: it is not in repair, or under another nonce, and nothing was done.
-/// Arguments: the `run_id`, the nonce, the number. The floor is the only key.
+/// Ends the repair of the floor under this nonce. Answers `1` if that is done: the floor belongs to this `run_id` now,
+/// and was raised to the number if it was lower. Answers `0` if the floor is not in repair, or under another nonce;
+/// then nothing was done. Arguments: the `run_id`, the nonce, the number. The floor is the only key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
            r~=ARGV[1] or n~=ARGV[2] then return 0 end local \

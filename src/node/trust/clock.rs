@@ -5,22 +5,22 @@
 //! own clock, which is never stepped, changes no faster than clocks drift.
 //!
 //! `TIME` is sent right before a lock command, in the same write, at most once a second. So its answer comes before the
-//! answer to the command. If the clock was stepped since the last `TIME`, the node does not count in this round
-//! already. A node that gets no lock command is not asked for its time.
+//! answer to the command. If the clock was stepped since the last `TIME`, the vote of the node does not count in this
+//! very round. A node that gets no lock command is not asked for its time.
 //!
 //! The server read the time after the question was sent and before the answer was read. So an answer bounds the
 //! difference from both sides, no matter how long it took. The bounds widen as fast as clocks drift. If two answers
-//! contradict each other, the amount is what the clock was set by in between. These amounts add up: bounds that
-//! contradict each other stay, and the contradiction shrinks only as they widen.
+//! contradict each other, the clock was set in between, by the amount of the contradiction. These amounts add up:
+//! contradicting bounds are kept, and the contradiction shrinks only as they widen.
 //!
 //! # What is allowed
 //!
-//! The drift of a lock covers both the rate of clocks and their steps, while its keys live. One fifth of it is for
-//! the rate ([`Drift::rate`](crate::quorum::Drift::rate)): the bounds widen at this rate. After two seconds without an
+//! The drift of a lock covers both the rate of clocks and their steps, while its keys live. One fifth of it is for the
+//! rate ([`Drift::rate`](crate::quorum::Drift::rate)): the bounds widen at this rate. After two seconds without an
 //! answer (a [`PAUSE`]) they widen by at most 0.05 % of the further time, because no clock is slewed faster. The rest
 //! of the drift is for steps. The steps of one clock may add up to the allowance of the shortest ttl that was asked of
-//! this engine, so no lock of that ttl or a longer one has ended early. If they add up to more, the clock was stepped,
-//! and the next steps count from there.
+//! this engine, so no lock of that ttl or a longer one has ended early. If they add up to more, the clock counts as
+//! stepped, and a new sum begins.
 //!
 //! # Not here
 //!
@@ -43,8 +43,8 @@ pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 /// The shortest time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock: nothing was asked of the
-/// node in that time, and nothing that its clock gained was seen.
+/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was asked
+/// nothing in that time, so what its clock gained was not seen.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.
@@ -232,7 +232,7 @@ mod tests {
     fn a_clock_that_drifts_is_not_stepped() {
         let s = SECOND;
         assert_eq!(steps(&[(0, 1_000, 70 * s)]), 0, "nothing is known before");
-        // 10 ms at once, and two milliseconds for each second.
+        // The clock may gain 10 ms at once, and two milliseconds in each second.
         for (time, stepped) in [(81_012_000, 0), (81_012_001, 1)] {
             assert_eq!(steps(&[(0, 0, 80 * s), (s, s, time)]), stepped, "{time}");
         }

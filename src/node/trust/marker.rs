@@ -9,7 +9,6 @@
 //!
 //! * A marker is read only if the script for joining a cluster can have written it.
 //! * A [barrier](Cluster::barrier) lasts until every lock of that ttl is over.
-//! * A [barrier](Cluster::barrier) lasts until every lock of that ttl is over.
 
 use alloc::string::String;
 use alloc::sync::Arc;

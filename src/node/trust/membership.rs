@@ -1,9 +1,9 @@
 //! The membership of one node in the cluster, for the strict restart guard.
 //!
 //! A node is *joined* while the marker that its scripts have to check is known. It stops being joined when an answer
-//! says that this marker is gone, or when a ttl longer than the marker's is known, until [`JOIN`](crate::node::script::JOIN)
-//! is answered again. The check itself runs on the node, so a question that was written for an old marker is never
-//! counted by mistake.
+//! says that this marker is gone, or when a ttl longer than the marker's becomes known. It is joined again when
+//! [`JOIN`](crate::node::script::JOIN) is answered. The check itself runs on the node, so a question that was written
+//! for an old marker is never counted by mistake.
 //!
 //! # Guarantees
 //!
@@ -173,7 +173,7 @@ impl Membership {
     }
 
     /// Returns the outcome for the report if the answer does not count. `stale` says that the question was asked under
-    /// an older marker. Returns `None` if the answer should speak of the marker, and does not.
+    /// an older marker. Returns `None` if the answer says nothing of the marker, although it should.
     pub(super) fn judge(
         &mut self,
         now: Instant,

@@ -30,8 +30,8 @@
 //!
 //! Losses that no client can see from outside: a restart before the first handshake of a client that does not know the
 //! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
-//! Markers on the nodes show these ([`membership`]), unless the server followed a copy of itself. With markers, the guard
-//! reads only this last case from identities.
+//! Markers on the nodes show these ([`membership`]), unless the server followed a copy of itself. With markers, the
+//! guard reads only this last case from identities.
 
 mod clock;
 pub(super) mod marker;
@@ -175,8 +175,8 @@ impl Trust {
         self.kept_until_about(now, false)
     }
 
-    /// Returns the same for an answer about a copy. If that `is_old`, older than any step of the node's clock, only what
-    /// the node may have forgotten matters: a step makes it forget nothing.
+    /// Returns the same for an answer about a copy. If that copy `is_old`, older than any step of the node's clock,
+    /// only what the node may have forgotten matters: a step makes it forget nothing.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -198,7 +198,7 @@ impl Trust {
     }
 
     /// Decides whether the answer of a server whose handshake is done counts. `stale` says that it was asked under an
-    /// older marker. Returns `None` if the answer should say that, and does not.
+    /// older marker. Returns `None` if the answer says nothing of the marker, although it should.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -225,8 +225,8 @@ impl Trust {
         })
     }
 
-    /// Does the same for a refusal, which does not speak of the marker. That the lock's key has another type does not
-    /// show whether the answer counts.
+    /// Does the same for a refusal, which does not speak of the marker. A refusal may say that the lock's key has
+    /// another type, but not whether this answer counts.
     #[cold]
     pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
         let answer = Answer { request, reply };
@@ -339,9 +339,9 @@ impl Trust {
         None
     }
 
-    /// Returns until when another name of the same server, whose handshake has ended, must not vote because of what
-    /// this name knows. If the alarm was about that process (`same`), that handshake ends it. Otherwise the alarm
-    /// stays, because this name may stand for another server by now.
+    /// The handshake of another name of the same server has ended. Returns until when that name must not vote because
+    /// of what this name knows. If this name leads to the `same` process, that handshake ends the alarm of this name
+    /// too. Otherwise the alarm stays, because this name may lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -354,7 +354,7 @@ impl Trust {
         self.until.max(self.stepped_until).max(alarm)
     }
 
-    /// Keeps the node from voting at least until then.
+    /// Keeps the node from voting until this time, or for longer if its quarantine already lasts longer.
     pub(crate) fn keep_until(&mut self, until: Instant) {
         self.until = self.until.max(until);
     }
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, an assumed one makes nobody wait.
+        // If `max_ttl` was not set, its assumed value keeps no new node from voting.
         assert_eq!(met(ASSUMED, 0), None);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * The claim knows from then on whether the node may have the key, even if the attempt is over.
+//! * After each answer the claim knows whether the node may have the key, even if the attempt is over.
 
 use crate::engine::claims::copy::Event;
 use crate::engine::operation::{Context, Operate};
@@ -27,7 +27,7 @@ pub(in crate::engine) fn take_answered(
     let operation = claim.attempted_by();
     if let Reply::Done | Reply::Number(_) = reply {
         parts.nodes[node].grants += 1;
-        // For an attempt, answers that do not count are sorted out when it ends.
+        // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
         let counts = operation.is_some() || parts.nodes[node].trust.kept_until(now).is_none();
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);
@@ -78,7 +78,8 @@ impl Acquire {
             Reply::Again(_) if self.ask_again(node, false, cx) => return,
             Reply::NotDone(outcome @ NodeOutcome::Unusable(_)) => {
                 self.left_out(outcome, cx);
-                // The report names it even if the node's answer would not have counted.
+                // The report names the permission or command that is missing, even if the answer of this node would not
+                // count.
                 if cx.round.asks(node) && !cx.round.awaits(node) {
                     cx.round[node].outcome = outcome;
                 }
@@ -98,7 +99,7 @@ impl Acquire {
         self.vote(node, said, cx);
     }
 
-    /// `node` has shown that it can release the lock, so it is asked for it.
+    /// `node` has shown that it can release the lock, so it is asked for the lock.
     #[cold]
     fn permitted(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;

@@ -1,8 +1,8 @@
 //! Taking a lock with a fencing token: the differences from taking one without.
 //!
-//! Each node that grants the lock raises a counter and returns it. A number becomes the token when a majority is known
-//! to have had a counter of exactly this number while they had the key. There are two ways, and the first to succeed
-//! decides:
+//! Each node that grants the lock raises a counter and returns it. A number becomes the token when each node of a
+//! majority is known to have had its counter at exactly this number while it had the key. There are two ways, and the
+//! first to succeed decides:
 //!
 //! * A majority has returned it: one round trip is enough.
 //! * Nodes were asked to raise their counters to it, and said that they did and still had the key. They are asked once
@@ -64,7 +64,7 @@ impl Fencing {
         self.token
     }
 
-    /// Returns the number that nodes are asked for at least.
+    /// Returns the smallest number that a node may return.
     pub(super) fn proposal(&self) -> u64 {
         self.proposal
     }
@@ -142,7 +142,7 @@ impl Acquire {
         }
     }
 
-    /// Counts the votes of these nodes, which confirm the token.
+    /// Counts a yes of each of these nodes, which confirm the token.
     fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
@@ -177,7 +177,7 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` to raise its counter if it still has the key, and gives it the time of another answer.
+    /// Asks `node` to raise its counter if it still has the key, and gives it time for another answer.
     fn ask_to_raise(&self, node: NodeId, raised_to: u64, cx: &mut Context<'_>) {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;

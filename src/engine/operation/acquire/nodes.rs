@@ -20,7 +20,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
-            // It may be connecting for the first time, so it gets as long as that, but no more than half of the ttl.
+            // The connection may take as long as a first one, so the node gets as much time, but no more than half of
+            // the ttl.
             Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
                 let settings = &cx.parts.settings;
                 let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));

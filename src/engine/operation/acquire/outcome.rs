@@ -71,7 +71,8 @@ impl Acquire {
         Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
-    /// Lets the engine extend `lock`, which this operation has taken. The limit counts from the send of the attempt.
+    /// Lets the engine extend `lock`, which this operation has taken. The limit counts from the time when the attempt
+    /// was sent.
     #[cold]
     pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
         let (Some(lock), Some(key)) = (lock, self.claim) else {

@@ -36,7 +36,7 @@ impl Several {
         self.held.fill(0);
     }
 
-    /// Changes every answer that a resource is taken to name this resource, counted from 0.
+    /// Records for every node that it called this resource taken, counted from 0.
     pub(super) fn all_name(&mut self, number: usize) {
         self.held.fill(number as u8 + 1);
     }

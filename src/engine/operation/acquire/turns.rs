@@ -30,8 +30,8 @@ impl Acquire {
         self.places().iter().all(leads)
     }
 
-    /// Returns the first resource, counted from 0, on which a lock of this engine is valid, so that no operation asks
-    /// for it. The end of a lock that is over may not have been reported yet.
+    /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks for such
+    /// a resource. The end of a lock that is over may not have been reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);
@@ -78,8 +78,8 @@ impl Acquire {
         }
     }
 
-    /// Waits until the locks that this engine holds are released, the contenders before it have ended, or its tries
-    /// would have been used up.
+    /// Waits until the locks that this engine holds are released, the contenders before it have ended, or the time that
+    /// its tries could have taken is over.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx);
         cx.round.rest(State::Queued { until }, cx.parts);
@@ -143,8 +143,8 @@ impl Acquire {
     }
 
     /// Ends without an attempt. The report has what the nodes said to the latest attempt for the resource that this
-    /// engine holds, or, if there is none, for which an earlier contender waits. The nodes that have granted this
-    /// engine's lock count as held.
+    /// engine holds. If it holds none of them, the report is about the resource that an earlier contender waits for. A
+    /// node that has granted this engine's lock is reported as held.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let waits_behind = |place: &PlaceKey| {

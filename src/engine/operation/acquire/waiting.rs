@@ -114,7 +114,7 @@ impl Acquire {
                     let why = why_at_last(why, cx);
                     self.decide(Verdict::Refused(why), cx);
                 }
-                // It has left the lock to others.
+                // No attempt was made: the lock was left to others.
                 Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
                     self.give_up_waiting(cx)
                 }
@@ -174,8 +174,8 @@ impl Acquire {
 
     /// Returns when the next attempt may begin: after a random delay, and while tries and time are left.
     ///
-    /// If the delay would end too late for another attempt, another is drawn from the time that is left, so that a
-    /// waiter still looks shortly before it gives up.
+    /// If the delay would end too late for another attempt, a shorter one is drawn from the time that is left, so that
+    /// a waiter still looks shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {

@@ -90,7 +90,7 @@ impl Watch {
         is_late
     }
 
-    /// The latest question did not reach `node`, or is answered.
+    /// The latest question to `node` was answered, or never reached it.
     pub(super) fn forget(&mut self, node: NodeId) {
         self.asked.remove(node);
     }

@@ -148,7 +148,7 @@ impl Job {
         }
     }
 
-    /// The work is begun. `known` says that `MSETEX` is known to be permitted; if so, it takes the keys.
+    /// The work begins. `known` says that `MSETEX` is known to be permitted; if so, it takes the keys.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -277,7 +277,7 @@ impl Job {
         };
         let bit = 1 << number;
         match left {
-            // The key would keep others out for ever.
+            // A key without an expiry would keep others out for ever.
             -1 if self.work == Work::Overwrite => {
                 self.seen.ours &= !bit;
                 self.seen.foreign |= bit;
@@ -362,7 +362,7 @@ impl Job {
                     }
                 }
                 Work::Take(life) if self.seen.short & bit != 0 => write(number, Step::Raise(life)),
-                // It shows that the key has not changed since it was read.
+                // Its answer shows that the key has not changed since it was read.
                 Work::Extend { .. } | Work::Take(_) => write(number, Step::Left),
                 Work::Confirm | Work::Inspect { .. } => {
                     write(number, Step::Get);
@@ -446,7 +446,7 @@ impl Job {
                 _ => Reply::Foreign(foreign.trailing_zeros() as u8),
             }),
             (None, Work::Take(_)) if foreign | missing & !done == 0 => Ok(Reply::Done),
-            // The node may have some of the keys. If the refusal were certain, they would not be released.
+            // The node may have some of the keys. A refusal that is certain would say that it has none.
             (_, Work::Take(_)) if self.may_be_done => Err(unknown),
             (Some(Refusal::Forbidden(Forbidden::Command | Forbidden::Within)), _) => {
                 Err(Refusal::Forbidden(Forbidden::Part))

@@ -57,7 +57,7 @@ pub(crate) use job::Work;
 /// The most work in one batch.
 const BATCH_MAX: usize = 256;
 
-// The answer to `EXEC` has room for the string and the time of each, with their headers.
+// The answer to `EXEC` has room for the string and the time that each piece of work reads, with their headers.
 const _: () = assert!(BATCH_MAX * (STRING_BYTES_MAX + 48) <= REPLY_BYTES_MAX);
 
 /// The most keys in one batch, unless a single piece of work has more.
@@ -220,8 +220,8 @@ impl Transactions {
             wire.in_flight.unreserve();
             return true;
         }
-        // Work that has begun goes on, but is not repeated if it is aborted. If it takes keys, it counts as one copy
-        // more.
+        // Work that has begun goes on, but is not repeated if it is aborted. Work that takes keys is not withdrawn: it
+        // counts as a copy that was sent.
         for job in self.batch.iter_mut().filter(|job| is(job) && !job.takes()) {
             job.withdrawn = true;
         }

@@ -102,7 +102,7 @@ impl Transactions {
             return;
         }
         let mut refusal = Refusal::of(value);
-        // By its code, a forbidden `EXEC` looks like an aborted one.
+        // A forbidden `EXEC` has the same error code as an aborted one.
         let says = |text: &[u8], line: &[u8]| line.windows(text.len()).any(|part| part == text);
         if let Value::Error(line) = value
             && line.starts_with(b"EXECABORT")
@@ -139,7 +139,7 @@ impl Transactions {
                 self.most = (2 * self.most).min(BATCH_MAX);
             }
             Value::Error(line) if line.starts_with(b"EXECABORT") => {
-                // Work that was refused itself stays refused, and the rest is tried again.
+                // The work whose own commands were refused stays refused, and the rest is tried again.
                 let known = |job: &Job| job.is_refused() || job.is_to_change();
                 if !self.batch.iter().any(known) {
                     let refusal = Refusal::of(value);
