@@ -297,3 +297,24 @@ fn a_copy_from_after_a_step_does_not_keep_a_lock() {
     world.was_not_kept();
     assert_eq!(lock.valid_until(), until);
 }
+
+/// All nodes have granted the lock in one turn, so one of them is not of the majority that decided. Its copy is as old
+/// as the others.
+#[test]
+fn a_copy_from_behind_the_majority_is_older_than_a_step_as_well() {
+    let mut world = watching(3, RestartGuard::Observed);
+    world.cycle(&[Duration::ZERO; 3]);
+    world.try_once();
+    world.take_all();
+    (0..3).for_each(|node| world.say_undrained(node, "+OK|"));
+    world.drain();
+    let mut lock = world.lock();
+    world.wait(Duration::from_secs(1));
+    world.extend(&lock);
+    world.lose(0);
+    for (node, ahead) in [(1, 0), (2, 3_600)] {
+        world.tells(node, Duration::from_secs(ahead));
+        world.say(node, ":1|");
+    }
+    world.extended(&mut lock);
+}

@@ -428,3 +428,18 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     let refused = world.engine.inspect(world.now, b"k");
     assert_matches!(refused, Err(InspectError::Saturated));
 }
+
+#[test]
+fn a_node_in_quarantine_that_is_not_connected_is_not_waited_for() {
+    let mut world = World::ready(3);
+    world.lose(2);
+    world.greet_as(2, "another", 1);
+    assert!(world.quarantined_until(2).is_some());
+    world.lose(2);
+    world.lose(2);
+    world.take_all();
+    world.ask_inspect();
+    world.has_none(0);
+    world.has_none(1);
+    assert!(world.inspected().is_free(), "it is told at once");
+}
