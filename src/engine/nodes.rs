@@ -185,7 +185,7 @@ impl Nodes {
     /// was seen to be set, a time daemon may slew it now, by up to 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
-        match nodes.any(|node| self[node].trust.kept_until(now).is_some()) {
+        match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
             true => ttl.saturating_sub(ttl / 12),
             false => ttl,
         }

@@ -22,8 +22,8 @@ pub(crate) struct Copies {
     pub(crate) lacking: NodeSet,
     /// The nodes that have said yes in the latest majority or later, and have not denied it since.
     pub(crate) confirmed: NodeSet,
-    /// The nodes that have had the token ever since an answer of theirs counted. A later step of such a node's clock
-    /// cannot have ended another client's key early.
+    /// The nodes that have had the token since before any step of their clocks, or ever since an answer of theirs
+    /// counted. A later step there cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
     /// The nodes that may have run an extension whose answer has not come, or never will. It is not known when their
     /// keys expire.

@@ -318,3 +318,31 @@ fn a_copy_from_behind_the_majority_is_older_than_a_step_as_well() {
     }
     world.extended(&mut lock);
 }
+
+/// A node that has restarted grants a lock in its quarantine. When that is over, its copy is older than any step.
+#[test]
+fn a_copy_from_before_a_step_counts_after_the_quarantine_of_a_restart() {
+    let mut world = watching(3, RestartGuard::Observed);
+    world.cycle(&[Duration::ZERO; 3]);
+    world.lose(2);
+    world.greet_as(2, "another", 1);
+    let until = world.quarantined_until(2).expect("it has restarted");
+    world.now = until.saturating_sub(Duration::from_secs(5));
+    world.drain();
+    world.take_all();
+    world.try_once();
+    world.take_all();
+    for node in 0..3 {
+        world.tells(node, Duration::ZERO);
+        world.say(node, "+OK|");
+    }
+    let mut lock = world.lock();
+    world.now = until;
+    world.extend(&lock);
+    world.lose(0);
+    for (node, ahead) in [(1, 0), (2, 3_600)] {
+        world.tells(node, Duration::from_secs(ahead));
+        world.say(node, ":1|");
+    }
+    world.extended(&mut lock);
+}

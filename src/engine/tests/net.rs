@@ -419,7 +419,7 @@ impl Net {
         self.extended(client, lock)
     }
 
-    fn extended(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
+    pub(super) fn extended(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
         match self.outcome(client) {
             Event::Extended { result, .. } => result,
             Event::Confirmed { result, .. } => result.map_err(ExtendError::from),

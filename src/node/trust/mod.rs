@@ -188,6 +188,11 @@ impl Trust {
         (!is_old || !counts_if_old).then_some(until)
     }
 
+    /// Returns `true` if the node's clock was seen to be stepped, and its answers do not count at `now`.
+    pub(crate) fn is_kept_by_steps(&self, now: Instant) -> bool {
+        self.clock.steps() != 0 && self.kept_until(now).is_some()
+    }
+
     /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
     /// count. `None` if it may be asked at `now`.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {

@@ -28,7 +28,7 @@ pub(in crate::engine) fn take_answered(
     if let Reply::Done | Reply::Number(_) = reply {
         parts.nodes[node].grants += 1;
         // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
-        let counts = operation.is_some() || parts.nodes[node].trust.kept_until(now).is_none();
+        let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);
         if operation.is_some() {

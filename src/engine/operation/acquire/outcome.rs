@@ -60,8 +60,7 @@ impl Acquire {
         claim.entry.set_end(valid_until, ttl);
         claim.begin_hold(cx.now);
         let others = claim.copies().having.without(majority.nodes());
-        let is_kept = |node| parts.nodes[node].trust.kept_until(cx.now).is_some();
-        let unsure = others.filter(is_kept);
+        let unsure = others.filter(|node| parts.nodes[node].trust.is_kept_by_steps(cx.now));
         let busy = claim.busy_mut();
         busy.copies.sure = busy.copies.sure.without(unsure);
         busy.place = Some(place);

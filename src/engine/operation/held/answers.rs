@@ -25,7 +25,7 @@ pub(in crate::engine) fn learn(
     }
     match vote {
         Vote::Yes => {
-            let counts = parts.nodes[node].trust.kept_until(now).is_none();
+            let counts = !parts.nodes[node].trust.is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, copy::Event::Has, gone_by, counts);
         }

@@ -1,6 +1,7 @@
 //! Stories of markers and barriers that change while clients use them.
 
 use super::*;
+use crate::quorum::Drift;
 
 /// The client came first to a node that had been flushed, and wrote a marker that was too short. When it learns of the
 /// longer ttl, it stops counting that node.
@@ -158,4 +159,33 @@ fn an_answer_that_does_not_speak_of_the_marker_is_no_answer() {
         assert_matches!(outcome[..], [NodeOutcome::Unreachable(_)]);
         assert_eq!(world.owed(), 1, "{said}: it may have the key");
     }
+}
+
+/// The client learns of a longer ttl between the question and the answers that make the majority. The nodes that give
+/// them have to join again. No clock was set, so their keys last as long as was asked.
+#[test]
+fn an_extension_lasts_as_long_as_ever_while_nodes_join_again() {
+    let five = Duration::from_secs(5);
+    let mut net = Net::new(3);
+    let client = net.client(builder(3).max_ttl(five));
+    net.pump();
+    assert_eq!(net.trust_all(client), 3);
+    net.pump();
+    let mut lock = net.try_lock(client, five).expect("all vote");
+    net.pass(Duration::from_secs(1));
+    for node in [0, 2] {
+        net.hold(client, node);
+    }
+    let engine = &mut net.clients[client].engine;
+    engine.extend(net.now, &lock, five).expect("asked");
+    net.pump();
+    net.hold(client, 1);
+    let longer = net.marker(0).replace(" 5000 ", " 20000 ");
+    net.set(0, MARKER_KEY, longer.as_bytes());
+    net.reconnect(0);
+    net.let_through(client, 0);
+    net.let_through(client, 2);
+    net.extended(client, &mut lock).expect("two vote");
+    let end = five.saturating_sub(Drift::default().of(five));
+    assert_eq!(lock.valid_until(), net.now.saturating_add(end));
 }
