@@ -123,6 +123,10 @@ fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
         urls[2] = servers::ClosedPort::new().url();
         over(&urls, run).failed(69);
         cluster.assert_empty();
+        // Nor is it waited for until half of a long ttl is over.
+        let run = "run lock:try --guard off --max-ttl 1h --ttl 1h -w 0 -- echo started";
+        over(&urls, run).failed(69);
+        cluster.assert_empty();
     }
 }
 
