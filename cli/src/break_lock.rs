@@ -19,8 +19,8 @@ Examples:
 Exit statuses:
   0    broken
   1    nothing was changed: nobody holds the lock, or no longer the holder that
-       was shown; its keys have no expiry (--now deletes them), or no token (delete
-       them with DEL on each node); or the answer was no
+       was shown; its keys have no expiry (--now deletes them), or are no lock
+       (delete them with DEL on each node); or the answer was no
   64   the arguments cannot be used, or stdin is not a terminal (give --yes)
   69   too few nodes answered or confirmed it; try again
   78   only an operator can repair it: configuration, password, permission";
@@ -83,7 +83,7 @@ fn question(name: &[u8], seen: &Inspection, now: bool) -> String {
             "{shown}\nDelete it? {}",
             painted(
                 DOUBTFUL,
-                "If its holder still works, two have the lock then."
+                "If its holder still works, two clients can hold the lock then."
             )
         ),
         false => format!("{shown}\nBreak it? Others get it when its ttl is over."),
@@ -98,8 +98,8 @@ fn line(name: &[u8], broken: &Broken, all: usize, now: bool) -> String {
             // The others are asked too, and not all of them are waited for.
             let least = if broken.nodes < all { " at least" } else { "" };
             format!(
-                "held{by}, deleted, and free on {nodes} of {of}{least}: if its holder still works, two have the \
-                 lock now"
+                "held{by}, deleted, and free on {nodes} of {of}{least}: if its holder still works, two clients can \
+                 hold the lock now"
             )
         }
         false => format!(

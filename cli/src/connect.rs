@@ -221,7 +221,8 @@ impl Nodes {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
         }
-        let patience = self.connect_timeout.saturating_mul(2).min(left(by));
+        let twice = self.connect_timeout.saturating_mul(2);
+        let patience = twice.min(left(by)).max(self.connect_timeout);
         let reading = self.builder()?.max_ttl(TO_READ).connect_timeout(patience);
         let reading = reading.build()?;
         let nodes = settled(&reading, self.connect_timeout, by);

@@ -95,6 +95,17 @@ fn the_help_fits() {
     }
 }
 
+/// Its lines are broken where they are written, and nowhere else.
+#[test]
+fn what_stands_below_the_options_fits() {
+    for command in all().get_subcommands() {
+        let notes = command.get_after_long_help().or(command.get_after_help());
+        let notes = notes.map(ToString::to_string).unwrap_or_default();
+        let is_long = |line: &&str| 80 < line.chars().count();
+        assert_eq!(notes.lines().find(is_long), None, "{}", command.get_name());
+    }
+}
+
 #[test]
 fn the_help_names_every_command_and_every_status() {
     let all = help("").to_string();

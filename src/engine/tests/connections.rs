@@ -262,3 +262,13 @@ fn credentials_are_given_for_each_connection() {
         said(&world)
     );
 }
+
+#[test]
+fn a_release_whose_answer_makes_no_sense_is_owed() {
+    let (mut world, lock) = World::held(1);
+    world.release(lock);
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+    world.say(0, "+QUEUED|");
+    assert_eq!(world.links[0], "reset");
+    assert_eq!(world.owed(), 1);
+}

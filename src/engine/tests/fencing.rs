@@ -380,6 +380,24 @@ fn a_node_that_was_taught_no_scripts_gets_the_text_each_time() {
     }
 }
 
+/// It has forgotten its scripts, as the refusal of another one shows.
+#[test]
+fn a_server_that_has_forgotten_its_scripts_gets_the_text_again() {
+    let mut world = timed_of(1);
+    taken_once(&mut world);
+    world.acquire(&fenced());
+    assert_eq!(world.take(0), [format!("by digest TAKE k {PROPOSED}")]);
+    grants(&mut world, 0, 8);
+    assert_eq!(token(&mut world), Some(8));
+    assert_eq!(world.take(0), ["EVALSHA release"]);
+    world.say(0, "-NOSCRIPT No matching script.|");
+    let again = ["SCRIPT LOAD", "SCRIPT LOAD", "SCRIPT LOAD", "EVAL release"];
+    assert_eq!(world.take(0), again);
+    world.say(0, &(digests() + ":1|"));
+    let sent = taken_once(&mut world);
+    assert!(sent.starts_with("TAKE k"), "{sent}");
+}
+
 #[test]
 fn a_number_that_no_script_gives_ends_the_connection() {
     for answer in [

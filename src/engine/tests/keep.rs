@@ -477,6 +477,18 @@ fn a_kept_lock_on_several_resources_rests_and_leaves_its_places_with_its_release
     world.is_clean();
 }
 
+/// It is in no batch, which has one key of each lock.
+#[test]
+fn a_kept_lock_on_several_resources_is_extended_by_a_command_of_its_own() {
+    let mut world = World::ready(1);
+    world.acquire_all(&[b"a", b"b"], &kept().tries(1));
+    world.take(0);
+    world.say(0, ":1|");
+    let _lock = world.lock();
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, ["EXTEND a b 10000"]);
+}
+
 #[test]
 fn who_wants_a_lock_that_is_kept_without_a_place_gets_it_with_its_release() {
     let (mut world, lock) = World::keeping(3, kept());

@@ -159,6 +159,17 @@ fn a_user_who_may_not_run_the_native_command_either_gets_no_lock() {
         let report = world.no_quorum();
         assert_eq!(outcomes(&report), [lacks("del")]);
         world.is_clean();
+        // It is not tried again on the next connection.
+        world.lose(0);
+        world.reconnect(0);
+        world.welcome_as(0, VALKEY);
+        world.finish(0, "run0");
+        world.take(0);
+        world.try_once();
+        assert_eq!(world.take(0), [FIRST]);
+        world.say(0, ":-2|");
+        assert_eq!(outcomes(&world.no_quorum()), [lacks("del")]);
+        assert!(world.take(0).is_empty());
     }
 }
 

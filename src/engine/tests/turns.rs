@@ -93,6 +93,21 @@ fn a_lock_is_taken_and_released_ahead_of_renewals_that_wait() {
     assert_eq!(world.renewing(), [0, MANY, 0]);
 }
 
+/// It belongs to the taking of another lock.
+#[test]
+fn a_counter_is_raised_ahead_of_renewals_that_wait() {
+    let (mut world, _locks) = renewing(3, MANY);
+    world
+        .engine
+        .set_wall_clock(world.now, Duration::from_secs(1_790_000_000));
+    world.acquire_of(b"other", &LockOptions::new(TTL).fenced());
+    for (node, number) in [(1, 7), (2, 9)] {
+        world.take(node);
+        world.say(node, &format!("*3|:1|:0|:{number}|"));
+    }
+    assert_eq!(world.take(1), ["RAISE other 9"]);
+}
+
 /// The release is for one of the locks that are being extended.
 #[test]
 fn a_release_goes_behind_the_renewal_of_its_lock_that_waits() {

@@ -455,6 +455,7 @@ fn shown(value: Value<'_>) -> String {
             let script = match words.len() {
                 _ if words[1] == crate::node::OVERWRITE.text => "overwrite",
                 6 => "extend",
+                _ if words[1] == crate::node::CHECKED_EXTEND.sha1 => "extend",
                 _ if words[1] == crate::node::CONFIRM.text => "confirm",
                 _ if words[1] == crate::node::INSPECT.text => "inspect",
                 _ => "release",

@@ -138,7 +138,7 @@ impl Batch {
         }
         let is_of_others = matches!(
             purpose,
-            Purpose::Asked(Request::Take { .. } | Request::Raise { .. }) | Purpose::Time
+            Purpose::Asked(Request::Take { .. } | Request::Raise { .. })
         );
         !(is_of_others && self.waits)
     }

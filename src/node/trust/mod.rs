@@ -536,6 +536,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_old_copy_counts_after_a_step_but_not_behind_a_barrier() {
+        let config = Config::builder()
+            .node("a")
+            .restart_guard(RestartGuard::Strict);
+        let mut trust = Trust::new(&config.config().expect("valid"));
+        let now = Instant::from_millis(1_000);
+        let stepped = trust.stepped(now, KNOWN);
+        assert!(stepped.is_some());
+        assert_eq!(trust.kept_until(now), stepped);
+        assert_eq!(trust.kept_until_about(now, true), None);
+        let barrier = Some(Instant::from_millis(20_000));
+        trust.membership_mut().expect("it is strict").barrier = barrier;
+        assert_eq!(trust.kept_until_about(now, true), barrier);
+    }
+
     /// Returns what a guard of this kind does about a node that loads, comes back as another, and steps its clock.
     fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
         let config = Config::builder().node("a").restart_guard(kind).config();

@@ -146,7 +146,7 @@ fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
     let done = shearline(&cluster, "break report --guard off --now --yes").done();
     let said = done.replace("\n    ", " ");
     let free = said.strip_prefix("report  held by (broken) billing-7, deleted, and free on ");
-    let end = ": if its holder still works, two have the lock now\n";
+    let end = ": if its holder still works, two clients can hold the lock now\n";
     let free = free.and_then(|free| free.strip_suffix(end));
     // The last of them is not waited for.
     assert!(

@@ -100,6 +100,9 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
 fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
     let [redis, valkey] = [Options::redis(), Options::valkey()].map(|it| Cluster::with(3, &it));
     let run = "run lock:try --guard off --ttl 4s -- echo started";
+    // Half of that time would be too long for a test.
+    let at_once = "run lock:try --guard off --max-ttl 1h --ttl 1h -w";
+    let at_once = ["1h", "0"].map(|wait| format!("{at_once} {wait} -- echo started"));
     // Valkey releases a lock without `GET`.
     for (cluster, missing, more) in [
         (&redis, "pexpire", ""),
@@ -108,7 +111,7 @@ fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
     ] {
         let [all, some] = ["", missing].map(|it| without(&[&format!("+{it}")]) + more);
         let urls = users(cluster, [&all, &some, &some]);
-        let error = over(&urls, run).failed(78);
+        let error = over(&urls, &at_once[0]).failed(78);
         let begin = "shearline: the lock cannot be extended, so the command was not started: ";
         assert!(error.starts_with(begin), "{error}");
         let words = format!("its user may not run `{missing}`");
@@ -122,6 +125,9 @@ fn run_does_not_start_a_command_whose_lock_cannot_be_extended() {
         let mut urls = users(cluster, [&all, &some, &all]);
         urls[2] = servers::ClosedPort::new().url();
         over(&urls, run).failed(69);
+        cluster.assert_empty();
+        // Nor is it waited for longer than that.
+        over(&urls, &at_once[1]).failed(69);
         cluster.assert_empty();
     }
 }

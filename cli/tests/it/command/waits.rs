@@ -92,6 +92,41 @@ fn who_waits_for_a_time_does_not_wait_longer_for_nodes_that_do_not_answer() {
     }
 }
 
+/// Two nodes do not answer. So the third is not asked for the lock, nor by another handle.
+#[test]
+fn who_does_not_wait_asks_for_no_lock_that_too_few_would_grant() {
+    let cluster = servers::three();
+    let mut raw = cluster[2].raw();
+    cluster[0].freeze();
+    cluster[1].freeze();
+    for guard in ["off", "observed", "strict"] {
+        raw.run("CONFIG RESETSTAT");
+        let line = format!("lock report -w 0 --guard {guard}");
+        over(&cluster.urls(), &line).failed(69);
+        let connections = raw.info("stats", "total_connections_received");
+        assert_eq!(connections.as_deref(), Some("1"), "{guard}");
+        // A strict guard has read the marker by a script.
+        let scripts = raw.info("commandstats", "cmdstat_eval");
+        assert_eq!(scripts.is_some(), guard == "strict", "{guard}");
+    }
+    // The shortest timeout that there is.
+    let line = "lock report -w 0 --ttl 2s --connect-timeout 1ms --guard strict";
+    over(&cluster.urls(), line).failed(69);
+}
+
+/// Nodes that answer have the time that an answer takes.
+#[test]
+fn who_does_not_wait_gets_a_lock_that_is_free() {
+    let cluster = servers::three();
+    for (name, guard) in [
+        ("a", "off"),
+        ("b", "observed --trust"),
+        ("c", "strict --trust"),
+    ] {
+        shearline(&cluster, &format!("lock {name} -w 0 --guard {guard}")).done();
+    }
+}
+
 /// They load scripts and refuse to run them, in words that are not known. That is told also if another reason was told
 /// before, because nothing else will be.
 #[test]
@@ -117,8 +152,9 @@ fn who_waits_for_nodes_that_refuse_scripts_is_told_what_helps() {
     for (proxy, server) in proxies.iter().zip(&*cluster) {
         proxy.redirect(server.address_for_clients());
     }
+    // Two of them are enough, so the answer of the third may not be waited for.
     let refused = " each refused: ERR (out of luck); if that refuses scripts, use `--without-scripts`: locks without a \
-                   fencing token need none)";
+                   fencing token need none";
     let said = line(&mut errors);
     assert!(said.contains(refused), "{said}");
     let failed = told(run("-w 1s")).failed(69);

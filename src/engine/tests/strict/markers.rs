@@ -135,23 +135,30 @@ fn two_clients_that_say_different_things_do_not_rewrite_the_marker_for_ever() {
     );
 }
 
+/// A node with a marker that counts, whose server has been taught the scripts.
+fn marked() -> World {
+    use crate::node::{CHECKED_ACQUIRE, CHECKED_EXTEND, RELEASE};
+    let strict = named(1).restart_guard(RestartGuard::Strict).max_ttl(TTL);
+    let mut world = World::with(strict);
+    world.welcome(0);
+    let digest = |script: &crate::node::Script| format!("$40|{}|", script.sha1);
+    let digests = [&RELEASE, &CHECKED_ACQUIRE, &CHECKED_EXTEND].map(digest);
+    let rest = digests.concat();
+    world.say(0, &format!("$11|run_id:run0|$-1|$-1|*0|{rest}"));
+    let marker = "1 run0 10000 1 1 0 default";
+    let len = marker.len();
+    world.say(0, &format!("*3|:1|:0|${len}|{marker}|"));
+    assert_eq!(world.state(0), NodeState::Ready);
+    world.take(0);
+    world
+}
+
 /// The server answers scripts that check a marker as if they had checked none. The answer says nothing, so the command
 /// counts as one that was not answered.
 #[test]
 fn an_answer_that_does_not_speak_of_the_marker_is_no_answer() {
-    use crate::node::{CHECKED_ACQUIRE, CHECKED_EXTEND, RELEASE};
-    let strict = named(1).restart_guard(RestartGuard::Strict).max_ttl(TTL);
     for said in [":1|", ":0|"] {
-        let mut world = World::with(strict.clone());
-        world.welcome(0);
-        let digest = |script: &crate::node::Script| format!("$40|{}|", script.sha1);
-        let digests = [&RELEASE, &CHECKED_ACQUIRE, &CHECKED_EXTEND].map(digest);
-        let rest = digests.concat();
-        world.say(0, &format!("$11|run_id:run0|$-1|$-1|*0|{rest}"));
-        let marker = "1 run0 10000 1 1 0 default";
-        let len = marker.len();
-        world.say(0, &format!("*3|:1|:0|${len}|{marker}|"));
-        assert_eq!(world.state(0), NodeState::Ready);
+        let mut world = marked();
         world.try_once();
         world.say(0, said);
         assert_eq!(world.links[0], "reset", "{said}");
@@ -188,4 +195,18 @@ fn an_extension_lasts_as_long_as_ever_while_nodes_join_again() {
     net.extended(client, &mut lock).expect("two vote");
     let end = five.saturating_sub(Drift::default().of(five));
     assert_eq!(lock.valid_until(), net.now.saturating_add(end));
+}
+
+/// The script for many keys checks no marker.
+#[test]
+fn renewals_on_a_node_with_a_marker_are_in_no_batch() {
+    let mut world = marked();
+    let _locks = [b"k0", b"k1"].map(|name| {
+        world.acquire_of(name, &LockOptions::new(TTL).keep().tries(1));
+        world.take(0);
+        world.say(0, "*2|:1|:0|");
+        world.lock()
+    });
+    let (_, sent) = world.sleep_until_sent(0);
+    assert_eq!(sent, ["EVALSHA extend"; 2]);
 }
