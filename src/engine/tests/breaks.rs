@@ -168,6 +168,23 @@ fn a_node_that_has_done_it_counts_also_if_its_connection_is_lost_then() {
     assert_eq!(world.broken().expect("a majority has done it").nodes, 2);
 }
 
+/// It was away when the lock was broken, and may have forgotten other locks since.
+#[test]
+fn a_node_that_comes_back_in_quarantine_does_it_and_does_not_count() {
+    let mut world = World::ready(3);
+    let seen = world.seen(ONE);
+    world.lose(2);
+    world.welcome_again(2);
+    world.take_all();
+    world.break_as(&seen, Breaking::KeepOut).expect("asked");
+    world.say(0, ":9001|");
+    world.finish_as(2, "another", 1);
+    assert!(world.take(2).contains(&"EVAL overwrite".into()));
+    world.say(2, ":9001|");
+    world.say(1, "-ERR x|");
+    assert_eq!(word(&world.broken()), "unconfirmed");
+}
+
 #[test]
 fn a_node_that_runs_no_scripts_does_it_by_a_transaction() {
     const READING: [&str; 5] = ["MULTI", "EXEC", "WATCH k", "GET k", "PTTL k"];

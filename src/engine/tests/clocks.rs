@@ -346,3 +346,34 @@ fn a_copy_from_before_a_step_counts_after_the_quarantine_of_a_restart() {
     }
     world.extended(&mut lock);
 }
+
+/// It granted the lock after its clock was stepped, so another client's key may have ended early there.
+#[test]
+fn a_copy_that_an_attempt_left_after_a_step_does_not_lengthen_the_lock() {
+    let mut world = watching(3, RestartGuard::Observed);
+    let ahead = [Duration::ZERO, Duration::ZERO, Duration::from_secs(3_600)];
+    world.cycle(&[Duration::ZERO; 3]);
+    world.wait(Duration::from_secs(1));
+    world.try_once();
+    world.take_all();
+    for node in [2, 0, 1] {
+        world.tells(node, ahead[node]);
+        world.say(node, "+OK|");
+    }
+    let lock = world.lock();
+    assert_eq!(world.voting(), [true, true, false]);
+    world.wait(Duration::from_secs(1));
+    world.extend(&lock);
+    world.lose(0);
+    for node in [1, 2] {
+        world.tells(node, ahead[node]);
+        world.say(node, ":1|");
+    }
+    assert_matches!(
+        world.events.remove(0),
+        Event::Extended {
+            result: Err(ExtendError::Unconfirmed(_)),
+            ..
+        }
+    );
+}

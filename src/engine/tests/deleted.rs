@@ -438,6 +438,19 @@ fn only_so_many_keys_are_watched() {
 
 /// There is room for one key.
 #[test]
+fn a_lock_on_two_resources_is_not_watched_by_one_of_them() {
+    let mut world = World::telling(1);
+    world.engine.parts.keeper.looks.most = 1;
+    world.acquire_all(&[b"a", b"b"], &keeping().tries(1));
+    world.say(0, ":1|");
+    let _lock = world.lock();
+    world.take_all();
+    world.pass(SECOND);
+    assert_eq!(world.take_all().concat(), NOTHING);
+}
+
+/// There is room for one key.
+#[test]
 fn a_lock_that_is_kept_once_more_is_still_watched() {
     let mut world = World::telling(1);
     world.engine.parts.keeper.looks.most = 1;

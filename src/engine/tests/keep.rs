@@ -450,7 +450,7 @@ fn a_lock_that_is_kept_from_now_on_gives_up_its_place() {
     for _ in 0..2 {
         let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
         kept.expect("valid");
-        assert_eq!(places(&world), 0);
+        assert_eq!((places(&world), busy(&world)), (0, 0));
     }
     world.take_all();
     world.release_on(0..3, lock);

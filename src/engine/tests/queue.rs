@@ -222,6 +222,24 @@ fn one_that_was_refused_leaves_the_lock_to_others_before_it_comes_back() {
     }
 }
 
+/// It waits at that name, whichever it is.
+#[test]
+fn a_set_leaves_one_of_its_names_to_others_first() {
+    for names in [[b"k".as_slice(), b"z"], [b"a", b"k"]] {
+        let (mut world, _) = World::one_waits();
+        world.all_say(0..2, PUSH);
+        world.take_all();
+        world.all_say(0..3, "+OK|");
+        let lock = world.lock();
+        world.release_on(0..3, lock);
+        world.take_all();
+        world.acquire_all(&names, &patient());
+        for sent in world.take_all() {
+            assert_eq!(sent, LOOK, "{names:?}");
+        }
+    }
+}
+
 /// Nothing is left of what it waited for when the lock is kept, and later released.
 #[test]
 fn one_that_has_waited_for_a_lock_that_is_kept_leaves_nothing() {

@@ -160,15 +160,13 @@ impl Acquire {
         }
     }
 
-    /// Makes another attempt if it is its turn.
+    /// Makes another attempt. It is its turn: it leads, and [this engine holds](Self::held_here) none of its resources.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
-        if !cx.parts.claims.has_room() {
-            self.decide(Verdict::Refused(Refusal::Saturated), cx);
-        } else if self.leads(cx) {
+        if cx.parts.claims.has_room() {
             cx.round.reset(cx.now, cx.parts);
             self.ask_nodes(cx);
         } else {
-            self.wait_for_turn(cx);
+            self.decide(Verdict::Refused(Refusal::Saturated), cx);
         }
     }
 

@@ -210,3 +210,17 @@ fn renewals_on_a_node_with_a_marker_are_in_no_batch() {
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(sent, ["EVALSHA extend"; 2]);
 }
+
+/// The node may have forgotten other locks, whatever it says of this one, and however long it has had it.
+#[test]
+fn a_barrier_counts_for_copies_that_are_older_too() {
+    let mut net = trusted(1);
+    let lock = net.try_lock(0, TTL).expect("all vote");
+    let counted = |net: &Net| net.clients[0].engine.confirmed_by(net.now, &lock).len();
+    assert_eq!(counted(&net), 3);
+    net.set(1, BARRIER_KEY, b"1");
+    net.acquire(0, b"other", TTL);
+    net.pump();
+    assert!(net.kept_until(0, 1).is_some());
+    assert_eq!(counted(&net), 2);
+}
