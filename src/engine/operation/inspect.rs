@@ -25,7 +25,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::NodeOutcome;
 use crate::keys::NodeId;
-use crate::node::{Answer, Asker, Asking, Command, Question, Reply, Whose};
+use crate::node::{Access, Answer, Asker, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
@@ -227,7 +227,7 @@ impl Operate for Inspect {
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        let asked = cx.reach(node, Whose::Other, |cx| {
+        let reached = cx.reach(node, Whose::Other, |cx| {
             let watched = self.watch.is_some();
             let about = Asking::about(Question::Inspect, cx.round.key, &self.entry);
             let asking = Asking { watched, ..about };
@@ -238,6 +238,8 @@ impl Operate for Inspect {
             }
             Ok(())
         });
+        // A node in quarantine has abstained already, and is awaited nevertheless if it can be asked.
+        let asked = reached && !matches!(cx.parts.nodes[node].access(), Access::Shut(_));
         if !asked {
             self.pending.remove(node);
         }

@@ -260,8 +260,8 @@ impl<'a> Context<'a> {
         self.parts.nodes[node].access()
     }
 
-    /// Asks `node` by calling `put`, or queues the question until its handshake is done. Returns `false` if the node
-    /// cannot be asked. Its abstention is then recorded.
+    /// Asks `node` by calling `put`, or queues the question until its handshake is done. If the node cannot be asked,
+    /// records its abstention. Returns `false` if that is new.
     #[inline]
     pub(super) fn reach(
         &mut self,
@@ -282,8 +282,7 @@ impl<'a> Context<'a> {
             }
             Access::Shut(outcome) => outcome,
         };
-        self.round.record(node, Vote::Abstain, outcome);
-        false
+        !self.round.record(node, Vote::Abstain, outcome)
     }
 
     /// Returns what each node said, for an error.
