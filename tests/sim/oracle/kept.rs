@@ -458,18 +458,18 @@ impl World {
     /// Returns when the next extension of a kept lock is due, if nothing is in its way.
     pub(super) fn extension_due(
         &self,
-        ticked: Instant,
+        shown: Instant,
         hold: &Hold,
     ) -> Option<(&'static str, Instant)> {
         let keep = hold.keep.filter(|_| !hold.told)?;
         let until = hold.lock.valid_until();
         let half = until.saturating_sub(longest_validity(keep.ttl) / 2);
-        // A little before, those are begun that are due together. From then on it may have been tried; and
-        // before, if a request has found an earlier end that was not
-        // told yet, or never will be.
+        // A little before, those are begun that are due together. From the poll that was shown such a time on, it may
+        // have been tried; the client may have been stopped between its tick and that poll. It may also have been tried
+        // before, if a request has found an earlier end that was not told yet, or never will be.
         let unknown = hold.unasked.is_some() || hold.confirming.is_some();
         let early = longest_validity(keep.ttl) / 128;
-        let due = ticked < half.saturating_sub(early)
+        let due = shown < half.saturating_sub(early)
             && !unknown
             && self.may_be_extended(hold, keep, until);
         due.then_some(("an extension of a kept lock", half))

@@ -197,7 +197,7 @@ impl World {
         let asked = hold.and_then(|hold| hold.confirming);
         due[2] = asked.map(|asked| self.vote_of(client, &asked.call));
         due[5] = hold.and_then(|hold| Self::alert_due(there.ticked, hold));
-        due[4] = hold.and_then(|hold| self.extension_due(there.ticked, hold));
+        due[4] = hold.and_then(|hold| self.extension_due(there.shown, hold));
         let beside = hold.and_then(|hold| hold.beside);
         due[3] = due[3].or(beside.map(|call| self.vote_of(client, &call)));
         due.into_iter().flatten()
