@@ -134,8 +134,8 @@ pub(crate) struct Transaction {
     pub(crate) is_queueing: bool,
     queue: Vec<Queued>,
     reading: Option<Reading>,
-    /// What the empty transaction before a `WATCH` was refused by.
-    trial: Option<Code>,
+    /// What the latest `MULTI` was refused by: mostly that of the empty transaction before a `WATCH`.
+    pub(crate) trial: Option<Code>,
     /// The refusal of a `MULTI` that was to be accepted, unless it was an empty one.
     pub(crate) refused_multi: Option<(u64, u64)>,
     /// What was read is followed by a transaction.

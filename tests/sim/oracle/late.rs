@@ -264,6 +264,11 @@ impl World {
     }
 
     fn late_set(&mut self, deed: &Deed<'_>, id: TokenId) -> Option<&'static str> {
+        // Behind a `MULTI` that was refused, the server takes each command of the transaction for one alone.
+        let multi = &self.conns[deed.conn].transaction;
+        if multi.trial.is_some() && matches!(deed.said, Said::Refused(_)) {
+            return None;
+        }
         // Of a transaction it was asked for between both.
         let (place, written) = (first_place(deed), deed.begun.place);
         let record = self.oracle.ledger.record_mut(id);
