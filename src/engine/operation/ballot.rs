@@ -1,8 +1,9 @@
-//! Decides whether the answer of a node counts. No other place does.
+//! Which answers of nodes count for an operation.
 //!
 //! | an answer counts | decided by |
 //! | --- | --- |
-//! | if its node counts now, or at least for copies as old as this one | `node::trust` |
+//! | if the node counts now, or at least for copies as old as this one | `node::trust`, asked by [`Bounds::kept_until`] |
+//! | if it does not say itself that the node's marker or barrier forbids it | `node::trust`, as the answer is read |
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
 //! A node that does not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation that cannot
@@ -67,8 +68,8 @@ impl Bounds {
         trust.kept_until_about(cx.now, is_old)
     }
 
-    /// Records that the answer of `node` to the next question will not count, as far as is known. A node with a barrier is
-    /// asked again after a second: its answer says whether the barrier still stands.
+    /// Records that the answer of `node` to the next question will not count, as far as is known. A node with a barrier
+    /// is asked again after a second: its answer says whether the barrier still stands.
     #[inline(always)]
     pub(super) fn leave_out(&self, node: NodeId, cx: &mut Context<'_>) {
         if cx.parts.nodes[node].trust.unasked_until(cx.now).is_some()

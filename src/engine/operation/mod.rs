@@ -15,8 +15,8 @@
 //!
 //! [`watch`] is an inspection that goes on until it finds something new.
 //!
-//! The common parts stand beside them: [`ballot`] says which votes count, [`round`] counts them, [`patience`] limits how long a node may take, [`held`]
-//! is about held locks, and [`top_up`] sends copies.
+//! The common parts stand beside them: [`ballot`] says which votes count, [`round`] counts them, [`patience`] limits how
+//! long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.
 //!
 //! To add an operation, write a type here that implements [`Operate`], a line in [`Kind`], and an [`Event`].
 
