@@ -46,6 +46,10 @@ impl OperationKey {
     /// A key that is not greater than any other.
     pub(crate) const LEAST: Self = Self(Key::LEAST);
 
+    /// Names no operation.
+    #[cfg(feature = "std")]
+    pub(crate) const NONE: Self = Self(Key::NONE);
+
     /// Names the operation that waits, or has waited, as `waiter`.
     pub(crate) fn of_waiter(waiter: WaiterKey) -> Self {
         let key = Key::from_bits(waiter.0.to_bits() | WAITS);

@@ -27,6 +27,10 @@ pub use crate::keys::NodeId;
 pub struct RoundId(pub(crate) OperationKey);
 
 impl RoundId {
+    /// Names an operation that could not begin.
+    #[cfg(feature = "std")]
+    pub(crate) const NONE: Self = Self(OperationKey::NONE);
+
     /// Returns a small number that no other open operation has, as an index for the caller's own table.
     #[must_use]
     pub fn index(self) -> usize {

@@ -11,7 +11,7 @@ use super::tenure::NOTICE;
 use crate::clock;
 use crate::driver::Refusal;
 use crate::engine::{Engine, Event, RoundId};
-use crate::error::ExtendError;
+use crate::error::{ExtendError, LockError};
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 use crate::trace::Attempts;
@@ -80,11 +80,13 @@ impl Callers {
         Some(round)
     }
 
-    pub(super) fn open(&mut self, round: RoundId, slot: &Arc<Slot>, waiter: WaitsAs) {
+    /// Delivers the outcome of `round` to `slot`.
+    pub(super) fn open(&mut self, round: RoundId, slot: Arc<Slot>, waiter: WaitsAs) {
+        slot.open(round);
         if waiter == WaitsAs::Thread {
             self.threads.push(round);
         }
-        self.operations[usize::from(round.place().0)].put(round, Arc::clone(slot));
+        self.operations[usize::from(round.place().0)].put(round, slot);
     }
 
     /// Reports the loss of `lock` to `slot` from now on. A kept lock gets a slot only when a caller [asks about
@@ -118,9 +120,9 @@ impl Callers {
     }
 
     /// Stops reporting the loss of `lock`, which is about to be released or detached.
-    pub(super) fn release(&mut self, lock: &Lock) {
+    pub(super) fn release(&mut self, now: Instant, lock: &Lock) {
         if let Some(slot) = self.locks.take(lock.id()) {
-            slot.tenure.release(lock.valid_until(), &mut self.tasks);
+            slot.tenure.release(now, lock.valid_until(), &mut self.tasks);
         }
     }
 
@@ -181,6 +183,12 @@ impl Callers {
         self.deliver(slot, Ok(event), Attempts::of(engine));
     }
 
+    /// Delivers the reason why a lock cannot be asked for.
+    pub(super) fn refuse(&mut self, slot: Arc<Slot>, error: LockError) {
+        let (round, result) = (RoundId::NONE, Err(error));
+        self.deliver(slot, Ok(Event::Acquired { round, result }), Attempts::default());
+    }
+
     fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome, attempts: Attempts) {
         let wakes = slot.deliver(outcome, attempts, &mut self.tasks);
         self.woken.extend(wakes.then_some(slot));
@@ -216,10 +224,11 @@ impl Callers {
         }
     }
 
-    /// The engine has panicked: refuses every call, and reports every lock as lost.
-    pub(super) fn refuse_all(&mut self) {
+    /// The engine has panicked: refuses every call, also those that were only `noted`, and reports every lock as lost.
+    pub(super) fn refuse_all(&mut self, noted: impl Iterator<Item = Arc<Slot>>) {
         self.threads.clear();
-        let calls: Vec<_> = self.operations.iter_mut().flat_map(Table::drain).collect();
+        let calls = self.operations.iter_mut().flat_map(Table::drain);
+        let calls: Vec<_> = calls.chain(noted).collect();
         for slot in calls {
             self.deliver(slot, Err(Refusal::Closed), Attempts::default());
         }

@@ -3,18 +3,16 @@
 //! The latest waker counts. If a future is dropped before it completes, its operation is cancelled.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use super::notes::{Wanted, Wish};
 use super::reply::Reply;
 use super::{LockGuard, Redlock};
-use crate::calls;
 use crate::clock;
 use crate::config::LockOptions;
-use crate::engine::Request;
 use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
@@ -46,38 +44,19 @@ enum Stage {
     Done,
 }
 
-/// The resources to lock.
-pub(super) enum Wanted {
-    One(Vec<u8>),
-    All(Vec<Vec<u8>>),
-}
-
 impl Acquiring {
     pub(super) fn new(redlock: Redlock, wanted: Wanted, options: LockOptions) -> Self {
         let stage = Stage::New(wanted, options);
         Self { redlock, stage }
     }
 
-    fn begin(&self, wanted: &Wanted, options: &LockOptions) -> Result<Stage, LockError> {
-        match wanted {
-            Wanted::One(resource) => self.ask(&Request::new(resource, options)),
-            Wanted::All(resources) => {
-                let resources: Vec<&[u8]> = resources.iter().map(Vec::as_slice).collect();
-                self.ask(&Request::all(&resources, options))
-            }
-        }
-    }
-
-    fn ask(&self, request: &Request<'_>) -> Result<Stage, LockError> {
-        let operation = self.redlock.shared().tracer.acquire(request);
-        let since = clock::now();
-        let begin = || {
-            self.redlock
-                .begin(|engine, now| calls::acquire(engine, now, request))
-        };
-        match operation.enter(begin) {
+    fn begin(&self, wanted: Wanted, options: LockOptions) -> Result<Stage, LockError> {
+        let tracer = &self.redlock.shared().tracer;
+        let operation = wanted.request(&options, |request| tracer.acquire(request));
+        let (since, wish) = (clock::now(), Wish::Acquire(wanted, options));
+        match operation.enter(|| self.redlock.wish(Arc::default(), wish)) {
             Ok(reply) => Ok(Stage::Waiting(reply, since, operation)),
-            Err(error) => Err(operation.fail(error)),
+            Err(refusal) => Err(operation.fail(refusal.into())),
         }
     }
 }
@@ -92,7 +71,7 @@ impl Future for Acquiring {
         let this = &mut *self;
         let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
         if let Stage::New(wanted, options) = stage {
-            stage = this.begin(&wanted, &options)?;
+            stage = this.begin(wanted, options)?;
         }
         let Stage::Waiting(mut reply, since, operation) = stage else {
             panic!("polled after it has completed");

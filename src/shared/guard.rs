@@ -10,9 +10,9 @@ use super::Redlock;
 use super::at_risk::{AtRisk, Health, early};
 use super::callers::WaitsAs;
 use super::lost::Lost;
+use super::notes::{Note, Wish};
 use super::signal::Signal;
 use super::slot::Slot;
-use super::state::Core;
 use crate::calls::{self, Awaited};
 use crate::clock;
 use crate::driver::Refusal;
@@ -335,14 +335,14 @@ impl LockGuard {
         let operation = self.tracer().release(self.lock());
         operation.run(|_| {
             let since = clock::now();
-            let (lock, slot) = self.take_to_release()?;
+            let (lock, slot) = self.take_to_release();
             let shared = self.redlock.shared();
             let wait = shared.patience(lock.ttl());
             // No deadline applies here: the release must be handed to the engine, however long the mutex takes.
-            let mut section = shared.enter()?;
-            let round = section.release(&slot, WaitsAs::Thread, lock)?;
+            let note = Note::new(&slot, WaitsAs::Thread, Wish::Release(lock));
+            let section = shared.ask(note)?;
             // If no outcome comes in time, the release is sent nevertheless.
-            calls::released(shared.wait_for(section, &slot, round, (since, Some(wait)))?)
+            calls::released(shared.wait_for(section, &slot, (since, Some(wait)))?)
         })
     }
 
@@ -355,9 +355,8 @@ impl LockGuard {
     pub async fn unlock_async(mut self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
         let begin = || {
-            let (lock, slot) = self.take_to_release()?;
-            let begin = |core: &mut Core, slot: &_| core.release(slot, WaitsAs::Task, lock);
-            self.redlock.begin_with(slot, begin)
+            let (lock, slot) = self.take_to_release();
+            self.redlock.wish(slot, Wish::Release(lock))
         };
         let outcome = Redlock::drive(&operation, begin).await;
         operation.run(|_| calls::released(outcome?))
@@ -398,11 +397,9 @@ impl LockGuard {
     }
 
     /// Takes the lock out of the guard, with a slot for its release.
-    fn take_to_release(&mut self) -> Result<(Lock, Arc<Slot>), UnlockError> {
+    fn take_to_release(&mut self) -> (Lock, Arc<Slot>) {
         let lock = self.lock.take().expect("it is held");
-        self.redlock.shared().check_process()?;
-        let slot = self.slot.take();
-        Ok((lock, slot.unwrap_or_default()))
+        (lock, self.slot.take().unwrap_or_default())
     }
 
     fn tracer(&self) -> &Tracer {

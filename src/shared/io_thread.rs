@@ -25,6 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Shared;
 use super::ending::EndStage;
+use super::gathering::Gathering;
 use super::roles::{MANY, Orders, Poll};
 use super::serve::{Holding, Moves, Section};
 use super::tenure::wake;
@@ -50,6 +51,7 @@ struct IoThread<'a> {
     shared: &'a Shared,
     /// The tasks that it is waking now.
     tasks: Vec<Waker>,
+    gathering: Gathering,
 }
 
 /// Starts a thread of a handle.
@@ -61,7 +63,11 @@ pub(super) fn spawn(life: impl FnOnce() + Send + 'static) -> io::Result<thread::
 pub(super) fn run(shared: &Shared) {
     sleep_exactly();
     let tasks = Vec::new();
-    let mut io_thread = IoThread { shared, tasks };
+    let mut io_thread = IoThread {
+        shared,
+        tasks,
+        gathering: Gathering::default(),
+    };
     let holding = Holding::new(shared);
     // If the engine has panicked, the callers learn that from their outcomes.
     let _ = io_thread.follow_orders();
@@ -76,7 +82,7 @@ impl<'a> IoThread<'a> {
             let has_tasks = !section.callers.tasks.is_empty();
             match section.roles.orders(waiting, has_tasks) {
                 Orders::Serve => self.serve(section)?,
-                Orders::WakeTasks => drop(self.wake_tasks(section)?),
+                Orders::WakeTasks => drop(self.wake_tasks(section, false)?),
                 orders @ (Orders::Nap | Orders::Park) => {
                     drop(section);
                     self.rest((orders == Orders::Nap).then_some(NAP), false);
@@ -101,16 +107,32 @@ impl<'a> IoThread<'a> {
         loop {
             section = shared.move_bytes(section, Moves::Once)?;
             served |= section.waiting() != 0;
-            let wakes_tasks = !section.callers.tasks.is_empty();
+            let (wakes_tasks, woken) = (
+                !section.callers.tasks.is_empty(),
+                section.callers.woken.len() + section.callers.tasks.len(),
+            );
+            let gathers = self.gathering.is_due(woken);
+            if gathers {
+                shared.notes.set_out(woken);
+            }
+            let mut is_back = true;
             if wakes_tasks {
-                section = self.wake_tasks(section)?;
-                if !section.roles.come_back() {
-                    return Ok(());
-                }
-                section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of these tasks.
-            } else if section.callers.has_to_wake() {
+                section = self.wake_tasks(section, gathers)?;
+                is_back = section.roles.come_back();
+            } else if woken != 0 {
                 drop(section); // That wakes them.
                 section = shared.enter()?;
+            }
+            if gathers {
+                drop(section);
+                self.gathering.learn(woken, shared.notes.gather(&shared.relay));
+                section = shared.enter()?;
+            }
+            if !is_back {
+                return Ok(());
+            }
+            if wakes_tasks || gathers {
+                section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of the woken callers.
             }
             let now = clock::now();
             let is_needed = MANY <= section.waiting() || section.tasks() != 0;
@@ -136,8 +158,12 @@ impl<'a> IoThread<'a> {
     }
 
     /// Ends `section`, and wakes the tasks that have to be woken. A task that stands in the list several times in a row
-    /// is woken once.
-    fn wake_tasks(&mut self, mut section: Section<'a>) -> Result<Section<'a>, Refusal> {
+    /// is woken once. If this thread `gathers` next, it wakes one task, which wakes the others.
+    fn wake_tasks(
+        &mut self,
+        mut section: Section<'a>,
+        gathers: bool,
+    ) -> Result<Section<'a>, Refusal> {
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
         section.roles.go_away();
         if section.roles.poll == Poll::Free {
@@ -145,7 +171,10 @@ impl<'a> IoThread<'a> {
         }
         drop(section);
         self.tasks.dedup_by(|one, other| one.will_wake(other));
-        self.tasks.drain(..).for_each(wake);
+        match gathers {
+            true => self.shared.relay.start(&mut self.tasks),
+            false => self.tasks.drain(..).for_each(wake),
+        }
         self.shared.enter()
     }
 
@@ -187,6 +216,7 @@ fn sleep_exactly() {
 impl Drop for IoThread<'_> {
     fn drop(&mut self) {
         self.shared.ending.reach(EndStage::Ended);
+        self.shared.relay.run();
         let mut tasks = core::mem::take(&mut self.tasks);
         tasks.append(&mut self.shared.core.lock().callers.tasks);
         tasks.into_iter().for_each(wake);

@@ -98,12 +98,15 @@ mod callers;
 mod changes;
 mod ending;
 mod future;
+mod gathering;
 mod guard;
 mod io_thread;
 mod lost;
 mod monitor;
+mod notes;
 mod operator;
 mod redlock;
+mod relay;
 mod reply;
 mod roles;
 mod serve;
@@ -129,6 +132,8 @@ use rustix::process::{Pid, getpid};
 use self::call::Call;
 use self::ending::EndStage;
 use self::monitor::Monitor;
+use self::notes::Notes;
+use self::relay::Relay;
 use self::slot::Slot;
 use self::state::Core;
 use crate::config::{Config, LockOptions, Retry};
@@ -165,6 +170,10 @@ struct Shared {
     process: Pid,
     /// Its monitor wakes drops that wait until their releases are written.
     core: Monitor<Core>,
+    /// Requests that the I/O thread is about to begin.
+    notes: Notes,
+    /// Tasks that the next polled task wakes.
+    relay: Relay,
     /// Where sockets are registered. Readable when something is ready.
     registry: Registry,
     /// Wakes the thread that sleeps in the poll.
@@ -204,6 +213,8 @@ impl Shared {
         Ok(Self {
             process: getpid(),
             core: Monitor::new(Core::new(engine, wire, poller)),
+            notes: Notes::default(),
+            relay: Relay::default(),
             registry,
             waker,
             call: Call::new()?,

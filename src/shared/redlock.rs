@@ -11,10 +11,9 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use super::callers::WaitsAs;
-use super::future::Wanted;
+use super::notes::{Note, Wanted, Wish};
 use super::reply::Reply;
 use super::slot::Slot;
-use super::state::Core;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::calls::{self, Awaited};
 use crate::clock;
@@ -217,8 +216,16 @@ impl Redlock {
                 None => shared.patience_for_lock(options),
             };
             let slot = Arc::<Slot>::default();
-            let ask = |engine: &mut Engine, now| calls::acquire(engine, now, request);
-            let outcome = shared.run(&slot, (since, wait), ask)?;
+            let section = match shared.notes.is_in_use() {
+                true => shared.ask(Note::new(&slot, WaitsAs::Thread, Wish::acquire(request)))?,
+                false => {
+                    let mut section = shared.enter_call()?;
+                    let ask = |engine: &mut Engine, now| calls::acquire(engine, now, request);
+                    section.begin(&slot, WaitsAs::Thread, ask)?;
+                    Some(section)
+                }
+            };
+            let outcome = shared.wait_for(section, &slot, (since, wait))?;
             self.finish_lock(operation, slot, outcome, since)
         })
     }
@@ -305,20 +312,20 @@ impl Redlock {
         &self,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Reply, E> {
-        let slot = Arc::<Slot>::default();
-        self.begin_with(slot, |core, slot| core.begin(slot, WaitsAs::Task, ask))
+        let (shared, slot) = (self.shared(), Arc::<Slot>::default());
+        let mut section = shared.enter_call()?;
+        section.begin(&slot, WaitsAs::Task, ask)?;
+        shared.flush(section);
+        Ok(Reply::new(self.clone(), slot))
     }
 
-    /// Begins an operation of a task with `begin`, which delivers its outcome to `slot`.
-    pub(super) fn begin_with<E: From<Refusal>>(
-        &self,
-        slot: Arc<Slot>,
-        begin: impl FnOnce(&mut Core, &Arc<Slot>) -> Result<RoundId, E>,
-    ) -> Result<Reply, E> {
-        let mut section = self.shared().enter_call()?;
-        let round = begin(&mut section, &slot)?;
-        self.shared().flush(section);
-        Ok(Reply::new(self.clone(), slot, round))
+    /// Begins what a task wishes, or notes it for the I/O thread. The outcome comes to `slot`.
+    pub(super) fn wish(&self, slot: Arc<Slot>, wish: Wish) -> Result<Reply, Refusal> {
+        let (shared, waiter) = (self.shared(), WaitsAs::Task);
+        if let Some(section) = shared.ask(Note::new(&slot, waiter, wish))? {
+            shared.flush(section);
+        }
+        Ok(Reply::new(self.clone(), slot))
     }
 
     /// Begins an operation of a task with `begin`, and waits for its outcome.

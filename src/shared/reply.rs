@@ -8,14 +8,12 @@ use core::task::{Context, Poll};
 use super::Redlock;
 use super::slot::{Outcome, Slot};
 use crate::driver::Refusal;
-use crate::engine::RoundId;
 
 /// The outcome of an operation of a task. Dropping it before it completes cancels the operation.
 #[derive(Debug)]
 pub(super) struct Reply {
     redlock: Redlock,
     pub(super) slot: Arc<Slot>,
-    round: RoundId,
     is_done: bool,
     /// It was not polled yet. The first poll follows at once, so the check for a forked child was just made.
     is_new: bool,
@@ -23,11 +21,10 @@ pub(super) struct Reply {
 
 impl Reply {
     /// Makes the future of an operation that was begun in the present poll.
-    pub(super) fn new(redlock: Redlock, slot: Arc<Slot>, round: RoundId) -> Self {
+    pub(super) fn new(redlock: Redlock, slot: Arc<Slot>) -> Self {
         Self {
             redlock,
             slot,
-            round,
             is_done: false,
             is_new: true,
         }
@@ -42,6 +39,7 @@ impl Future for Reply {
             self.is_done = true;
             return Poll::Ready(Err(Refusal::Forked));
         }
+        self.redlock.shared().relay.run();
         let polled = self.slot.poll(context.waker());
         self.is_done = polled.is_ready();
         polled
@@ -51,7 +49,7 @@ impl Future for Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_done && !self.redlock.shared().is_foreign() {
-            self.redlock.shared().cancel(&self.slot, self.round);
+            self.redlock.shared().cancel(&self.slot);
         }
     }
 }

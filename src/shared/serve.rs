@@ -9,6 +9,7 @@ use std::thread;
 
 use super::Shared;
 use super::callers::WaitsAs;
+use super::notes::Note;
 use super::roles::Wake;
 use super::slot::Slot;
 use super::state::Core;
@@ -72,17 +73,20 @@ impl Shared {
     /// Locks the mutex for a call, which is refused in a forked child.
     pub(super) fn enter_call(&self) -> Result<Section<'_>, Refusal> {
         self.check_process()?;
+        self.notes.pass();
         self.enter()
     }
 
     fn section<'a>(&'a self, core: MutexGuard<'a, Core>) -> Result<Section<'a>, Refusal> {
-        match core.is_closed {
-            true => Err(Refusal::Closed),
-            false => Ok(Section {
-                core,
-                holding: Holding::new(self),
-            }),
+        if core.is_closed {
+            return Err(Refusal::Closed);
         }
+        let holding = Holding::new(self);
+        let mut section = Section { core, holding };
+        if self.notes.is_in_use() {
+            section.take_notes(&self.notes);
+        }
+        Ok(section)
     }
 
     // ----- bytes ------------------------------------------------------------------------------
@@ -156,35 +160,58 @@ impl Shared {
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Awaited, E> {
         let mut section = self.enter_call()?;
-        let round = section.begin(slot, WaitsAs::Thread, ask)?;
-        Ok(self.wait_for(section, slot, round, times)?)
+        section.begin(slot, WaitsAs::Thread, ask)?;
+        Ok(self.wait_for(Some(section), slot, times)?)
     }
 
-    /// Waits on this thread for the outcome of `round`, which was begun in `section`, at most for `wait` from `since`
-    /// by the clock of this thread. Moves the bytes itself unless another thread serves, and sleeps in the poll if it
+    /// Asks for what `note` says. The I/O thread begins that if there is a place for the note. Otherwise it has begun
+    /// in the section that is returned.
+    pub(super) fn ask(&self, note: Note) -> Result<Option<Section<'_>>, Refusal> {
+        self.check_process()?;
+        let Err(note) = self.notes.put(note) else {
+            return Ok(None);
+        };
+        let mut section = self.enter()?;
+        section.begin_noted(note);
+        Ok(Some(section))
+    }
+
+    /// Waits on this thread for the outcome of the operation of `slot`, which has begun in `section` or is only noted,
+    /// at most for `wait` from `since` by the clock of this thread. Moves the bytes itself unless another thread serves, and sleeps in the poll if it
     /// is alone. If there is no outcome in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
-        mut section: Section<'a>,
+        section: Option<Section<'a>>,
         slot: &Slot,
-        round: RoundId,
         (since, wait): (Instant, Option<Duration>),
     ) -> Result<Awaited, Refusal> {
         let until = wait.map(|wait| since.saturating_add(wait));
+        let (mut next, mut begun) = (section, None);
         loop {
+            let mut section = match next.take() {
+                Some(section) => section,
+                None => match slot.wait(until) {
+                    Some(outcome) => return outcome.map(Ok),
+                    None => self.enter()?,
+                },
+            };
+            // Once the outcome is decided, only this thread still knows the operation under which it has the poll.
+            begun = begun.or(slot.round());
             // The poll is taken before bytes are moved. Otherwise the end of that section would call the I/O thread to
             // take it.
-            let has_poll = section.take_poll(round);
+            let has_poll = begun.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
             }
-            let is_open = section.callers.is_open(round);
-            if !is_open || until.is_some_and(|until| until <= clock::now()) {
-                section.cancel(round);
+            let round = begun.filter(|round| section.callers.is_open(*round));
+            if round.is_none() || until.is_some_and(|until| until <= clock::now()) {
+                if let Some(round) = round {
+                    section.cancel(round);
+                }
                 if has_poll {
                     section.pass_on_poll();
                 }
-                if is_open {
+                if round.is_some() {
                     section = self.move_bytes(section, Moves::All)?;
                 }
                 drop(section);
@@ -192,13 +219,7 @@ impl Shared {
                 return slot.take().map_or_else(pending, |outcome| outcome.map(Ok));
             }
             if has_poll {
-                section = self.sleep_in_poll(section, until)?;
-            } else {
-                drop(section);
-                if let Some(outcome) = slot.wait(until) {
-                    return outcome.map(Ok);
-                }
-                section = self.enter()?;
+                next = Some(self.sleep_in_poll(section, until)?);
             }
         }
     }
@@ -219,13 +240,15 @@ impl Shared {
         }
     }
 
-    /// Cancels the operation of `round`, even if its outcome is decided but not taken. Returns when the release of its
+    /// Cancels the operation of `slot`, even if its outcome is decided but not taken. Returns when the release of its
     /// locks is written.
-    pub(super) fn cancel(&self, slot: &Slot, round: RoundId) {
+    pub(super) fn cancel(&self, slot: &Slot) {
         let Ok(mut section) = self.enter() else {
             return;
         };
-        section.cancel(round);
+        if let Some(round) = slot.round() {
+            section.cancel(round);
+        }
         let (outcome, waker) = slot.abandon();
         if let Some(lock) = outcome.and_then(|outcome| outcome.ok()?.into_lock()) {
             section.give_back(lock);
@@ -278,7 +301,7 @@ impl Drop for Section<'_> {
     fn drop(&mut self) {
         let Self { core, holding } = self;
         if holding.panics.has_begun() {
-            return core.break_down();
+            return core.break_down(&holding.shared.notes);
         }
         let core = &mut **core;
         let seen = holding.shared.tracer.collect(&mut core.engine);
@@ -312,7 +335,7 @@ impl Drop for Holding<'_> {
         let shared = self.shared;
         if self.panics.has_begun() {
             let mut core = shared.core.lock();
-            core.break_down();
+            core.break_down(&shared.notes);
             self.woken.append(&mut core.callers.woken);
             (self.wake, self.is_awaited) = (Wake::ALL, true);
         }

@@ -21,7 +21,7 @@ use super::monitor::Monitor;
 use super::tenure::Tenure;
 use crate::clock;
 use crate::driver::Refusal;
-use crate::engine::Event;
+use crate::engine::{Event, RoundId};
 use crate::time::Instant;
 use crate::trace::Attempts;
 
@@ -37,8 +37,7 @@ pub(super) struct Slot {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Set if the outcome is decided and the caller has not taken it.
-    outcome: Option<Outcome>,
+    stage: Stage,
     /// The waker of the waiting task.
     task: Option<Waker>,
     /// A thread sleeps here.
@@ -46,6 +45,28 @@ struct State {
     offered: bool,
     /// The number of attempts of the acquisition.
     attempts: Attempts,
+}
+
+/// How far the operation has come.
+#[derive(Debug, Default)]
+enum Stage {
+    /// There is none, or it has not begun, or its outcome was taken.
+    #[default]
+    None,
+    Open(RoundId),
+    Decided(Outcome),
+}
+
+impl Stage {
+    fn take_outcome(&mut self) -> Option<Outcome> {
+        match core::mem::take(self) {
+            Self::Decided(outcome) => Some(outcome),
+            other @ (Self::None | Self::Open(_)) => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 // Each waiting caller needs a slot with its counts, and the overhead of the allocator.
@@ -72,6 +93,19 @@ impl Slot {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
+    /// The operation of `round` has begun. Its outcome comes here.
+    pub(super) fn open(&self, round: RoundId) {
+        self.state.lock().stage = Stage::Open(round);
+    }
+
+    /// Returns the open operation whose outcome comes here.
+    pub(super) fn round(&self) -> Option<RoundId> {
+        match self.state.lock().stage {
+            Stage::Open(round) => Some(round),
+            Stage::None | Stage::Decided(_) => None,
+        }
+    }
+
     /// Delivers `outcome`, which took this number of `attempts`. Returns `true` if a thread sleeps until it is
     /// [woken](Self::wake). Adds the waker of a task to `tasks`.
     pub(super) fn deliver(
@@ -81,7 +115,7 @@ impl Slot {
         tasks: &mut Vec<Waker>,
     ) -> bool {
         let mut state = self.state.lock();
-        (state.outcome, state.attempts) = (Some(outcome), attempts);
+        (state.stage, state.attempts) = (Stage::Decided(outcome), attempts);
         tasks.extend(state.task.take());
         core::mem::take(&mut state.sleeps)
     }
@@ -103,19 +137,22 @@ impl Slot {
 
     /// Takes the outcome, if it is here.
     pub(super) fn take(&self) -> Option<Outcome> {
-        self.state.lock().outcome.take()
+        self.state.lock().stage.take_outcome()
     }
 
     /// Waits on this thread for the outcome, for an offer of the poll, or until `until` by the clock of this thread.
     pub(super) fn wait(&self, until: Option<Instant>) -> Option<Outcome> {
         let mut state = self.state.lock();
         loop {
+            if let Some(outcome) = state.stage.take_outcome() {
+                return Some(outcome);
+            }
             let is_offered = core::mem::take(&mut state.offered);
             let left = |until: Instant| until.saturating_since(clock::now());
             let left = until.map_or(Duration::MAX, left);
-            if state.outcome.is_some() || is_offered || left.is_zero() {
+            if is_offered || left.is_zero() {
                 state.sleeps = false;
-                return state.outcome.take();
+                return None;
             }
             state.sleeps = true;
             state = self.state.wait(state, left);
@@ -126,7 +163,7 @@ impl Slot {
     pub(super) fn poll(&self, waker: &Waker) -> Poll<Outcome> {
         let waker = waker.clone(); // User code, which also drops it after the mutex is unlocked.
         let mut state = self.state.lock();
-        if let Some(outcome) = state.outcome.take() {
+        if let Some(outcome) = state.stage.take_outcome() {
             return Poll::Ready(outcome);
         }
         let before = state.task.replace(waker);
@@ -138,6 +175,6 @@ impl Slot {
     /// Takes the outcome, if it is here, and the waker of the task that gives up the operation.
     pub(super) fn abandon(&self) -> (Option<Outcome>, Option<Waker>) {
         let mut state = self.state.lock();
-        (state.outcome.take(), state.task.take())
+        (state.stage.take_outcome(), state.task.take())
     }
 }

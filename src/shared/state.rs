@@ -4,16 +4,18 @@
 //! callers under it. Threads are woken after it is unlocked; the I/O thread wakes tasks.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::callers::{Callers, WaitsAs};
+use super::notes::{Note, Notes, Wish};
 use super::roles::{Poll, Roles, Wake};
 use super::slot::Slot;
+use crate::calls;
 use crate::clock;
 use crate::driver::{Poller, Readiness, Wire, until_deadline};
 use crate::engine::{Engine, Input, RoundId};
-use crate::error::UnlockError;
 use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace;
@@ -30,6 +32,8 @@ pub(super) struct Core {
     readiness: Option<Readiness>,
     /// Timers may be due. They fire once the result of the sleep is read.
     tick: bool,
+    /// Requests that were noted, and begin now.
+    noted: VecDeque<Note>,
     /// The number of requests so far that have to be written.
     pub(super) asked: u64,
     /// How many of these requests were copied for the wire.
@@ -57,6 +61,7 @@ impl Core {
             poller: Some(Box::new(poller)),
             readiness: None,
             tick: false,
+            noted: VecDeque::new(),
             asked: 0,
             copied: 0,
             written: 0,
@@ -76,34 +81,62 @@ impl Core {
         slot: &Arc<Slot>,
         waiter: WaitsAs,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
-    ) -> Result<RoundId, E> {
+    ) -> Result<(), E> {
         let round = ask(&mut self.engine, clock::now())?;
-        self.callers.open(round, slot, waiter);
+        self.callers.open(round, Arc::clone(slot), waiter);
         self.ask();
-        Ok(round)
+        Ok(())
     }
 
-    /// Begins to release `lock`. Its loss is not reported any more.
-    pub(super) fn release(
-        &mut self,
-        slot: &Arc<Slot>,
-        waiter: WaitsAs,
-        lock: Lock,
-    ) -> Result<RoundId, UnlockError> {
-        self.callers.release(&lock);
-        self.begin(slot, waiter, |engine, now| Ok(engine.release(now, lock)))
+    /// Begins what `note` asks for. If that is refused, the reason is delivered to its slot.
+    pub(super) fn begin_noted(&mut self, note: Note) {
+        self.noted.push_back(note);
+        self.begin_all_noted();
+    }
+
+    /// Begins what is noted in `notes`.
+    pub(super) fn take_notes(&mut self, notes: &Notes) {
+        notes.take(&mut self.noted);
+        self.begin_all_noted();
+    }
+
+    fn begin_all_noted(&mut self) {
+        let now = clock::now();
+        // A note stays in the list while it is begun: if the engine panics then, its caller is refused like the others.
+        while let Some(note) = self.noted.front_mut() {
+            let begun = match note.wish.take() {
+                Some(Wish::Acquire(wanted, options)) => wanted.request(&options, |request| {
+                    calls::acquire(&mut self.engine, now, request)
+                }),
+                Some(Wish::Release(lock)) => {
+                    self.callers.release(now, &lock);
+                    Ok(self.engine.release(now, lock))
+                }
+                None => unreachable!("it is taken once"),
+            };
+            let Some(Note { slot, waiter, .. }) = self.noted.pop_front() else {
+                break;
+            };
+            match begun {
+                Ok(round) => self.callers.open(round, slot, waiter),
+                Err(error) => self.callers.refuse(slot, error),
+            }
+            self.ask();
+        }
     }
 
     pub(super) fn give_back(&mut self, lock: Lock) {
-        self.callers.release(&lock);
-        self.engine.give_back(clock::now(), lock);
+        let now = clock::now();
+        self.callers.release(now, &lock);
+        self.engine.give_back(now, lock);
         self.ask();
     }
 
     pub(super) fn detach(&mut self, lock: Lock) -> Lock {
-        self.callers.release(&lock);
+        let now = clock::now();
+        self.callers.release(now, &lock);
         self.ask();
-        self.engine.detach(clock::now(), lock)
+        self.engine.detach(now, lock)
     }
 
     /// Adopts `lock`, and reports its loss to `slot`.
@@ -256,9 +289,11 @@ impl Core {
     // ----- the end ----------------------------------------------------------------------------
 
     /// The engine has panicked: closes the handle, refuses every call, and reports every lock as lost.
-    pub(super) fn break_down(&mut self) {
+    pub(super) fn break_down(&mut self, notes: &Notes) {
         self.is_closed = true;
-        self.callers.refuse_all();
+        notes.close(&mut self.noted);
+        self.callers
+            .refuse_all(self.noted.drain(..).map(|note| note.slot));
         self.engine.end_all_kept();
     }
 }

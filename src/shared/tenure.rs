@@ -93,8 +93,8 @@ impl Tenure {
     /// Records that the lock, which is valid until `end`, is released or detached, so that its loss is not reported any
     /// more. If its end has passed, the lock is lost, because callers may have seen that already. Adds wakers to
     /// `tasks`, which the caller has to call.
-    pub(super) fn release(&self, end: Instant, tasks: &mut Vec<Waker>) {
-        match self.is_over_at(clock::now(), end, Duration::ZERO) {
+    pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
+        match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
             false => self.end_with(RELEASED, tasks),
         }
@@ -250,7 +250,7 @@ mod tests {
         let pending = tenure.poll(&mut None, &entry, (Duration::ZERO, false), &waker, |_| {});
         assert!(pending.is_pending());
         let mut tasks = Vec::new();
-        tenure.release(clock::now(), &mut tasks);
+        tenure.release(clock::now(), clock::now(), &mut tasks);
         assert_eq!(tasks.len(), 1);
         tasks.into_iter().for_each(wake);
         assert!(tenure.is_reported());
@@ -264,7 +264,7 @@ mod tests {
             let waits = (Duration::ZERO, false);
             let before = tenure.poll(&mut None, &entry, waits, Waker::noop(), |_| {});
             assert_eq!(before.is_ready(), is_lost);
-            tenure.release(entry.end(), &mut Vec::new());
+            tenure.release(clock::now(), entry.end(), &mut Vec::new());
             assert_eq!(tenure.is_reported(), is_lost);
             let over = tenure.is_over_at(clock::now(), entry.end(), Duration::ZERO);
             assert_eq!(over, is_lost);

@@ -1,0 +1,196 @@
+//! Requests that callers only note, because the I/O thread is about to begin them together.
+//!
+//! Callers that are woken together are likely to ask again together. So the I/O thread sets out a place for each of
+//! them before it wakes them. A caller that finds a place notes its request there, and has nothing else to do. The I/O
+//! thread [gathers](Notes::gather) until all places are taken or nobody comes any more. Then it begins all requests in
+//! one section, and writes them at once. Measured with 64 tasks: a quarter of the writes, and a third less processor
+//! time.
+//!
+//! # Guarantees
+//!
+//! * **No request stays here**: there are places only while the I/O thread has yet to gather, and it gathers for a
+//!   bounded time. Every section under the mutex of the engine begins what is noted, so none overtakes a note.
+//! * If the engine panics, what is noted is refused.
+//!
+//! # Not here
+//!
+//! Whether it is worth while to gather: `gathering`.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+
+use super::callers::WaitsAs;
+use super::monitor::Monitor;
+use super::relay::Relay;
+use super::slot::Slot;
+use crate::config::LockOptions;
+use crate::engine::Request;
+use crate::quorum::Lock;
+
+/// How long the I/O thread waits for the request of each caller: about as long as a thread takes to be woken and to
+/// ask.
+const PATIENCE: Duration = Duration::from_micros(4);
+
+/// The shortest and the longest time that it waits until another caller comes.
+const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
+
+/// A request of the caller that waits in `slot`.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) slot: Arc<Slot>,
+    pub(super) waiter: WaitsAs,
+    /// `None` while it is begun.
+    pub(super) wish: Option<Wish>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) enum Wish {
+    Acquire(Wanted, LockOptions),
+    Release(Lock),
+}
+
+impl Note {
+    pub(super) fn new(slot: &Arc<Slot>, waiter: WaitsAs, wish: Wish) -> Self {
+        Self {
+            slot: Arc::clone(slot),
+            waiter,
+            wish: Some(wish),
+        }
+    }
+}
+
+impl Wish {
+    pub(super) fn acquire(request: &Request<'_>) -> Self {
+        Self::Acquire(Wanted::of(request), *request.options)
+    }
+}
+
+/// The resources to lock.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    One(Vec<u8>),
+    All(Vec<Vec<u8>>),
+}
+
+impl Wanted {
+    fn of(request: &Request<'_>) -> Self {
+        match request.all {
+            None => Self::One(request.resource.to_vec()),
+            Some(all) => Self::All(all.iter().map(|name| name.to_vec()).collect()),
+        }
+    }
+
+    /// Calls `ask` with the request for these resources.
+    pub(super) fn request<T>(
+        &self,
+        options: &LockOptions,
+        ask: impl FnOnce(&Request<'_>) -> T,
+    ) -> T {
+        match self {
+            Self::One(resource) => ask(&Request::new(resource, options)),
+            Self::All(resources) => {
+                let resources: Vec<&[u8]> = resources.iter().map(Vec::as_slice).collect();
+                ask(&Request::all(&resources, options))
+            }
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    inner: Monitor<Inner>,
+    /// There are places or notes. Changed under the mutex. A thread sees what it has noted itself.
+    in_use: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    notes: VecDeque<Note>,
+    /// The number of free places.
+    places: usize,
+}
+
+impl Notes {
+    /// Returns `true` if there may be a place.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.in_use.load(Ordering::Relaxed)
+    }
+
+    // ----- callers ----------------------------------------------------------------------------
+
+    /// Takes a place for `note`. Gives it back if there is none.
+    pub(super) fn put(&self, note: Note) -> Result<(), Note> {
+        if !self.is_in_use() {
+            return Err(note);
+        }
+        let mut inner = self.inner.lock();
+        if inner.places == 0 {
+            return Err(note);
+        }
+        inner.notes.push_back(note);
+        self.take_place(&mut inner);
+        Ok(())
+    }
+
+    /// Takes a place for a caller that asks by itself.
+    pub(super) fn pass(&self) {
+        if self.is_in_use() {
+            self.take_place(&mut self.inner.lock());
+        }
+    }
+
+    fn take_place(&self, inner: &mut Inner) {
+        if inner.places == 1 {
+            self.inner.wake_one();
+        }
+        inner.places = inner.places.saturating_sub(1);
+    }
+
+    // ----- under the mutex of the engine ------------------------------------------------------
+
+    /// Moves all notes to `empty`.
+    pub(super) fn take(&self, empty: &mut VecDeque<Note>) {
+        let mut inner = self.inner.lock();
+        core::mem::swap(&mut inner.notes, empty);
+        self.in_use.store(inner.places != 0, Ordering::Relaxed);
+    }
+
+    /// Takes all places away, and moves all notes to `rest`.
+    pub(super) fn close(&self, rest: &mut VecDeque<Note>) {
+        let mut inner = self.inner.lock();
+        inner.places = 0;
+        rest.append(&mut inner.notes);
+    }
+
+    // ----- the I/O thread ---------------------------------------------------------------------
+
+    /// Sets out a place for each of so many `callers`, which are woken next.
+    pub(super) fn set_out(&self, callers: usize) {
+        let mut inner = self.inner.lock();
+        inner.places = callers;
+        self.in_use.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until all places are taken, or until no caller has come for a while. Then takes the free places away, and
+    /// returns their number. Runs the `relay` meanwhile.
+    pub(super) fn gather(&self, relay: &Relay) -> usize {
+        let mut inner = self.inner.lock();
+        loop {
+            let free = inner.places;
+            let patience = PATIENCE.saturating_mul(u32::try_from(free).unwrap_or(u32::MAX));
+            let patience = patience.clamp(WAITS[0], WAITS[1]);
+            let waits = |inner: &mut Inner| inner.places != 0;
+            drop(self.inner.wait_while(inner, patience, waits));
+            relay.run();
+            inner = self.inner.lock();
+            if inner.places == free || inner.places == 0 {
+                return core::mem::take(&mut inner.places);
+            }
+        }
+    }
+}
