@@ -21,14 +21,14 @@ use shearline_peers::table::Table;
 
 use cases::{Case, SHORT, all};
 use contest::Contest;
-use trees::{Tree, contestants};
+use trees::contestants;
 
 /// Compares this tree of the library with an older one, the reference tree, on servers that it starts itself, and
 /// prints tables of ratios.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Rounds of each contest; fewer than 31 say little.
-    #[arg(long, default_value_t = 51, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 41, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
 
     /// How many nodes there are.
@@ -89,11 +89,11 @@ fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(path) = &arguments.record {
         record::append(path, arguments.nodes, &contests)?;
     }
-    Ok(print(&trees, &contests) || !arguments.check)
+    Ok(print(&contests) || !arguments.check)
 }
 
 /// Prints all tables. Returns whether every bound is met.
-fn print(trees: &[Tree], contests: &[Contest]) -> bool {
+fn print(contests: &[Contest]) -> bool {
     let mut judgement = Judgement::default();
     let mut bounds = Table::new(&["case", "what", "bound", "figure"]);
     for contest in contests {
@@ -104,9 +104,6 @@ fn print(trees: &[Tree], contests: &[Contest]) -> bool {
     }
     for contest in contests {
         println!("### {}\n\n{}", contest.case, contest.table());
-    }
-    for tree in trees {
-        println!("* {}: `{}`", tree.name, tree.path.display());
     }
     judgement.good()
 }

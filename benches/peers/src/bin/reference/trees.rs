@@ -12,7 +12,6 @@ use shearline_peers::Failure;
 pub(crate) struct Tree {
     /// Its name in the tables.
     pub(crate) name: String,
-    pub(crate) path: PathBuf,
     /// The program that locks with it.
     pub(crate) player: PathBuf,
 }
@@ -30,9 +29,8 @@ pub(crate) fn contestants(others: &[PathBuf]) -> Result<Vec<Tree>, Failure> {
         named.push((format!("`{}`", other.display()), other.clone()));
     }
     let trees = named.into_iter().map(|(name, path)| {
-        let path = path.canonicalize()?;
-        let player = build(&path)?;
-        Ok(Tree { name, path, player })
+        let player = build(&path.canonicalize()?)?;
+        Ok(Tree { name, player })
     });
     trees.collect()
 }
