@@ -30,13 +30,15 @@ all=(Cargo.toml Cargo.lock src)
 library=("${all[@]}" ':!src/**/tests/**' ':!src/**/tests.rs' ':!src/manual')
 worlds=("${library[@]}" tests/sim fuzz/corpus/sim ':!tests/sim/heard.rs')
 counted=("${library[@]}" benches/instructions)
+measured=("${library[@]}" benches/peers benches/reference ':!benches/**/*.md' ':!benches/reference/record.tsv')
 units=("${all[@]}" cli tests/differential tests/data fuzz/corpus .config)
 servers=("${all[@]}" README.md CHANGELOG.md SECURITY.md cli tests/it examples .config)
 patches=(tests/breakages tests/breakages.sh tests/sim/mutations.rs ':!tests/breakages/*.tsv')
 heard=("${library[@]}" tests/sim "${patches[@]}")
 told=("${all[@]}" ':!src/manual' "${patches[@]}")
 told_by_command=("${told[@]}" cli tests/it)
-checked=("${all[@]}" cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz)
+checked=("${all[@]}" cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz
+    ':!benches/reference/record.tsv')
 
 # shards: calls `shard NAME FILES COMMAND...` for each, where FILES names one of these lists.
 shards() {
@@ -78,6 +80,7 @@ shards() {
     shard clippy checked clippy_of_all
     shard packages checked packages
     shard instructions counted instructions
+    shard reference measured against_reference
 }
 
 # long_tests PROFILE ARGUMENTS... [NAME=VALUE...]: tests with all their repetitions.
@@ -110,6 +113,7 @@ clippy_of_all() {
         cargo clippy --lib --no-default-features -- -D warnings &&
         cargo clippy --lib --tests --all-features -- -D warnings --cfg shearline_mutants &&
         cargo clippy --all-targets --manifest-path benches/peers/Cargo.toml -- -D warnings &&
+        cargo clippy --all-targets --manifest-path benches/reference/Cargo.toml -- -D warnings &&
         RUSTFLAGS="${RUSTFLAGS-} --cfg fuzzing" CARGO_TARGET_DIR=$CARGO_TARGET_DIR/fuzzing \
             cargo clippy --all-targets --manifest-path fuzz/Cargo.toml -- -D warnings
 }
@@ -132,6 +136,12 @@ instructions() {
     unset RUSTFLAGS
     export CARGO_TARGET_DIR=$CARGO_TARGET_DIR/instructions
     cargo run --release && cargo test --release && cargo clippy --all-targets -- -D warnings
+}
+
+# against_reference: this library beside an older tree of itself. Commit the record that it adds to.
+against_reference() {
+    cargo run --release --manifest-path benches/peers/Cargo.toml --bin reference -- \
+        --check --record benches/reference/record.tsv
 }
 
 # --- the record -----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 # Our other packages, as far as they exist.
 other_packages() {
     local manifest
-    for manifest in benches cli tests/no_std fuzz benches/peers benches/instructions; do
+    for manifest in benches cli tests/no_std fuzz benches/peers benches/instructions benches/reference; do
         [[ -e $manifest/Cargo.toml ]] && echo "$manifest/Cargo.toml"
     done
     return 0

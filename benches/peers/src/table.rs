@@ -27,6 +27,14 @@ impl Table {
     pub fn row(&mut self, cells: impl Into<Vec<String>>) {
         self.rows.push(cells.into());
     }
+
+    /// One more column, as long as the others, with this word above it.
+    pub fn column(&mut self, head: &str, cells: impl IntoIterator<Item = String>) {
+        let cells = [head.to_string()].into_iter().chain(cells);
+        for (row, cell) in self.rows.iter_mut().zip(cells) {
+            row.push(cell);
+        }
+    }
 }
 
 impl fmt::Display for Table {

@@ -12,6 +12,7 @@ use crate::Failure;
 use crate::allocations::counted;
 use crate::cycle::{Client, Log, Span, Until, now};
 use crate::figure::{Figure, median};
+use crate::table::Table;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,7 @@ pub enum Metric {
 
 /// The figures of a turn.
 #[derive(Clone, Copy, Debug)]
-struct Sample {
+pub struct Sample {
     median: [f64; Span::ALL.len()],
     tail: [f64; Span::ALL.len()],
     cpu: f64,
@@ -46,7 +47,27 @@ struct Sample {
 }
 
 impl Sample {
-    fn get(&self, metric: Metric) -> f64 {
+    /// Of a turn that was measured elsewhere: so many cycles, how long they and the processor took altogether, and
+    /// the median and the tail of one. There are no parts of a cycle.
+    #[must_use]
+    pub fn of_cycles(cycles: u64, elapsed: Duration, cpu: Duration, [p50, p99]: [u32; 2]) -> Self {
+        let only = |nanos: u32| {
+            Span::ALL.map(|span| match span {
+                Span::Cycle => f64::from(nanos),
+                Span::Acquire | Span::Extend | Span::Release => f64::NAN,
+            })
+        };
+        Self {
+            median: only(p50),
+            tail: only(p99),
+            cpu: cpu.as_nanos() as f64 / cycles as f64,
+            rate: cycles as f64 / elapsed.as_secs_f64(),
+        }
+    }
+
+    /// Returns this figure.
+    #[must_use]
+    pub fn get(&self, metric: Metric) -> f64 {
         match metric {
             Metric::Median(span) => self.median[span as usize],
             Metric::Tail(span) => self.tail[span as usize],
@@ -71,30 +92,51 @@ pub struct Turns {
 pub fn take_turns(
     plan: &Plan,
     clients: &mut [&mut dyn Client],
-    mut progress: impl FnMut(usize),
+    progress: impl FnMut(usize),
 ) -> Result<Turns, Failure> {
     let mut log = Log::default();
-    for client in &mut *clients {
-        turn(plan, *client, &mut log)?;
+    let contestants = clients.len();
+    let turn = |index: usize| turn(plan.slot, clients[index], &mut log);
+    interleave(plan.rounds, contestants, turn, progress)
+}
+
+/// As [`take_turns`], of so many contestants of any kind: `turn` lets one of them, by its place, have a turn.
+///
+/// # Errors
+///
+/// The first one that a turn gives.
+pub fn interleave(
+    rounds: usize,
+    contestants: usize,
+    mut turn: impl FnMut(usize) -> Result<Sample, Failure>,
+    mut progress: impl FnMut(usize),
+) -> Result<Turns, Failure> {
+    for index in 0..contestants {
+        turn(index)?;
     }
-    let mut samples = vec![Vec::new(); clients.len()];
-    for round in 0..plan.rounds {
-        for place in 0..clients.len() {
-            let reversed = clients.len() - 1 - place;
+    let mut samples = vec![Vec::new(); contestants];
+    for round in 0..rounds {
+        for place in 0..contestants {
+            let reversed = contestants - 1 - place;
             let index = if round % 2 == 0 { place } else { reversed };
-            samples[index].push(turn(plan, clients[index], &mut log)?);
+            samples[index].push(turn(index)?);
         }
         progress(round + 1);
     }
     Ok(Turns { samples })
 }
 
-fn turn(plan: &Plan, client: &mut dyn Client, log: &mut Log) -> Result<Sample, Failure> {
+/// Lets a client run for this long.
+///
+/// # Errors
+///
+/// That of the client.
+pub fn turn(slot: Duration, client: &mut dyn Client, log: &mut Log) -> Result<Sample, Failure> {
     client.prepare()?;
     log.clear();
     let cpu = process_time();
     let begin = now();
-    client.run(Until::Time(begin + plan.slot), log)?;
+    client.run(Until::Time(begin + slot), log)?;
     let elapsed = begin.elapsed();
     let cpu = process_time() - cpu;
     client.settle()?;
@@ -152,6 +194,32 @@ impl Turns {
         self.paired(metric, client, other, |value, other| value - times * other)
     }
 
+    /// Returns these figures of all, by their names, each beside its ratio to that of the first.
+    #[must_use]
+    pub fn table(&self, names: &[String], metrics: &[Metric]) -> Table {
+        let mut head = vec!["client".to_string()];
+        for metric in metrics {
+            head.extend([
+                format!("{metric}, {}", metric.thousands()),
+                "÷ first".into(),
+            ]);
+        }
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let mut table = Table::new(&head);
+        for (index, name) in names.iter().enumerate() {
+            let mut row = vec![name.clone()];
+            for metric in metrics {
+                row.push(format!("{:.1}", self.median(*metric, index) / 1e3));
+                row.push(match index {
+                    0 => "1".into(),
+                    _ => self.ratio(*metric, index, 0).to_string(),
+                });
+            }
+            table.row(row);
+        }
+        table
+    }
+
     fn paired(
         &self,
         metric: Metric,
@@ -162,6 +230,16 @@ impl Turns {
         let pairs = self.samples[client].iter().zip(&self.samples[other]);
         let values = pairs.map(|(one, other)| compare(one.get(metric), other.get(metric)));
         Figure::of(&values.collect::<Vec<_>>())
+    }
+}
+
+impl Metric {
+    /// The unit of a thousandth: nanoseconds and single cycles are both a thousand times too small.
+    const fn thousands(self) -> &'static str {
+        match self {
+            Self::Rate => "thousands",
+            Self::Median(_) | Self::Tail(_) | Self::Cpu => "µs",
+        }
     }
 }
 

@@ -97,26 +97,11 @@ impl Contest {
 
     /// All measurements.
     pub(crate) fn table(&self) -> Table {
-        let mut head = vec!["client".to_string()];
-        for metric in self.case.metrics {
-            head.extend([format!("{metric}, {}", unit(*metric)), "÷ first".into()]);
-        }
+        let names: Vec<String> = self.case.who.iter().map(ToString::to_string).collect();
+        let mut table = self.turns.table(&names, self.case.metrics);
         if self.case.counts_allocations {
-            head.push("allocations".into());
-        }
-        let head: Vec<&str> = head.iter().map(String::as_str).collect();
-        let mut table = Table::new(&head);
-        for (index, who) in self.case.who.iter().enumerate() {
-            let mut row = vec![who.to_string()];
-            for metric in self.case.metrics {
-                row.push(thousands(self.turns.median(*metric, index)));
-                row.push(match index {
-                    0 => "1".into(),
-                    _ => self.turns.ratio(*metric, index, 0).to_string(),
-                });
-            }
-            row.extend(self.allocations[index].map(|count| format!("{count:.2}")));
-            table.row(row);
+            let counts = self.allocations.iter().flatten();
+            table.column("allocations", counts.map(|count| format!("{count:.2}")));
         }
         table
     }
@@ -132,16 +117,4 @@ impl Contest {
         // The tests check every rule against its case.
         all.position(|one| *one == who).unwrap_or_default()
     }
-}
-
-fn unit(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Rate => "thousands",
-        Metric::Median(_) | Metric::Tail(_) | Metric::Cpu => "µs",
-    }
-}
-
-/// Nanoseconds and single cycles are both a thousand times too small.
-fn thousands(value: f64) -> String {
-    format!("{:.1}", value / 1e3)
 }

@@ -1,0 +1,171 @@
+//! A player: a process that locks on command with one tree of the library.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use shearline_peers::Failure;
+use shearline_peers::servers::ends_with_us;
+use shearline_peers::turns::Sample;
+
+/// After so many turns a new process takes over: where code and memory happen to lie makes a difference, which is not
+/// to be taken for one of the trees.
+const LIFE: usize = 10;
+
+/// A player. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct Player {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    child: Child,
+    /// Until it is told to end.
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    turns: usize,
+}
+
+impl Player {
+    /// Starts it, and waits until it has connected.
+    pub(crate) fn start(program: &Path, arguments: Vec<OsString>) -> Result<Self, Failure> {
+        let mut command = Command::new(program);
+        command
+            .args(&arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = ends_with_us(&mut command).spawn()?;
+        let to = child.stdin.take();
+        let from = child.stdout.take().ok_or("no pipe from a player")?;
+        let mut player = Self {
+            program: program.into(),
+            arguments,
+            child,
+            to,
+            from: BufReader::new(from),
+            turns: 0,
+        };
+        match player.hear()?.as_str() {
+            "ready" => Ok(player),
+            other => Err(format!("a player said {other:?}, not ready").into()),
+        }
+    }
+
+    /// Lets it lock for this long.
+    pub(crate) fn turn(&mut self, slot: Duration) -> Result<Sample, Failure> {
+        if self.turns == LIFE {
+            *self = Self::start(&self.program, self.arguments.clone())?;
+            // The first turn of a process does not count.
+            self.play(slot)?;
+        }
+        self.turns += 1;
+        self.play(slot)
+    }
+
+    fn play(&mut self, slot: Duration) -> Result<Sample, Failure> {
+        let to = self.to.as_mut().ok_or("no pipe to a player")?;
+        writeln!(to, "turn {}", slot.as_millis())?;
+        sample(&self.hear()?)
+    }
+
+    fn hear(&mut self) -> Result<String, Failure> {
+        let mut line = String::new();
+        match self.from.read_line(&mut line)? {
+            0 => Err(format!("{} ended early", self.program.display()).into()),
+            _ => Ok(line.trim_end().into()),
+        }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        drop(self.to.take());
+        for _ in 0..200 {
+            // What cannot be waited for has ended.
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads what a player says behind a turn.
+fn sample(line: &str) -> Result<Sample, Failure> {
+    let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[cycles, elapsed, cpu, p50, p99]) if cycles > 0 => {
+            let [elapsed, cpu] = [elapsed, cpu].map(Duration::from_nanos);
+            let latencies = [u32::try_from(p50)?, u32::try_from(p99)?];
+            Ok(Sample::of_cycles(cycles, elapsed, cpu, latencies))
+        }
+        _ => Err(format!("a player said {line:?}, no five numbers").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shearline_peers::cycle::Span;
+    use shearline_peers::turns::Metric;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_player_is_a_sample() {
+        let sample = sample("10 2000000 40000 700 900").unwrap();
+        assert_eq!(sample.get(Metric::Rate), 5000.0);
+        assert_eq!(sample.get(Metric::Cpu), 4000.0);
+        assert_eq!(sample.get(Metric::Median(Span::Cycle)), 700.0);
+        assert_eq!(sample.get(Metric::Tail(Span::Cycle)), 900.0);
+        assert!(sample.get(Metric::Tail(Span::Acquire)).is_nan());
+    }
+
+    #[test]
+    fn another_line_is_refused() {
+        for line in [
+            "",
+            "10 1 1 1",
+            "10 1 1 1 1 1",
+            "0 1 1 1 1",
+            "10 1 1 1 x",
+            "1 1 1 1 4294967296",
+        ] {
+            assert!(sample(line).is_err(), "{line}");
+        }
+    }
+
+    fn shell(script: &str) -> Result<Player, Failure> {
+        Player::start(Path::new("/bin/sh"), vec!["-c".into(), script.into()])
+    }
+
+    /// It says its process as the cycles.
+    #[test]
+    fn a_new_process_takes_over_after_ten_turns() {
+        let mut player =
+            shell("echo ready; while read turn millis; do echo $$ 1000 $millis 1 1; done").unwrap();
+        let mut cycles = Vec::new();
+        for _ in 0..=LIFE {
+            let sample = player.turn(Duration::from_millis(7)).unwrap();
+            cycles.push((sample.get(Metric::Rate) / 1e6).round() as u32);
+            assert!((sample.get(Metric::Cpu) * sample.get(Metric::Rate) - 7e6).abs() < 1.0);
+        }
+        let last = cycles.pop().unwrap();
+        assert!(
+            cycles.iter().all(|one| *one == cycles[0]) && last != cycles[0],
+            "{cycles:?}, {last}"
+        );
+        assert_eq!(last, player.child.id());
+    }
+
+    #[test]
+    fn a_player_that_ends_early_is_an_error() {
+        assert!(shell("true").is_err());
+        assert!(shell("echo no").is_err());
+        let mut player = shell("echo ready; read turn").unwrap();
+        let error = player.turn(Duration::from_millis(1)).unwrap_err();
+        assert_eq!(error.to_string(), "/bin/sh ended early");
+    }
+}
