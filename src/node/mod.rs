@@ -193,8 +193,12 @@ impl Node {
     }
 
     /// Does the same for a token that is no longer wanted. If a transaction has only read the keys so far, it does not
-    /// take them.
-    pub(crate) fn give_up_set(&mut self, claim: ClaimKey) -> bool {
+    /// take them. If the lock was held, its `SET` was written in an earlier turn, unless the socket was blocked.
+    #[inline]
+    pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
+        if was_held && self.connection.keeps_up() {
+            return false;
+        }
         self.withdraw_set(claim)
             || !self.connection.transactions.is_empty()
                 && self.connection.transactions.give_up_taking(claim)

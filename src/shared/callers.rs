@@ -122,7 +122,8 @@ impl Callers {
     /// Stops reporting the loss of `lock`, which is about to be released or detached.
     pub(super) fn release(&mut self, now: Instant, lock: &Lock) {
         if let Some(slot) = self.locks.take(lock.id()) {
-            slot.tenure.release(now, lock.valid_until(), &mut self.tasks);
+            slot.tenure
+                .release(now, lock.valid_until(), &mut self.tasks);
         }
     }
 
@@ -186,7 +187,11 @@ impl Callers {
     /// Delivers the reason why a lock cannot be asked for.
     pub(super) fn refuse(&mut self, slot: Arc<Slot>, error: LockError) {
         let (round, result) = (RoundId::NONE, Err(error));
-        self.deliver(slot, Ok(Event::Acquired { round, result }), Attempts::default());
+        self.deliver(
+            slot,
+            Ok(Event::Acquired { round, result }),
+            Attempts::default(),
+        );
     }
 
     fn deliver(&mut self, slot: Arc<Slot>, outcome: Outcome, attempts: Attempts) {

@@ -12,6 +12,7 @@
 //! after the last caller it reads late answers, sends debts and fires timers. Then it waits for the descriptor
 //! *without* the poll, so that the poll is free for the next caller.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
 use core::num::NonZeroU64;
@@ -28,6 +29,7 @@ use super::ending::EndStage;
 use super::gathering::Gathering;
 use super::roles::{MANY, Orders, Poll};
 use super::serve::{Holding, Moves, Section};
+use super::slot::Slot;
 use super::tenure::wake;
 use crate::clock;
 use crate::driver::Refusal;
@@ -51,6 +53,8 @@ struct IoThread<'a> {
     shared: &'a Shared,
     /// The tasks that it is waking now.
     tasks: Vec<Waker>,
+    /// The threads that it is waking now, if it gathers next.
+    threads: Vec<Arc<Slot>>,
     gathering: Gathering,
 }
 
@@ -66,6 +70,7 @@ pub(super) fn run(shared: &Shared) {
     let mut io_thread = IoThread {
         shared,
         tasks,
+        threads: Vec::new(),
         gathering: Gathering::default(),
     };
     let holding = Holding::new(shared);
@@ -82,7 +87,7 @@ impl<'a> IoThread<'a> {
             let has_tasks = !section.callers.tasks.is_empty();
             match section.roles.orders(waiting, has_tasks) {
                 Orders::Serve => self.serve(section)?,
-                Orders::WakeTasks => drop(self.wake_tasks(section, false)?),
+                Orders::WakeTasks => drop(self.wake_callers(section)?),
                 orders @ (Orders::Nap | Orders::Park) => {
                     drop(section);
                     self.rest((orders == Orders::Nap).then_some(NAP), false);
@@ -107,32 +112,13 @@ impl<'a> IoThread<'a> {
         loop {
             section = shared.move_bytes(section, Moves::Once)?;
             served |= section.waiting() != 0;
-            let (wakes_tasks, woken) = (
-                !section.callers.tasks.is_empty(),
-                section.callers.woken.len() + section.callers.tasks.len(),
-            );
-            let gathers = self.gathering.is_due(woken);
-            if gathers {
-                shared.notes.set_out(woken);
-            }
-            let mut is_back = true;
-            if wakes_tasks {
-                section = self.wake_tasks(section, gathers)?;
-                is_back = section.roles.come_back();
-            } else if woken != 0 {
-                drop(section); // That wakes them.
-                section = shared.enter()?;
-            }
-            if gathers {
-                drop(section);
-                self.gathering.learn(woken, shared.notes.gather(&shared.relay));
-                section = shared.enter()?;
-            }
-            if !is_back {
-                return Ok(());
-            }
-            if wakes_tasks || gathers {
-                section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of the woken callers.
+            let wakes_tasks = !section.callers.tasks.is_empty();
+            if section.callers.has_to_wake() {
+                section = self.wake_callers(section)?;
+                if !section.roles.come_back() {
+                    return Ok(());
+                }
+                section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of these callers.
             }
             let now = clock::now();
             let is_needed = MANY <= section.waiting() || section.tasks() != 0;
@@ -157,25 +143,36 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Ends `section`, and wakes the tasks that have to be woken. A task that stands in the list several times in a row
-    /// is woken once. If this thread `gathers` next, it wakes one task, which wakes the others.
-    fn wake_tasks(
-        &mut self,
-        mut section: Section<'a>,
-        gathers: bool,
-    ) -> Result<Section<'a>, Refusal> {
+    /// Ends `section`, and wakes the callers that have to be woken. If they are many, then gathers what they ask next. A
+    /// task that stands in the list several times in a row is woken once.
+    fn wake_callers(&mut self, mut section: Section<'a>) -> Result<Section<'a>, Refusal> {
+        let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
-        section.roles.go_away();
-        if section.roles.poll == Poll::Free {
-            section.offer_poll();
+        let woken = self.tasks.len() + section.callers.woken.len();
+        let gathers = self.gathering.is_due(woken);
+        if gathers {
+            shared.notes.set_out(woken);
+        }
+        if self.tasks.is_empty() {
+            if gathers {
+                core::mem::swap(&mut self.threads, &mut section.callers.woken);
+            }
+        } else {
+            section.roles.go_away();
+            if section.roles.poll == Poll::Free {
+                section.offer_poll();
+            }
         }
         drop(section);
         self.tasks.dedup_by(|one, other| one.will_wake(other));
-        match gathers {
-            true => self.shared.relay.start(&mut self.tasks),
-            false => self.tasks.drain(..).for_each(wake),
+        if gathers {
+            shared.relay.start(&mut self.tasks, &mut self.threads);
+            self.gathering
+                .learn(woken, shared.notes.gather(&shared.relay));
+        } else {
+            self.tasks.drain(..).for_each(wake);
         }
-        self.shared.enter()
+        shared.enter()
     }
 
     /// Ends `section`, and waits until a socket is ready, a timer is due, or this thread is called.

@@ -172,7 +172,7 @@ struct Shared {
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
-    /// Tasks that the next polled task wakes.
+    /// Callers that are woken by the first of them.
     relay: Relay,
     /// Where sockets are registered. Readable when something is ready.
     registry: Registry,

@@ -21,6 +21,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use std::sync::MutexGuard;
 
 use super::callers::WaitsAs;
 use super::monitor::Monitor;
@@ -133,22 +134,24 @@ impl Notes {
             return Err(note);
         }
         inner.notes.push_back(note);
-        self.take_place(&mut inner);
+        self.take_place(inner);
         Ok(())
     }
 
     /// Takes a place for a caller that asks by itself.
     pub(super) fn pass(&self) {
         if self.is_in_use() {
-            self.take_place(&mut self.inner.lock());
+            self.take_place(self.inner.lock());
         }
     }
 
-    fn take_place(&self, inner: &mut Inner) {
-        if inner.places == 1 {
+    fn take_place(&self, mut inner: MutexGuard<'_, Inner>) {
+        let is_last = inner.places == 1;
+        inner.places = inner.places.saturating_sub(1);
+        drop(inner);
+        if is_last {
             self.inner.wake_one();
         }
-        inner.places = inner.places.saturating_sub(1);
     }
 
     // ----- under the mutex of the engine ------------------------------------------------------

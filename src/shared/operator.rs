@@ -370,7 +370,9 @@ impl Redlock {
             return Ok((trusted, Vec::new()));
         };
         let slot = Arc::default();
-        section.callers.open(round, Arc::clone(&slot), WaitsAs::Thread);
+        section
+            .callers
+            .open(round, Arc::clone(&slot), WaitsAs::Thread);
         let outcome = shared.wait_for(Some(section), &slot, (clock::now(), None))?;
         Ok((trusted, calls::without_floors(outcome)))
     }

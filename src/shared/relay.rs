@@ -1,56 +1,87 @@
-//! Tasks to wake, left to the first of them.
+//! Callers to wake, left to the first of them.
 //!
-//! A wake-up of a sleeping executor is a system call. If its thread comes to run at once, it polls that one task and
-//! sleeps again, before the next task is woken. So of many tasks the I/O thread wakes one, and leaves the others here.
-//! The next task of this handle that is polled wakes them on a thread that is awake. For the tasks of one executor that
-//! is a push into a queue.
+//! The I/O thread that wakes many callers is slow: each wake-up of a sleeping thread is a system call, and a thread that
+//! comes to run at once takes the processor away before the next is woken. So it wakes one task and two threads, and
+//! leaves the others here. The next task that is polled wakes the other tasks: for those of its executor that is a push
+//! into a queue. Each woken thread wakes two others.
 //!
 //! # Guarantees
 //!
-//! * **No task depends on another**: the I/O thread wakes those that are left after a tenth of a millisecond.
+//! * **No caller depends on another**: the I/O thread wakes those that are left after a tenth of a millisecond.
 //! * Wakers are user code. They are called without a mutex, and a panic of one is caught.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 use std::sync::{Mutex, PoisonError};
 
+use super::slot::Slot;
 use super::tenure::wake;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Relay {
-    others: Mutex<Vec<Waker>>,
-    /// There are some. A thread that does not see it yet leaves them to the I/O thread.
+    rest: Mutex<Rest>,
+    /// There are some. Changed under the mutex. A thread that does not see it yet leaves them to the I/O thread.
     is_laden: AtomicBool,
 }
 
+#[derive(Debug, Default)]
+struct Rest {
+    tasks: Vec<Waker>,
+    threads: Vec<Arc<Slot>>,
+}
+
 impl Relay {
-    /// Wakes one of these tasks, and leaves the others here.
-    pub(super) fn start(&self, tasks: &mut Vec<Waker>) {
+    /// Wakes the first of these callers, and leaves the others here.
+    pub(super) fn start(&self, tasks: &mut Vec<Waker>, threads: &mut Vec<Arc<Slot>>) {
         let first = tasks.pop();
-        self.with_others(|others| others.append(tasks));
-        self.is_laden.store(true, Ordering::Relaxed);
+        self.with_rest(|rest| {
+            rest.tasks.append(tasks);
+            rest.threads.append(threads);
+        });
         first.map(wake);
+        self.pass_on();
     }
 
-    /// Wakes the others, unless another thread does.
-    pub(super) fn run(&self) {
+    /// Wakes the other tasks, unless another thread does.
+    pub(super) fn wake_tasks(&self) {
         if !self.is_laden.load(Ordering::Relaxed) {
             return;
         }
-        self.is_laden.store(false, Ordering::Relaxed);
-        let mut tasks = self.with_others(core::mem::take);
+        let mut tasks = self.with_rest(|rest| core::mem::take(&mut rest.tasks));
         tasks.drain(..).for_each(wake);
-        self.with_others(|others| {
-            if others.capacity() == 0 {
-                *others = tasks; // Its room is used again.
+        self.with_rest(|rest| {
+            if rest.tasks.capacity() == 0 {
+                rest.tasks = tasks; // Its room is used again.
             }
         });
     }
 
-    fn with_others<T>(&self, change: impl FnOnce(&mut Vec<Waker>) -> T) -> T {
-        let others = self.others.lock();
-        change(&mut others.unwrap_or_else(PoisonError::into_inner))
+    /// Wakes two other threads. Returns `false` if there was none.
+    pub(super) fn pass_on(&self) -> bool {
+        if !self.is_laden.load(Ordering::Relaxed) {
+            return false;
+        }
+        let next = self.with_rest(|rest| [rest.threads.pop(), rest.threads.pop()]);
+        let is_there = next[0].is_some();
+        next.into_iter().flatten().for_each(|slot| slot.wake());
+        is_there
+    }
+
+    /// Wakes all.
+    pub(super) fn run(&self) {
+        self.wake_tasks();
+        while self.pass_on() {}
+    }
+
+    fn with_rest<T>(&self, change: impl FnOnce(&mut Rest) -> T) -> T {
+        let rest = self.rest.lock();
+        let mut rest = rest.unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut rest);
+        let is_laden = !rest.tasks.is_empty() || !rest.threads.is_empty();
+        self.is_laden.store(is_laden, Ordering::Relaxed);
+        changed
     }
 }

@@ -268,14 +268,13 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    /// The I/O thread has called the wakers. Returns `true` if it has the poll again.
+    /// The I/O thread has woken callers. Returns `true` if it has the poll still or again.
     pub(super) fn come_back(&mut self) -> bool {
         self.io_thread = IoThread::Busy;
-        let is_free = self.poll == Poll::Free;
-        if is_free {
+        if self.poll == Poll::Free {
             self.serve();
         }
-        is_free
+        self.poll == Poll::Awake(Owner::IoThread)
     }
 
     /// The I/O thread gives the poll back, and is about to watch the descriptor.

@@ -7,12 +7,12 @@ use core::time::Duration;
 use std::sync::MutexGuard;
 use std::thread;
 
-use super::Shared;
 use super::callers::WaitsAs;
 use super::notes::Note;
 use super::roles::Wake;
 use super::slot::Slot;
 use super::state::Core;
+use super::{GRACE, Shared};
 use crate::calls::Awaited;
 use crate::clock;
 use crate::driver::{Panics, Refusal};
@@ -190,10 +190,17 @@ impl Shared {
         loop {
             let mut section = match next.take() {
                 Some(section) => section,
-                None => match slot.wait(until) {
-                    Some(outcome) => return outcome.map(Ok),
-                    None => self.enter()?,
-                },
+                None => {
+                    // A waker may hold up the I/O thread. So a thread that has only noted its request looks after it
+                    // itself before long.
+                    let look = since.saturating_add(GRACE);
+                    let look = until.map_or(look, |until| until.min(look));
+                    if let Some(outcome) = slot.wait(begun.map_or(Some(look), |_| until)) {
+                        self.relay.pass_on();
+                        return outcome.map(Ok);
+                    }
+                    self.enter()?
+                }
             };
             // Once the outcome is decided, only this thread still knows the operation under which it has the poll.
             begun = begun.or(slot.round());

@@ -33,15 +33,15 @@ impl ClaimsAt<'_> {
         let Some(claim) = self.claims.slab.get_mut(key.0).must() else {
             return NodeSet::EMPTY;
         };
-        self.stats
-            .end_hold(self.now, claim.held_since(), claim.kept.is_some());
+        let (since, was_held) = (claim.held_since(), claim.held_since().is_some());
+        self.stats.end_hold(self.now, since, claim.kept.is_some());
         claim.busy_mut().stage = Stage::Releasing { operation };
         if let Some(timer) = claim.timer.take() {
             self.timers.cancel(timer);
         }
         let held = claim.may_hold;
         let asked = held.filter(|node| {
-            if claim.copy_on(node).may_run() && self.nodes[node].give_up_set(key) {
+            if claim.copy_on(node).may_run() && self.nodes[node].give_up_set(key, was_held) {
                 claim.apply(node, Event::NotRun);
                 if !claim.may_hold.contains(node) {
                     return false;

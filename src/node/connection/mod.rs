@@ -107,6 +107,13 @@ impl Connection {
         self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
     }
 
+    /// Returns `true` if each command is written in the turn in which it is asked for.
+    #[inline]
+    pub(super) fn keeps_up(&self) -> bool {
+        let wire = &self.wire;
+        !wire.outbox.is_blocked() && wire.batch.is_empty() && self.transactions.is_empty()
+    }
+
     // ----- withdrawing ----------------------------------------------------------------------
 
     /// Takes the question of `asker` out of the out buffer if none of its bytes has left.

@@ -38,6 +38,9 @@ const NEVER: Instant = Instant::MAX;
 /// How many times in a row a thread moves bytes here: few, so that some bytes are left over.
 const MOVES_MAX: u8 = 2;
 
+/// From this number of woken callers on, the I/O thread gathers here.
+const GATHERED: usize = 2;
+
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
     /// A thread that waits for an answer.
@@ -117,8 +120,11 @@ enum At {
     CallsWakers {
         serving: bool,
     },
+    /// It waits until those that it has woken have noted what they ask, or until they do not come.
+    Gathers {
+        serving: bool,
+    },
     HasCalled,
-    HasWoken,
 }
 
 #[derive(Clone, Debug, Hash)]
@@ -170,6 +176,12 @@ struct Model {
     tasks: Vec<usize>,
     /// The tasks that the I/O thread is waking now.
     calling: Vec<usize>,
+    /// The I/O thread gathers, or is about to. The free places for notes, and the operations that are noted and have not begun.
+    is_gathering: bool,
+    places: usize,
+    noted: Vec<usize>,
+    /// The tasks and the threads that the relay wakes.
+    relay: [Vec<usize>; 2],
     /// The event of the waker, and the answers whose events were not taken yet.
     event: bool,
     edges: u8,
@@ -212,6 +224,10 @@ impl Model {
             to_wake: Vec::new(),
             tasks: Vec::new(),
             calling: Vec::new(),
+            is_gathering: false,
+            places: 0,
+            noted: Vec::new(),
+            relay: [const { Vec::new() }; 2],
             event: false,
             edges: 0,
             called: false,

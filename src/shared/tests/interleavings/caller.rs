@@ -5,6 +5,7 @@ use super::*;
 impl Model {
     /// Like `await_outcome`, from the top of its loop or after a run of the wire.
     pub(super) fn await_outcome(&mut self, op: usize, moves: Option<u8>) {
+        self.begin_noted();
         let has_poll = match moves {
             None => self.roles.take_poll(op, self.waiting()),
             Some(_) => self.roles.poll == PollRole::Awake(Owner::Caller(op)),
@@ -46,11 +47,21 @@ impl Model {
                 self.run_wire();
                 self.processes[op].at = At::HasRun(moves);
             }
+            (At::Begin, kind) if self.places != 0 && !matches!(kind, Kind::Expiry | Kind::Drop) => {
+                self.places -= 1;
+                self.noted.push(op);
+                self.processes[op].at = match self.is_task(op) {
+                    true => At::AwaitsWaker,
+                    false => At::InSlot,
+                };
+            }
             (At::Begin, Kind::Expiry) => {
+                self.begin_noted();
                 self.ops[op] = Op::Sent;
                 self.leave(op, At::Done);
             }
             (At::Begin, kind) => {
+                self.begin_noted();
                 self.ask(op);
                 match kind {
                     Kind::Drop => self.see_written(op, self.asked, None),
@@ -68,12 +79,16 @@ impl Model {
             (At::HasRun(moves), _) => self.await_outcome(op, Some(moves)),
             (At::AwaitsWriting(asked), _) => self.see_written(op, asked, None),
             (At::AwaitsWaker, Kind::Restless) => {
+                self.wake_relayed_tasks();
                 self.outcomes &= !bit(op);
                 self.awake &= !bit(op);
                 self.processes[op].at = At::Begin;
             }
             (At::AwaitsWaker, Kind::Dropped) => self.drop_future(op),
-            (At::AwaitsWaker, _) => self.processes[op].at = At::Done,
+            (At::AwaitsWaker, _) => {
+                self.wake_relayed_tasks();
+                self.processes[op].at = At::Done;
+            }
             (At::InPoll(_), _) => {
                 let ready = core::mem::take(&mut self.edges);
                 self.event = false;
@@ -87,10 +102,16 @@ impl Model {
                 let enters = (self.offers | self.late) & bit(op) != 0;
                 self.offers &= !bit(op);
                 self.processes[op].at = match self.outcomes & bit(op) != 0 {
-                    true => At::Done,
+                    true => {
+                        self.wake_relayed_threads(op);
+                        At::Done
+                    }
                     false if enters => At::Enter,
                     false => At::Asleep,
                 };
+            }
+            (At::Asleep, _) if self.woken & bit(op) == 0 && self.noted.contains(&op) => {
+                self.processes[op].at = At::Enter;
             }
             (At::Asleep, _) => {
                 self.woken &= !bit(op);
@@ -100,13 +121,30 @@ impl Model {
         }
     }
 
+    /// A polled task wakes the other tasks.
+    pub(super) fn wake_relayed_tasks(&mut self) {
+        for task in core::mem::take(&mut self.relay[0]) {
+            self.awake |= bit(task);
+        }
+    }
+
+    /// A woken thread wakes two others.
+    pub(super) fn wake_relayed_threads(&mut self, process: usize) {
+        for _ in 0..2 {
+            let next = self.relay[1].pop();
+            self.processes[process].todo.extend(next.map(Todo::Wake));
+        }
+    }
+
     fn begin_for_task(&mut self, op: usize, moves: Option<u8>) {
+        self.begin_noted();
         let at = self.move_bytes(moves, false).unwrap_or(At::AwaitsWaker);
         self.leave(op, at);
     }
 
     /// Like `cancel` of `serve`, even if the outcome is there.
     fn drop_future(&mut self, op: usize) {
+        self.begin_noted();
         self.open &= !bit(op);
         self.outcomes &= !bit(op);
         self.released |= bit(op);
@@ -118,6 +156,7 @@ impl Model {
 
     /// Other callers may have asked since. This returns when the requests up to `asked` are written.
     fn see_written(&mut self, op: usize, asked: u32, moves: Option<u8>) {
+        self.begin_noted();
         let at = match self.move_bytes(moves, false) {
             Some(at) => at,
             None if self.written < asked => At::AwaitsWriting(asked),

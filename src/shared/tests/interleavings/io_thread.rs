@@ -25,14 +25,29 @@ impl Model {
             }
             At::CallsWakers { serving } => match self.calling.pop() {
                 Some(task) => self.awake |= bit(task),
-                None if serving => self.processes[me].at = At::HasCalled,
-                None => self.processes[me].at = At::Enter,
+                None if self.is_gathering => {
+                    self.wake_relayed_threads(me);
+                    self.processes[me].at = At::Gathers { serving };
+                }
+                None => self.has_woken(serving),
             },
-            At::HasCalled => match self.roles.come_back() {
-                true => self.serve(None),
-                false => self.leave(me, At::Enter),
-            },
-            At::HasWoken => self.look(),
+            At::Gathers { .. } if self.relay != [const { Vec::new() }; 2] => {
+                self.wake_relayed_tasks();
+                while !self.relay[1].is_empty() {
+                    self.wake_relayed_threads(me);
+                }
+            }
+            At::Gathers { serving } => {
+                (self.is_gathering, self.places) = (false, 0);
+                self.has_woken(serving);
+            }
+            At::HasCalled => {
+                self.begin_noted();
+                match self.roles.come_back() {
+                    true => self.serve(None),
+                    false => self.leave(me, At::Enter),
+                }
+            }
             At::Watching(_) | At::Napping | At::Parked => {
                 self.called = false;
                 self.processes[me].at = At::Enter;
@@ -43,16 +58,14 @@ impl Model {
 
     fn follow_orders(&mut self) {
         let me = self.ops.len();
+        self.begin_noted();
         let at = match self.roles.orders(self.waiting(), !self.tasks.is_empty()) {
             Orders::Nap | Orders::Park if !self.tasks.is_empty() => {
                 unreachable!("it rests although tasks are to be woken: {self:#?}")
             }
             Orders::Nap => At::Napping,
             Orders::Park => At::Parked,
-            Orders::WakeTasks => {
-                self.go_away();
-                At::CallsWakers { serving: false }
-            }
+            Orders::WakeTasks => return self.wake_callers(false),
             Orders::Serve => {
                 self.processes[me].lingers = false;
                 self.processes[me].has_called = false;
@@ -67,30 +80,51 @@ impl Model {
         self.leave(me, at);
     }
 
-    fn go_away(&mut self) {
+    /// Wakes callers. If they are many, sets out places for what they ask next.
+    fn wake_callers(&mut self, serving: bool) {
+        let me = self.ops.len();
         self.calling = core::mem::take(&mut self.tasks);
-        self.roles.go_away();
-        if self.roles.poll == PollRole::Free {
-            self.offer_poll();
+        let woken = self.calling.len() + self.to_wake.len();
+        if GATHERED <= woken {
+            (self.is_gathering, self.places) = (true, woken);
         }
+        if self.calling.is_empty() {
+            if self.is_gathering {
+                self.relay[1] = core::mem::take(&mut self.to_wake);
+            }
+        } else {
+            self.processes[me].lingers = true;
+            self.roles.go_away();
+            if self.roles.poll == PollRole::Free {
+                self.offer_poll();
+            }
+        }
+        if self.is_gathering && !self.calling.is_empty() {
+            self.relay[0] = self.calling.split_off(1);
+        }
+        self.leave(me, At::CallsWakers { serving });
     }
 
-    /// Moves bytes, and then wakes callers. After wakers it moves bytes once more.
+    fn has_woken(&mut self, serving: bool) {
+        let me = self.ops.len();
+        self.processes[me].at = match serving {
+            true => At::HasCalled,
+            false => At::Enter,
+        };
+    }
+
+    /// Moves bytes, and then wakes callers. After that it moves bytes once more.
     fn serve(&mut self, moves: Option<u8>) {
         let me = self.ops.len();
+        self.begin_noted();
         if let Some(at) = self.move_bytes(moves, true) {
             return self.leave(me, at);
         }
         self.processes[me].served |= self.waiting() != 0;
-        if self.processes[me].has_called {
-            self.look();
-        } else if !self.tasks.is_empty() {
+        let has_to_wake = !self.tasks.is_empty() || !self.to_wake.is_empty();
+        if has_to_wake && !self.processes[me].has_called {
             self.processes[me].has_called = true;
-            self.processes[me].lingers = true;
-            self.go_away();
-            self.leave(me, At::CallsWakers { serving: true });
-        } else if !self.to_wake.is_empty() {
-            self.leave(me, At::HasWoken);
+            self.wake_callers(true);
         } else {
             self.look();
         }

@@ -12,6 +12,13 @@ impl Model {
         }
     }
 
+    /// Every section begins what is noted.
+    pub(super) fn begin_noted(&mut self) {
+        for op in core::mem::take(&mut self.noted) {
+            self.ask(op);
+        }
+    }
+
     pub(super) fn cancel(&mut self, op: usize) {
         self.open &= !bit(op);
         self.ops[op] = Op::Decided;
