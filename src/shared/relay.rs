@@ -41,8 +41,10 @@ impl Relay {
             rest.tasks.append(tasks);
             rest.threads.append(threads);
         });
-        first.map(wake);
-        self.pass_on();
+        match first {
+            Some(task) => wake(task),
+            None => drop(self.pass_on()),
+        }
     }
 
     /// Wakes the other tasks, unless another thread does.
