@@ -11,6 +11,7 @@ use super::at_risk::{AtRisk, Health, early};
 use super::callers::WaitsAs;
 use super::lost::Lost;
 use super::notes::{Note, Wish};
+use super::serve::{Times, Wait};
 use super::signal::Signal;
 use super::slot::Slot;
 use crate::calls::{self, Awaited};
@@ -285,7 +286,7 @@ impl LockGuard {
                 wait = wait.min(lock.validity().saturating_add(GRACE));
             }
             let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
-            let outcome = shared.run(&Arc::default(), (clock::now(), Some(wait)), ask)?;
+            let outcome = shared.run(&Arc::default(), Times::now(Wait::Deadline(wait)), ask)?;
             if outcome.is_err() && self.lock().valid_until() != known && self.is_valid() {
                 return Ok(()); // A majority has answered, and this thread does not wait for the news.
             }
@@ -334,15 +335,14 @@ impl LockGuard {
     pub fn unlock(mut self) -> Result<Released, UnlockError> {
         let operation = self.tracer().release(self.lock());
         operation.run(|_| {
-            let since = clock::now();
             let (lock, slot) = self.take_to_release();
             let shared = self.redlock.shared();
-            let wait = shared.patience(lock.ttl());
+            let times = Times::now(Wait::Patience(shared.patience(lock.ttl())));
             // No deadline applies here: the release must be handed to the engine, however long the mutex takes.
             let note = Note::new(&slot, WaitsAs::Thread, Wish::Release(lock));
             let section = shared.ask(note)?;
             // If no outcome comes in time, the release is sent nevertheless.
-            calls::released(shared.wait_for(section, &slot, (since, Some(wait)))?)
+            calls::released(shared.wait_for(section, &slot, times)?)
         })
     }
 

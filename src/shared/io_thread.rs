@@ -151,7 +151,7 @@ impl<'a> IoThread<'a> {
         let woken = self.tasks.len() + section.callers.woken.len();
         let gathers = self.gathering.is_due(woken);
         if gathers {
-            shared.notes.set_out(woken);
+            shared.notes.set_out(woken, !self.tasks.is_empty());
         }
         if self.tasks.is_empty() {
             if gathers {

@@ -41,8 +41,17 @@ impl<T> Monitor<T> {
         self.changed.notify_all();
     }
 
-    /// Waits until the thread is woken, or `limit` has passed. It may also return without a reason.
-    pub(super) fn wait<'a>(&self, value: MutexGuard<'a, T>, limit: Duration) -> MutexGuard<'a, T> {
+    /// Waits until the thread is woken, or `limit` has passed if there is one. It may also return without a reason. A
+    /// wait without a limit costs less.
+    pub(super) fn wait<'a>(
+        &self,
+        value: MutexGuard<'a, T>,
+        limit: Option<Duration>,
+    ) -> MutexGuard<'a, T> {
+        let Some(limit) = limit else {
+            let waited = self.changed.wait(value);
+            return waited.unwrap_or_else(PoisonError::into_inner);
+        };
         let waited = self.changed.wait_timeout(value, limit);
         waited.unwrap_or_else(PoisonError::into_inner).0
     }

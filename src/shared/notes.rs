@@ -114,6 +114,8 @@ struct Inner {
     notes: VecDeque<Note>,
     /// The number of free places.
     places: usize,
+    /// Threads may take places too.
+    takes_threads: bool,
 }
 
 impl Notes {
@@ -130,7 +132,8 @@ impl Notes {
             return Err(note);
         }
         let mut inner = self.inner.lock();
-        if inner.places == 0 {
+        let is_kept_out = note.waiter == WaitsAs::Thread && !inner.takes_threads;
+        if inner.places == 0 || is_kept_out {
             return Err(note);
         }
         inner.notes.push_back(note);
@@ -172,10 +175,11 @@ impl Notes {
 
     // ----- the I/O thread ---------------------------------------------------------------------
 
-    /// Sets out a place for each of so many `callers`, which are woken next.
-    pub(super) fn set_out(&self, callers: usize) {
+    /// Sets out a place for each of so many `callers`, which are woken next. If wakers are called for that, threads may
+    /// take no place: a waker that blocks would leave them alone.
+    pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
         let mut inner = self.inner.lock();
-        inner.places = callers;
+        (inner.places, inner.takes_threads) = (callers, !calls_wakers);
         self.in_use.store(true, Ordering::Relaxed);
     }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::callers::WaitsAs;
+use super::serve::{Times, Wait};
 use super::{Redlock, Watch};
 use crate::calls::{self, Trusted};
 use crate::clock;
@@ -58,7 +59,7 @@ impl Redlock {
     pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.inspect(resource).run(|_| {
-            let times = (clock::now(), Some(shared.patience(Duration::MAX)));
+            let times = Times::now(Wait::Patience(shared.patience(Duration::MAX)));
             let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
             calls::inspected(shared.run(&Arc::default(), times, ask)?)
         })
@@ -129,7 +130,7 @@ impl Redlock {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.break_lock(resource).run(|_| {
             let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
-            let times = (clock::now(), Some(shared.patience(Duration::MAX)));
+            let times = Times::now(Wait::Patience(shared.patience(Duration::MAX)));
             calls::broken(shared.run(&Arc::default(), times, ask)?, seen)
         })
     }
@@ -225,7 +226,7 @@ impl Redlock {
         let ask = |engine: &mut Engine, now| Ok::<_, Refusal>(engine.count_counters(now));
         calls::counted(
             self.shared()
-                .run(&Arc::default(), (clock::now(), None), ask),
+                .run(&Arc::default(), Times::now(Wait::Forever), ask),
         )
     }
 
@@ -373,7 +374,7 @@ impl Redlock {
         section
             .callers
             .open(round, Arc::clone(&slot), WaitsAs::Thread);
-        let outcome = shared.wait_for(Some(section), &slot, (clock::now(), None))?;
+        let outcome = shared.wait_for(Some(section), &slot, Times::now(Wait::Forever))?;
         Ok((trusted, calls::without_floors(outcome)))
     }
 
@@ -414,7 +415,7 @@ impl Redlock {
         reinit.run(|_| {
             calls::reinitialised(shared.run(
                 &Arc::default(),
-                (clock::now(), None),
+                Times::now(Wait::Forever),
                 Engine::reinit,
             )?)
         })

@@ -13,6 +13,7 @@ use core::time::Duration;
 use super::callers::WaitsAs;
 use super::notes::{Note, Wanted, Wish};
 use super::reply::Reply;
+use super::serve::{Times, Wait};
 use super::slot::Slot;
 use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
 use crate::calls::{self, Awaited};
@@ -212,8 +213,10 @@ impl Redlock {
             let (shared, options) = (self.shared(), request.options);
             let wait = options.wait_allowed(&shared.retry);
             let wait = match wait.filter(|wait| !wait.is_zero()) {
-                Some(wait) => Some(wait.saturating_add(GRACE)),
-                None => shared.patience_for_lock(options),
+                Some(wait) => Wait::Deadline(wait.saturating_add(GRACE)),
+                None => shared
+                    .patience_for_lock(options)
+                    .map_or(Wait::Forever, Wait::Patience),
             };
             let slot = Arc::<Slot>::default();
             let section = match shared.notes.is_in_use() {
@@ -225,7 +228,7 @@ impl Redlock {
                     Some(section)
                 }
             };
-            let outcome = shared.wait_for(section, &slot, (since, wait))?;
+            let outcome = shared.wait_for(section, &slot, Times { since, wait })?;
             self.finish_lock(operation, slot, outcome, since)
         })
     }

@@ -43,7 +43,10 @@ impl Relay {
         });
         match first {
             Some(task) => wake(task),
-            None => drop(self.pass_on()),
+            None => {
+                self.pass_on();
+                self.pass_on();
+            }
         }
     }
 
@@ -66,7 +69,7 @@ impl Relay {
         if !self.is_laden.load(Ordering::Relaxed) {
             return false;
         }
-        let next = self.with_rest(|rest| [rest.threads.pop(), rest.threads.pop()]);
+        let next = self.with_rest(|rest| [rest.threads.pop(), None]);
         let is_there = next[0].is_some();
         next.into_iter().flatten().for_each(|slot| slot.wake());
         is_there

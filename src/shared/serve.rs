@@ -7,12 +7,12 @@ use core::time::Duration;
 use std::sync::MutexGuard;
 use std::thread;
 
+use super::Shared;
 use super::callers::WaitsAs;
 use super::notes::Note;
 use super::roles::Wake;
 use super::slot::Slot;
 use super::state::Core;
-use super::{GRACE, Shared};
 use crate::calls::Awaited;
 use crate::clock;
 use crate::driver::{Panics, Refusal};
@@ -50,6 +50,49 @@ pub(super) struct Holding<'a> {
     /// Drops are waiting for their releases to be written.
     is_awaited: bool,
     woken: Vec<Arc<Slot>>,
+}
+
+/// How long a thread waits for an outcome, by its own clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) since: Instant,
+    pub(super) wait: Wait,
+}
+
+/// See [`Times`].
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    /// For as long as the caller allows.
+    Deadline(Duration),
+    /// For longer than the nodes may take. While the I/O thread serves, it sees to that, and the thread sleeps without a
+    /// timer: that costs a twentieth less.
+    Patience(Duration),
+    /// Until there is an outcome.
+    Forever,
+}
+
+impl Times {
+    /// Times that begin now.
+    pub(super) fn now(wait: Wait) -> Self {
+        let since = clock::now();
+        Self { since, wait }
+    }
+
+    /// Returns the deadline of the caller.
+    fn deadline(&self) -> Option<Instant> {
+        match self.wait {
+            Wait::Deadline(wait) => Some(self.since.saturating_add(wait)),
+            Wait::Patience(_) | Wait::Forever => None,
+        }
+    }
+
+    /// Returns when the thread gives up.
+    fn end(&self) -> Option<Instant> {
+        match self.wait {
+            Wait::Deadline(wait) | Wait::Patience(wait) => Some(self.since.saturating_add(wait)),
+            Wait::Forever => None,
+        }
+    }
 }
 
 /// How long a thread moves bytes.
@@ -156,7 +199,7 @@ impl Shared {
     pub(super) fn run<E: From<Refusal>>(
         &self,
         slot: &Arc<Slot>,
-        times: (Instant, Option<Duration>),
+        times: Times,
         ask: impl FnOnce(&mut Engine, Instant) -> Result<RoundId, E>,
     ) -> Result<Awaited, E> {
         let mut section = self.enter_call()?;
@@ -176,26 +219,24 @@ impl Shared {
         Ok(Some(section))
     }
 
-    /// Waits on this thread for the outcome of the operation of `slot`, which has begun in `section` or is only noted,
-    /// at most for `wait` from `since` by the clock of this thread. Moves the bytes itself unless another thread serves, and sleeps in the poll if it
-    /// is alone. If there is no outcome in time, cancels the operation.
+    /// Waits on this thread for the outcome of the operation of `slot`, which has begun in `section` or is only noted.
+    /// Moves the bytes itself unless another thread serves, and sleeps in the poll if it is alone. If there is no
+    /// outcome in time, cancels the operation.
     pub(super) fn wait_for<'a>(
         &'a self,
         section: Option<Section<'a>>,
         slot: &Slot,
-        (since, wait): (Instant, Option<Duration>),
+        times: Times,
     ) -> Result<Awaited, Refusal> {
-        let until = wait.map(|wait| since.saturating_add(wait));
-        let (mut next, mut begun) = (section, None);
+        let (mut next, mut round) = (section, None);
+        // While the I/O thread serves, the engine's timers are in time.
+        let mut until = times.deadline();
         loop {
             let mut section = match next.take() {
                 Some(section) => section,
                 None => {
-                    // A waker may hold up the I/O thread. So a thread that has only noted its request looks after it
-                    // itself before long.
-                    let look = since.saturating_add(GRACE);
-                    let look = until.map_or(look, |until| until.min(look));
-                    if let Some(outcome) = slot.wait(begun.map_or(Some(look), |_| until)) {
+                    self.relay.pass_on();
+                    if let Some(outcome) = slot.wait(until) {
                         self.relay.pass_on();
                         return outcome.map(Ok);
                     }
@@ -203,30 +244,34 @@ impl Shared {
                 }
             };
             // Once the outcome is decided, only this thread still knows the operation under which it has the poll.
-            begun = begun.or(slot.round());
+            round = round.or(slot.round());
             // The poll is taken before bytes are moved. Otherwise the end of that section would call the I/O thread to
             // take it.
-            let has_poll = begun.is_some_and(|round| section.take_poll(round));
+            let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;
             }
-            let round = begun.filter(|round| section.callers.is_open(*round));
-            if round.is_none() || until.is_some_and(|until| until <= clock::now()) {
-                if let Some(round) = round {
+            let open = round.filter(|round| section.callers.is_open(*round));
+            if open.is_none() || times.end().is_some_and(|end| end <= clock::now()) {
+                if let Some(round) = open {
                     section.cancel(round);
                 }
                 if has_poll {
                     section.pass_on_poll();
                 }
-                if round.is_some() {
+                if open.is_some() {
                     section = self.move_bytes(section, Moves::All)?;
                 }
                 drop(section);
-                let pending = || Ok(Err(self.reporter.pending(since)));
+                let pending = || Ok(Err(self.reporter.pending(times.since)));
                 return slot.take().map_or_else(pending, |outcome| outcome.map(Ok));
             }
+            until = match section.roles.serving {
+                true => times.deadline(),
+                false => times.end(),
+            };
             if has_poll {
-                next = Some(self.sleep_in_poll(section, until)?);
+                next = Some(self.sleep_in_poll(section, times.end())?);
             }
         }
     }

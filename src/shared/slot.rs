@@ -15,7 +15,6 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::{Poll, Waker};
-use core::time::Duration;
 
 use super::monitor::Monitor;
 use super::tenure::Tenure;
@@ -149,8 +148,8 @@ impl Slot {
             }
             let is_offered = core::mem::take(&mut state.offered);
             let left = |until: Instant| until.saturating_since(clock::now());
-            let left = until.map_or(Duration::MAX, left);
-            if is_offered || left.is_zero() {
+            let left = until.map(left);
+            if is_offered || left.is_some_and(|left| left.is_zero()) {
                 state.sleeps = false;
                 return None;
             }
