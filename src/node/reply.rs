@@ -192,9 +192,15 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
             Some(Read { reply, marker })
         }
         Taking::Fenced { .. } => {
+            let taken = |number| up_to_the_largest(number).filter(|number| *number != 0);
+            if let Some(digits) = value.as_bytes() {
+                // No marker was checked.
+                let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
+                return taken(number).map(Reply::Number).map(Read::from);
+            }
             let [said, marker, number] = integers(value)?;
             let reply = match said {
-                1 => Reply::Number(up_to_the_largest(number).filter(|number| *number != 0)?),
+                1 => Reply::Number(taken(number)?),
                 2.. => Reply::Foreign(u8::try_from(said - 2).ok()?),
                 -1 if 1 <= number => Reply::lacks(Unusable::NoMoreTokens),
                 -1 => Reply::lacks(Unusable::NoFloor),

@@ -102,7 +102,7 @@ impl<'a> Fenced<'a> {
         Ok(number.unwrap_or(floor.number).max(floor.base))
     }
 
-    /// Raises all counters, and the floor, to `number` at least.
+    /// Raises all counters, and the floor, to `number` at least. Returns its text.
     fn raise(
         &self,
         floor: &Floor,
@@ -110,7 +110,7 @@ impl<'a> Fenced<'a> {
         now: Millis,
         arguments: &Arguments<'_>,
         number: f64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<u8>, Refusal> {
         let text = match number == self.number {
             true => self.number_text.to_vec(),
             false => format!("{number:.0}").into_bytes(),
@@ -124,7 +124,7 @@ impl<'a> Fenced<'a> {
                 set_in(database, now, key, &text, &[b"px", self.kept])?;
             }
         }
-        Ok(())
+        Ok(text)
     }
 
     fn counts(
@@ -170,11 +170,11 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
     let Some(floor) = fenced.floor(database, now, arguments)? else {
         return Ok(said([-1, 0, 0]));
     };
-    let counts = fenced.counts(database, now, arguments).unwrap_or(0);
+    let counts = fenced.counts(database, now, arguments);
     for (number, key) in (2..).zip(fenced.names) {
         // One of another type is another's.
         if !matches!(arguments.read(database, now, key), Ok(None)) {
-            return Ok(said([number, counts, 0]));
+            return Ok(said([number, counts.unwrap_or(0), 0]));
         }
     }
     let mut number = fenced.number.min(latest(now));
@@ -185,11 +185,14 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
     if MOST < number {
         return Ok(said([-1, 0, 1]));
     }
-    fenced.raise(&floor, database, now, arguments, number)?;
+    let text = fenced.raise(&floor, database, now, arguments, number)?;
     for key in fenced.names {
         set_in(database, now, key, fenced.token, &[b"px", fenced.ttl])?;
     }
-    Ok(said([1, counts, number as i64]))
+    Ok(match counts {
+        None => Reply::bulk(&text),
+        Some(counts) => said([1, counts, number as i64]),
+    })
 }
 
 /// Does what [`RAISE_FENCED`](crate::node::RAISE_FENCED) does.

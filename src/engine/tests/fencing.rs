@@ -36,7 +36,7 @@ fn timed_of(nodes: usize) -> World {
 
 /// `node` takes the lock and returns `number`.
 fn grants(world: &mut World, node: usize, number: u64) {
-    world.say(node, &format!("*3|:1|:0|:{number}|"));
+    world.say(node, &format!("${}|{number}|", number.to_string().len()));
 }
 
 fn asked() -> World {
@@ -405,6 +405,10 @@ fn a_number_that_no_script_gives_ends_the_connection() {
         "*3|:1|:0|:-1|",
         "*3|:1|:0|:9000000000000001|",
         "*3|:0|:0|:1|",
+        "$1|0|",
+        "$2|-1|",
+        "$16|9000000000000001|",
+        "$1|x|",
         ":1|",
         "+OK|",
     ] {

@@ -43,7 +43,7 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
     let buffers = [0; 3].map(|_: usize| {
         world.acquire(&options);
         world.drain();
-        (0..3).for_each(|node| world.say(node, "*3|:1|:0|:7|"));
+        (0..3).for_each(|node| world.say(node, "$1|7|"));
         let lock = world.lock();
         assert_eq!(lock.fencing_token(), Some(7));
         let buffer = lock.entry().arguments().as_ptr();
@@ -66,7 +66,7 @@ fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
     assert_eq!(spares(&world), 1);
     let waits = LockOptions::new(TTL).wait(TTL).fenced();
     world.acquire(&waits);
-    (0..3).for_each(|node| world.say(node, "*3|:1|:0|:7|"));
+    (0..3).for_each(|node| world.say(node, "$1|7|"));
     let lock = world.lock();
     assert_eq!(spares(&world), 1);
     world.acquire(&waits);

@@ -15,22 +15,24 @@
 
 use super::{Script, end_unless_permitted};
 
-/// Puts the token into `t`, the marker into `g`, the number of names into `n`, and the key of the floor into `f`.
+/// Puts the keys into `K`, the arguments into `A`, the token into `t`, the marker into `g`, the number of names into
+/// `n`, and the key of the floor into `f`.
 macro_rules! read_arguments {
     () => {
-        "local call,t,g,n=redis.call,ARGV[1],ARGV[3],#KEYS if g~='' then n=n-2 end \
-         local f=KEYS[n] n=(n-1)/2 "
+        "local call,K,A=redis.call,KEYS,ARGV local t,g,n=A[1],A[3],#K if g~='' then n=n-2 end \
+         local f=K[n] n=(n-1)/2 "
     };
 }
 
 /// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number), and the base as a number into
-/// `l`. If the floor cannot be used, `r` becomes nil, which matches no server.
+/// `l`. If the floor cannot be used, `r` becomes nil.
 ///
 /// A number is turned into text only if it changes: `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
     () => {
-        "local r,o,x=string.match(call('get',f) or '','^([^:]+):(%d+):(%d+)$') \
-         local l=tonumber(o) x=tonumber(x) if r~=ARGV[6] or l>9e15 or x>9e15 then r=nil end "
+        "local r,v=A[6],call('get',f) or '' local o,x=string.match(v,'^:(%d+):(%d+)$',#r+1) local l \
+         if not o or string.sub(v,1,#r)~=r then r=nil \
+         else l,x=o+0,x+0 if l>9e15 or x>9e15 then r=nil end end "
     };
 }
 
@@ -57,14 +59,15 @@ macro_rules! lift_floor {
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
-         local m=redis.pcall('get',KEYS[#KEYS-1]) b=call('pttl',KEYS[#KEYS]) \
+         local m=redis.pcall('get',K[#K-1]) b=call('pttl',K[#K]) \
          if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end "
     };
 }
 
 /// Takes all names, or none, and raises all their counters to one number. It is higher than each of them, and at least
-/// the proposed number. The script uses at most one second more than the server's clock as the proposal. Answers three
-/// integers:
+/// the proposed number. The script uses at most one second more than the server's clock as the proposal. If it has taken
+/// them and no marker is checked, it answers the number alone, as text: three integers cost a server half a microsecond
+/// more. Otherwise it answers three integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -80,29 +83,29 @@ macro_rules! whether_it_counts {
 pub(crate) const TAKE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
-        "local c=redis.acl_check_cmd if c and ARGV[7] then if not c('time') then return {-2,0,0} end \
-         for i=7,#ARGV do for j=1,2*n+1 do ",
-        end_unless_permitted!("KEYS[j]", "{4-i,0,0}"),
+        "local c=A[7] and redis.acl_check_cmd if c then if not c('time') then return {-2,0,0} end \
+         for i=7,#A do for j=1,2*n+1 do ",
+        end_unless_permitted!("K[j]", "{4-i,0,0}"),
         " end end end ",
         read_floor!(),
         "if not r then return {-1,0,0} end ",
         whether_it_counts!(),
-        "for i=1,n do local v=redis.pcall('get',KEYS[i]) \
-         if type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then \
-         v=call('get',KEYS[i]) end \
-         if v then return {i+1,b,0} end end \
-         local p,w=tonumber(ARGV[4]),call('time') \
-         local s=w[1]*1000000+w[2]+1000000 if p<s then s=p end \
+        "for i=1,n do local v=redis.pcall('get',K[i]) \
+         if v then \
+         if type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then v=call('get',K[i]) end \
+         if v then return {i+1,b,0} end end end \
+         local p,w=A[4]+0,call('time') \
+         local s=(w[1]+1)*1000000 if p>s then s=s+w[2] end if p<s then s=p end \
          for i=n+1,2*n do ",
-        read_counter!("KEYS[i]"),
+        read_counter!("K[i]"),
         "if k>=s then s=k+1 end end if s>9e15 then return {-1,0,1} end \
-         local d=s==p and ARGV[4] or string.format('%.0f',s) ",
+         local d=s==p and A[4] or string.format('%.0f',s) ",
         lift_floor!(),
-        "for i=n+1,2*n do call('set',KEYS[i],d,'px',ARGV[5]) end \
-         for i=1,n do call('set',KEYS[i],t,'px',ARGV[2]) end \
-         return {1,b,s}"
+        "for i=n+1,2*n do call('set',K[i],d,'px',A[5]) end \
+         for i=1,n do call('set',K[i],t,'px',A[2]) end \
+         if g=='' then return d end return {1,b,s}"
     ),
-    sha1: "4270ee43d2d3531ee5396efb5305e328bcda5788",
+    sha1: "fd7682e25f8653a20fd5d1c48f92025f4cadeb1e",
 };
 
 /// Raises all counters and the floor at least to the number, if all names hold the token. Answers `1`: done. Otherwise
@@ -111,18 +114,18 @@ pub(crate) const TAKE_FENCED: Script = Script {
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
-        "local y=1 for i=1,n do local v=call('get',KEYS[i]) \
+        "local y=1 for i=1,n do local v=call('get',K[i]) \
          if not v then if y==1 then y=0 end elseif v~=t then y=-1 end end ",
         read_floor!(),
-        "if y==1 and not r then y=0 end if y==1 then local d,s=ARGV[4],tonumber(ARGV[4]) ",
+        "if y==1 and not r then y=0 end if y==1 then local d,s=A[4],tonumber(A[4]) ",
         lift_floor!(),
         "for i=n+1,2*n do ",
-        read_counter!("KEYS[i]"),
-        "if k<s then call('set',KEYS[i],d,'px',ARGV[5]) end end end if g=='' then return y end ",
+        read_counter!("K[i]"),
+        "if k<s then call('set',K[i],d,'px',A[5]) end end end if g=='' then return y end ",
         whether_it_counts!(),
         "return {y,b}"
     ),
-    sha1: "abc76174ca67a0b02bc44461e9ea6f9062f71b0e",
+    sha1: "e69f119ba81e7b0ed194a4dc871fbeb827a62803",
 };
 
 /// Writes a floor for this `run_id`, no lower than the present one. Answers `1`. Arguments: the `run_id`, a number, and

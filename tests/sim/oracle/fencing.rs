@@ -89,9 +89,10 @@ impl Counted {
                 Some(Self::Raised(token, millis(number).filter(|_| done)?))
             }
             _ => {
-                let lines = reply.strip_prefix(b"*3\r\n:1\r\n")?;
+                let lines = reply.strip_prefix(b"*3\r\n:1\r\n");
+                let lines = lines.or_else(|| reply.strip_prefix(b"$"))?;
                 let number = lines.split(|byte| *byte == b'\n').nth(1)?;
-                let number = number.strip_prefix(b":")?.trim_ascii();
+                let number = number.strip_prefix(b":").unwrap_or(number).trim_ascii();
                 Some(Self::Taken(token, millis(number)?))
             }
         }
@@ -360,15 +361,17 @@ mod tests {
             b"r",
         ];
         let token = token_of(b"token");
-        let taken = Counted::of(&words, b"*3\r\n:1\r\n:0\r\n:12\r\n");
-        assert!(matches!(taken, Some(Counted::Taken(of, 12)) if of == token));
+        for answer in [&b"*3\r\n:1\r\n:0\r\n:12\r\n"[..], b"$2\r\n12\r\n"] {
+            let taken = Counted::of(&words, answer);
+            assert!(matches!(taken, Some(Counted::Taken(of, 12)) if of == token));
+            assert_eq!(Said::of(Verb::Set, answer), Said::Ok);
+        }
         assert!(Counted::of(&words, b"*3\r\n:2\r\n:0\r\n:0\r\n").is_none());
         let mut raise = words;
         raise[7] = b"";
         let raised = Counted::of(&raise, b":1\r\n");
         assert!(matches!(raised, Some(Counted::Raised(of, 7)) if of == token));
         assert!(Counted::of(&raise, b":0\r\n").is_none());
-        assert_eq!(Said::of(Verb::Set, b"*3\r\n:1\r\n:0\r\n:12\r\n"), Said::Ok);
         assert_eq!(Said::of(Verb::Set, b"*3\r\n:2\r\n:0\r\n:0\r\n"), Said::Nil);
         let refused = Said::of(Verb::Set, b"*3\r\n:-1\r\n:0\r\n:0\r\n");
         assert!(refused.is_error());

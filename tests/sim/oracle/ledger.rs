@@ -355,6 +355,8 @@ impl Said {
             // Of several keys the first that is another's, counted from 2.
             (Verb::Set, _) if number_in(reply).is_some_and(|number| 1 < number) => Self::Nil,
             (Verb::Set, b":-1") => Self::Refused(Code::NO_FLOOR),
+            // With this number, which is its fencing token.
+            (Verb::Set, _) if matches!(reply, [b'$', b'1'..=b'9', ..]) => Self::Ok,
             (Verb::Confirm, _) if number_in(reply).is_some_and(|kept| 0 < kept) => Self::One,
             // By `SET .. IFEQ`.
             (Verb::Release, _) if reply == b"+OK\r\n" => Self::One,

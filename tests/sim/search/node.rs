@@ -89,7 +89,7 @@ pub(super) enum Reply {
 impl Reply {
     pub(super) fn to_bytes(self) -> Vec<u8> {
         match self {
-            Self::Granted(number) => format!("*3\r\n:1\r\n:0\r\n:{number}\r\n"),
+            Self::Granted(number) => format!("${}\r\n{number}\r\n", number.to_string().len()),
             Self::Held => "*3\r\n:2\r\n:0\r\n:0\r\n".to_owned(),
             Self::NoFloor => "*3\r\n:-1\r\n:0\r\n:0\r\n".to_owned(),
             Self::Said(said) => format!(":{said}\r\n"),
@@ -101,14 +101,12 @@ impl Reply {
 
     fn of_bytes(bytes: &[u8]) -> Self {
         let text = str::from_utf8(bytes).expect("numbers");
-        let mut numbers = text.lines().filter_map(|line| line.strip_prefix(':'));
-        let reply = match text.starts_with('*') {
-            false => Self::Said(small(numbers.next())),
-            true => match numbers.next() {
-                Some("1") => Self::Granted(small(numbers.nth(1))),
-                Some("2") => Self::Held,
-                _ => Self::NoFloor,
-            },
+        let mut lines = text.lines();
+        let reply = match (lines.next(), lines.next()) {
+            (Some("*3"), Some(":2")) => Self::Held,
+            (Some("*3"), _) => Self::NoFloor,
+            (Some(said), None) => Self::Said(small(said.strip_prefix(':'))),
+            (_, number) => Self::Granted(small(number)),
         };
         assert_eq!(reply.to_bytes(), bytes, "an answer of another kind: {text}");
         reply

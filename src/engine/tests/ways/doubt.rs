@@ -590,7 +590,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     world.say(0, "+OK|+QUEUED|*1|:0|");
     world.acquire_of(b"l", &fenced);
     assert!(world.take(0)[0].starts_with("TAKE l"));
-    world.say(0, "*3|:1|:0|:7|");
+    world.say(0, "$1|7|");
     let other = world.lock();
     world.release(other);
     assert_eq!(world.take(0), [BY_TEXT]);
