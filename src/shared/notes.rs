@@ -124,6 +124,11 @@ impl Notes {
         self.in_use.load(Ordering::Relaxed)
     }
 
+    #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn has_place(&self) -> bool {
+        self.inner.lock().places != 0
+    }
+
     // ----- callers ----------------------------------------------------------------------------
 
     /// Takes a place for `note`. Gives it back if there is none.

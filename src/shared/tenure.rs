@@ -90,8 +90,8 @@ impl Tenure {
         }
     }
 
-    /// Records that the lock, which is valid until `end`, is released or detached, so that its loss is not reported any
-    /// more. If its end has passed, the lock is lost, because callers may have seen that already. Adds wakers to
+    /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is not
+    /// reported any more. If its end has passed, the lock is lost, because callers may have seen that already. Adds wakers to
     /// `tasks`, which the caller has to call.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
@@ -250,7 +250,8 @@ mod tests {
         let pending = tenure.poll(&mut None, &entry, (Duration::ZERO, false), &waker, |_| {});
         assert!(pending.is_pending());
         let mut tasks = Vec::new();
-        tenure.release(clock::now(), clock::now(), &mut tasks);
+        let end = clock::now();
+        tenure.release(end, end, &mut tasks);
         assert_eq!(tasks.len(), 1);
         tasks.into_iter().for_each(wake);
         assert!(tenure.is_reported());

@@ -178,6 +178,7 @@ struct Model {
     calling: Vec<usize>,
     /// The I/O thread gathers, or is about to. The free places for notes, and the operations that are noted and have not begun.
     is_gathering: bool,
+    calls_wakers: bool,
     places: usize,
     noted: Vec<usize>,
     /// The tasks and the threads that the relay wakes.
@@ -225,6 +226,7 @@ impl Model {
             tasks: Vec::new(),
             calling: Vec::new(),
             is_gathering: false,
+            calls_wakers: false,
             places: 0,
             noted: Vec::new(),
             relay: [const { Vec::new() }; 2],

@@ -35,6 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::thread::{self, Thread};
 
+use super::notes::Notes;
 use super::roles::IoThread;
 use super::serve::Moves;
 use super::{Acquiring, Building, LockGuard, Lost, Redlock, Shared};

@@ -1,85 +1,102 @@
-//! Requests that are only noted. Here the test sets out the places, and no thread gathers.
+//! Requests that are only noted. Here the test sets out the places. It keeps the mutex of the engine meanwhile, so that
+//! no other thread begins what is noted.
 
 use super::*;
 use crate::error::{InvalidRequest, UnlockError};
-
-/// Returns the number of open operations, without a section, which would begin what is noted.
-fn open(redlock: &Redlock) -> usize {
-    redlock.shared().core.lock().engine.load().rounds
-}
+use crate::shared::relay::Relay;
+use crate::shared::slot::Slot;
+use crate::shared::state::Core;
 
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Lets the threads and tasks of `act` note up to so many requests, and then begins them.
-fn noting<T>(redlock: &Redlock, places: usize, act: impl FnOnce() -> T) -> T {
+/// Lets tasks note up to so many requests in `act`, and asserts that none of them begins. Then calls `after`.
+fn noting(
+    redlock: &Redlock,
+    places: usize,
+    act: impl FnOnce(),
+    after: impl FnOnce(&mut Core, &Notes),
+) {
     let shared = redlock.shared();
-    shared.notes.set_out(places);
-    let done = act();
+    let mut core = shared.core.lock();
+    let before = core.engine.load().rounds;
+    shared.notes.set_out(places, false);
+    act();
+    assert_eq!(core.engine.load().rounds, before);
+    after(&mut core, &shared.notes);
+    drop(core);
     shared.notes.gather(&shared.relay);
-    shared.flush(shared.enter().unwrap());
-    done
+    if let Ok(section) = shared.enter() {
+        shared.flush(section);
+    }
 }
 
 #[test]
 fn a_note_is_begun_by_the_next_section() {
     let (world, redlock) = World::start();
-    let mut taken = redlock.lock_async("a", LONG);
+    let mut one = redlock.lock_async("a", LONG);
     let mut set = redlock.lock_all_async(["b", "c"], LONG);
-    let mut third = redlock.lock_async("d", LONG);
-    noting(&redlock, 2, || {
-        assert!(poll(&mut taken).is_pending() && poll(&mut set).is_pending());
-        assert_eq!(open(&redlock), 0);
-        assert!(poll(&mut third).is_pending(), "there is no place for it");
-        assert_eq!(open(&redlock), 3, "none overtakes a note");
-    });
-    let (taken, set, third) = (block_on(taken), block_on(set), block_on(third));
-    let (taken, set, _third) = (taken.unwrap(), set.unwrap(), third.unwrap());
-    assert_eq!(set.resources().len(), 2);
-    let mut release = Box::pin(taken.unlock_async());
-    noting(&redlock, 1, || {
-        assert!(poll(&mut release).is_pending());
-        assert_eq!((open(&redlock), world.copies("a")), (0, 3));
-    });
+    let note_both = || assert!(poll(&mut one).is_pending() && poll(&mut set).is_pending());
+    noting(&redlock, 3, note_both, |_, _| {});
+    let (one, set) = (block_on(one).unwrap(), block_on(set).unwrap());
+    assert_eq!((one.resource(), set.resources().len()), (&b"a"[..], 2));
+    let mut release = Box::pin(one.unlock_async());
+    let note = || assert!(poll(&mut release).is_pending());
+    noting(&redlock, 1, note, |_, _| assert_eq!(world.copies("a"), 3));
     assert_ne!(block_on(release).unwrap().deleted, 0);
     world.assert_gone("a");
+}
+
+#[test]
+fn a_request_that_finds_no_place_does_not_overtake_a_note() {
+    let (_world, redlock) = World::start();
+    let (mut first, mut second) = (redlock.lock_async("a", LONG), redlock.lock_async("a", LONG));
+    noting(
+        &redlock,
+        1,
+        || assert!(poll(&mut first).is_pending()),
+        |_, notes| assert!(!notes.has_place()),
+    );
+    assert!(poll(&mut second).is_pending());
+    let held = block_on(first).unwrap();
+    assert!(poll(&mut second).is_pending());
+    drop(held);
+    block_on(second).unwrap().unlock().unwrap();
 }
 
 #[test]
 fn a_noted_request_that_is_invalid_is_refused() {
     let (_world, redlock) = World::start();
     let mut empty = redlock.lock_async("", LONG);
-    noting(&redlock, 1, || assert!(poll(&mut empty).is_pending()));
-    let refused = block_on(empty).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            LockError::Invalid(InvalidRequest::EmptyResource { .. })
-        ),
-        "{refused:?}"
+    noting(
+        &redlock,
+        1,
+        || assert!(poll(&mut empty).is_pending()),
+        |_, _| {},
     );
+    let refused = block_on(empty).unwrap_err();
+    let expected = LockError::Invalid(InvalidRequest::EmptyResource { index: None });
+    assert_eq!(format!("{refused:?}"), format!("{expected:?}"));
 }
 
 #[test]
 fn a_noted_future_that_is_dropped_leaves_no_key() {
     let (world, redlock) = World::start();
     let mut dropped = redlock.lock_async("a", LONG);
-    redlock.shared().notes.set_out(2);
-    assert!(poll(&mut dropped).is_pending());
+    let note = || assert!(poll(&mut dropped).is_pending());
+    noting(&redlock, 2, note, |_, _| {});
     drop(dropped);
-    assert_eq!(open(&redlock), 0);
     redlock.lock("a", LONG).unwrap().unlock().unwrap();
     world.assert_empty();
 }
 
-/// Nobody begins what it has noted, as if a waker held up the I/O thread.
+/// A waker that blocks would hold up the I/O thread, which is to begin what is noted.
 #[test]
-fn a_thread_looks_after_its_own_note_before_long() {
+fn a_thread_notes_nothing_while_wakers_are_called() {
     let (world, redlock) = World::start();
-    redlock.shared().notes.set_out(3);
-    let guard = redlock.lock("a", LONG).unwrap();
-    assert_ne!(guard.unlock().unwrap().deleted, 0);
+    redlock.shared().notes.set_out(3, true);
+    redlock.lock("a", LONG).unwrap().unlock().unwrap();
     world.assert_empty();
 }
 
@@ -87,22 +104,16 @@ fn a_thread_looks_after_its_own_note_before_long() {
 fn a_broken_engine_refuses_what_is_noted() {
     let (_world, redlock) = World::start();
     let held = redlock.lock("held", LONG).unwrap();
-    redlock.shared().notes.set_out(3);
     let (mut task, mut release) = (redlock.lock_async("a", LONG), Box::pin(held.unlock_async()));
-    assert!(poll(&mut task).is_pending() && poll(&mut release).is_pending());
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| redlock.lock("b", LONG));
-        let shared = redlock.shared();
-        // Not by a section, which would begin what is noted.
-        let broken = catch_unwind(AssertUnwindSafe(|| {
-            let _holding = crate::shared::serve::Holding::new(shared);
-            panic!("expected: the story of this test");
-        }));
-        assert!(broken.is_err());
-        assert!(matches!(thread.join().unwrap(), Err(LockError::Closed)));
-    });
+    noting(
+        &redlock,
+        3,
+        || assert!(poll(&mut task).is_pending() && poll(&mut release).is_pending()),
+        Core::break_down,
+    );
     assert!(matches!(block_on(task), Err(LockError::Closed)));
     assert!(matches!(block_on(release), Err(UnlockError::Closed)));
+    assert!(!redlock.shared().notes.has_place());
 }
 
 /// Counts its wake-ups.
@@ -116,21 +127,43 @@ impl Wake for Counts {
 
 #[test]
 fn a_relay_wakes_one_task_at_once_and_each_of_the_others_once() {
-    for gathers in [false, true] {
-        let (_world, redlock) = World::start();
-        let relay = &redlock.shared().relay;
-        let counts = Arc::new(Counts(AtomicUsize::new(0)));
-        let mut tasks = alloc::vec![Waker::from(Arc::clone(&counts)); 20];
+    let counts = || Arc::new(Counts(AtomicUsize::new(0)));
+    let (relay, all, polled) = (Relay::default(), counts(), counts());
+    let woken = || [&all, &polled].map(|counts| counts.0.load(Ordering::SeqCst));
+    for end in [Relay::run, |relay: &Relay| relay.wake_tasks(Waker::noop())] {
+        let before = woken()[0];
+        let own = Waker::from(Arc::clone(&polled));
+        let mut tasks = alloc::vec![Waker::from(Arc::clone(&all)); 20];
+        tasks.insert(7, own.clone());
         relay.start(&mut tasks, &mut Vec::new());
-        let woken = || counts.0.load(Ordering::SeqCst);
-        assert_eq!((woken(), tasks.len()), (1, 0));
-        match gathers {
-            // No task is polled, so the I/O thread wakes them.
-            true => drop(redlock.shared().notes.gather(relay)),
-            false => drop(poll(&mut redlock.lock_async("a", LONG))),
-        }
-        assert_eq!(woken(), 20);
-        relay.run();
-        assert_eq!(woken(), 20);
+        assert_eq!((woken()[0] - before, tasks.len()), (1, 0));
+        relay.wake_tasks(&own);
+        assert_eq!(
+            woken()[0] - before,
+            20,
+            "the task that is polled is not woken here"
+        );
+        end(&relay);
     }
+    relay.run();
+    assert_eq!(woken(), [40, 2]);
+}
+
+#[test]
+fn a_thread_that_a_relay_wakes_wakes_the_next() {
+    let relay = Relay::default();
+    let mut threads: Vec<_> = (0..5).map(|_| Arc::<Slot>::default()).collect();
+    let all = threads.clone();
+    relay.start(&mut Vec::new(), &mut threads);
+    let left = || {
+        all.iter()
+            .filter(|slot| 1 < Arc::strong_count(slot))
+            .count()
+    };
+    assert_eq!((threads.len(), left()), (0, 3), "two are woken at once");
+    assert!(relay.pass_on());
+    assert_eq!(left(), 2);
+    relay.run();
+    assert_eq!(left(), 0);
+    assert!(!relay.pass_on());
 }

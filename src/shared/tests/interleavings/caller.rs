@@ -47,7 +47,7 @@ impl Model {
                 self.run_wire();
                 self.processes[op].at = At::HasRun(moves);
             }
-            (At::Begin, kind) if self.places != 0 && !matches!(kind, Kind::Expiry | Kind::Drop) => {
+            (At::Begin, _) if self.may_note(op) => {
                 self.places -= 1;
                 self.noted.push(op);
                 self.processes[op].at = match self.is_task(op) {
@@ -103,15 +103,12 @@ impl Model {
                 self.offers &= !bit(op);
                 self.processes[op].at = match self.outcomes & bit(op) != 0 {
                     true => {
-                        self.wake_relayed_threads(op);
+                        self.wake_relayed_thread(op);
                         At::Done
                     }
                     false if enters => At::Enter,
                     false => At::Asleep,
                 };
-            }
-            (At::Asleep, _) if self.woken & bit(op) == 0 && self.noted.contains(&op) => {
-                self.processes[op].at = At::Enter;
             }
             (At::Asleep, _) => {
                 self.woken &= !bit(op);
@@ -121,6 +118,12 @@ impl Model {
         }
     }
 
+    /// There is a place for its request. If wakers are called, threads take none.
+    fn may_note(&self, op: usize) -> bool {
+        let takes = self.is_task(op) || !self.calls_wakers;
+        takes && self.places != 0 && !matches!(self.kinds[op], Kind::Expiry | Kind::Drop)
+    }
+
     /// A polled task wakes the other tasks.
     pub(super) fn wake_relayed_tasks(&mut self) {
         for task in core::mem::take(&mut self.relay[0]) {
@@ -128,12 +131,10 @@ impl Model {
         }
     }
 
-    /// A woken thread wakes two others.
-    pub(super) fn wake_relayed_threads(&mut self, process: usize) {
-        for _ in 0..2 {
-            let next = self.relay[1].pop();
-            self.processes[process].todo.extend(next.map(Todo::Wake));
-        }
+    /// A woken thread wakes another one.
+    pub(super) fn wake_relayed_thread(&mut self, process: usize) {
+        let next = self.relay[1].pop();
+        self.processes[process].todo.extend(next.map(Todo::Wake));
     }
 
     fn begin_for_task(&mut self, op: usize, moves: Option<u8>) {

@@ -26,7 +26,8 @@ impl Model {
             At::CallsWakers { serving } => match self.calling.pop() {
                 Some(task) => self.awake |= bit(task),
                 None if self.is_gathering => {
-                    self.wake_relayed_threads(me);
+                    self.wake_relayed_thread(me);
+                    self.wake_relayed_thread(me);
                     self.processes[me].at = At::Gathers { serving };
                 }
                 None => self.has_woken(serving),
@@ -34,7 +35,7 @@ impl Model {
             At::Gathers { .. } if self.relay != [const { Vec::new() }; 2] => {
                 self.wake_relayed_tasks();
                 while !self.relay[1].is_empty() {
-                    self.wake_relayed_threads(me);
+                    self.wake_relayed_thread(me);
                 }
             }
             At::Gathers { serving } => {
@@ -85,6 +86,7 @@ impl Model {
         let me = self.ops.len();
         self.calling = core::mem::take(&mut self.tasks);
         let woken = self.calling.len() + self.to_wake.len();
+        self.calls_wakers = !self.calling.is_empty();
         if GATHERED <= woken {
             (self.is_gathering, self.places) = (true, woken);
         }

@@ -15,7 +15,7 @@ impl Model {
             At::InPoll(until) => readable || until != NEVER || is(self.late),
             At::Watching(until) => readable || until != NEVER || self.called,
             At::Parked => self.called,
-            At::Asleep => is(self.woken) || is(self.late) || self.noted.contains(&process),
+            At::Asleep => is(self.woken) || is(self.late),
             At::AwaitsWaker if self.kinds[process] == Kind::Dropped => true,
             At::AwaitsWaker => is(self.awake) && is(self.outcomes),
             At::CallsWakers { .. } => !(self.blocks && self.awake != 0),
