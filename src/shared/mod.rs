@@ -21,7 +21,7 @@
 //!   thread that finds the wire taken has nothing to do: the thread that has it will see its request.
 //! * **The poll** is a role too. The thread that has it sleeps until a socket is ready or a timer is due
 //!   ([`Shared::sleep_in_poll`]), and records what is ready for the wire. A thread that waits without the poll sleeps
-//!   in its slot, by its own clock.
+//!   in its slot.
 //!
 //! How callers share them:
 //!
@@ -29,8 +29,10 @@
 //!   If the I/O thread serves, the caller leaves the writing to it, and wakes it if it sleeps. Otherwise the caller
 //!   moves the bytes itself.
 //! * **Serving**: while many operations wait, or tasks do, the I/O thread has the poll. It reads, wakes callers, and
-//!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)). Measured with
-//!   64 threads: otherwise there are twice as many writes.
+//!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)).
+//! * **Gathering**: if it wakes many callers at once, it waits until they have asked again, or do not come any more.
+//!   They only [note](notes::Notes) what they ask, and [wake one another](relay::Relay). So their requests begin in one
+//!   section, and share one write to each node.
 //! * **Passing on**: a caller that has its outcome gives the poll back, to another thread while few operations wait, or
 //!   else to the I/O thread. The I/O thread gives it back after a millisecond in which only few threads have waited.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code: the I/O
@@ -48,6 +50,7 @@
 //! | --- | --- |
 //! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
 //! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
+//! | `notes`, `relay`, `gathering` | requests of many callers that begin together, and how these are woken |
 //! | `monitor` | a value with threads that wait for a change |
 //! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
 //! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
@@ -65,6 +68,8 @@
 //! * *An operation is cancelled while it is served*: the tables are under the mutex. Either the operation is still
 //!   there and is cancelled, or its outcome is in the slot, and its lock is released.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
+//! * *A request is only noted*: there are places for notes only while the I/O thread is about to gather. Every section
+//!   begins what is noted, so a caller that cancels, or a thread whose time is up, finds its own operation.
 //! * *The end of the program*: the thread that drops a guard writes the release.
 //! * *A call or a drop inside a waker*: the thread that calls the waker has neither the mutex nor a role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
@@ -75,7 +80,9 @@
 //! # Guarantees
 //!
 //! * **No call waits longer than its own deadline** for a node, or for another thread that moves bytes or sleeps: a
-//!   caller looks at its own clock. It waits without a deadline only for the mutex, which is held for microseconds.
+//!   caller looks at its own clock. It waits without a deadline only for the mutex, which is held for microseconds. A
+//!   call without a deadline ends when its nodes would be given up, by its own clock or, while the I/O thread serves, by
+//!   that of the I/O thread.
 //! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no wake-up, one allocation for
 //!   a lock and its release.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an

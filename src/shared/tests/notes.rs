@@ -96,7 +96,8 @@ fn a_noted_future_that_is_dropped_leaves_no_key() {
 fn a_thread_notes_nothing_while_wakers_are_called() {
     let (world, redlock) = World::start();
     redlock.shared().notes.set_out(3, true);
-    redlock.lock("a", LONG).unwrap().unlock().unwrap();
+    let options = LockOptions::new(LONG).wait(Duration::from_secs(5));
+    redlock.lock_with("a", &options).unwrap().unlock().unwrap();
     world.assert_empty();
 }
 
@@ -147,6 +148,20 @@ fn a_relay_wakes_one_task_at_once_and_each_of_the_others_once() {
     }
     relay.run();
     assert_eq!(woken(), [40, 2]);
+}
+
+/// None of the tasks is polled, so each would wait for another.
+#[test]
+fn a_thread_that_gathers_wakes_whom_no_task_has_woken() {
+    let (notes, relay) = (Notes::default(), Relay::default());
+    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    let mut tasks = alloc::vec![Waker::from(Arc::clone(&counts)); 20];
+    notes.set_out(20, true);
+    relay.start(&mut tasks, &mut Vec::new());
+    assert_eq!(counts.0.load(Ordering::SeqCst), 1);
+    assert_eq!(notes.gather(&relay), 20);
+    assert_eq!(counts.0.load(Ordering::SeqCst), 20);
+    assert!(!notes.has_place());
 }
 
 #[test]
