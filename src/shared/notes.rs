@@ -125,6 +125,11 @@ impl Notes {
     }
 
     #[cfg(all(test, feature = "embedded"))]
+    pub(super) fn is_empty(&self) -> bool {
+        self.inner.lock().notes.is_empty()
+    }
+
+    #[cfg(all(test, feature = "embedded"))]
     pub(super) fn has_place(&self) -> bool {
         self.inner.lock().places != 0
     }
