@@ -27,16 +27,21 @@ use super::callers::WaitsAs;
 use super::monitor::Monitor;
 use super::relay::Relay;
 use super::slot::Slot;
+use crate::clock;
 use crate::config::LockOptions;
 use crate::engine::Request;
 use crate::quorum::Lock;
 
-/// How long the I/O thread waits for the request of each caller: about as long as a thread takes to be woken and to
-/// ask.
+/// How long the I/O thread waits for each caller that has not come: about as long as a thread takes to be woken and to
+/// ask. It waits again if some have come meanwhile.
 const PATIENCE: Duration = Duration::from_micros(4);
 
-/// The shortest and the longest time that it waits until another caller comes.
+/// The shortest and the longest of these waits.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
+
+/// All of these waits together last as long for each caller, and never longer than this: others wait meanwhile.
+const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
+const WAIT_MAX: Duration = Duration::from_millis(2);
 
 /// A request of the caller that waits in `slot`.
 #[derive(Debug)]
@@ -193,21 +198,26 @@ impl Notes {
         self.in_use.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all places are taken, or until no caller has come for a while. Then takes the free places away, and
-    /// returns their number. Runs the `relay` meanwhile.
+    /// Waits until all places are taken, until no caller has come for a while, or until it has waited for too long. Then
+    /// takes the free places away, and returns their number. Runs the `relay` meanwhile.
     pub(super) fn gather(&self, relay: &Relay) -> usize {
         let mut inner = self.inner.lock();
+        let until =
+            clock::now().saturating_add(times(PATIENCE_FOR_ALL, inner.places).min(WAIT_MAX));
         loop {
             let free = inner.places;
-            let patience = PATIENCE.saturating_mul(u32::try_from(free).unwrap_or(u32::MAX));
-            let patience = patience.clamp(WAITS[0], WAITS[1]);
+            let patience = times(PATIENCE, free).clamp(WAITS[0], WAITS[1]);
             let waits = |inner: &mut Inner| inner.places != 0;
             drop(self.inner.wait_while(inner, patience, waits));
             relay.run();
             inner = self.inner.lock();
-            if inner.places == free || inner.places == 0 {
+            if inner.places == free || inner.places == 0 || until <= clock::now() {
                 return core::mem::take(&mut inner.places);
             }
         }
     }
+}
+
+fn times(patience: Duration, callers: usize) -> Duration {
+    patience.saturating_mul(u32::try_from(callers).unwrap_or(u32::MAX))
 }
