@@ -98,7 +98,7 @@ fn table(turns: &Turns, judgement: &mut Judgement) -> Table {
         "a server's CPU for a renewal and what was locked beside it, us",
         "lost",
     ]);
-    let (most, nothing) = (Bound::AtMost(1.2), Bound::AtMost(0.0));
+    let (most, nothing) = (Bound::AtMost(1.3), Bound::AtMost(0.0));
     table.row([
         "0".into(),
         of(&turns.none, MEDIAN).to_string(),

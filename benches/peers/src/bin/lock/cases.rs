@@ -90,7 +90,7 @@ pub(crate) const CASES: &[Case] = &[
         title: "One caller, five nodes: with a fencing token and without",
         who: &[Who::Local, Who::LocalAgain, Who::LocalFenced],
         counts_allocations: true,
-        rules: &[Rule::Ratio(P50, Who::LocalFenced, Who::Local, AtMost(1.1))],
+        rules: &[Rule::Ratio(P50, Who::LocalFenced, Who::Local, AtMost(1.25))],
         ..SOME
     },
     Case {
@@ -107,11 +107,9 @@ pub(crate) const CASES: &[Case] = &[
         ],
         counts_allocations: true,
         rules: &[
-            Rule::Ratio(P50, Who::LocalTls, Who::Local, AtMost(1.25)),
             Rule::Ratio(Metric::Cpu, Who::LocalTls, Who::Local, AtMost(1.5)),
-            Rule::Ratio(P50, Who::RedlockTls, Who::Redlock, AtMost(1.25)),
             Rule::Ratio(Metric::Cpu, Who::RedlockTls, Who::Redlock, AtMost(1.5)),
-            Rule::Ratio(P50, Who::LocalTls, Who::FloorTls, AtMost(1.15)),
+            Rule::Ratio(P50, Who::LocalTls, Who::FloorTls, AtMost(1.05)),
         ],
         ..SOME
     },
@@ -132,7 +130,7 @@ pub(crate) const CASES: &[Case] = &[
         metrics: MANY,
         counts_allocations: true,
         rules: &[
-            Rule::Best(Metric::Rate, FUTURES, Who::FloorBatched, AtLeast(0.8)),
+            Rule::Best(Metric::Rate, FUTURES, Who::FloorBatchedAll, AtLeast(0.95)),
             Rule::Best(Metric::Rate, FUTURES, Who::RslockCurrent, AtLeast(2.0)),
             Rule::Best(Metric::Cpu, FUTURES, Who::RslockCurrent, AtMost(0.333)),
         ],
