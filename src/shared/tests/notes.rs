@@ -1,8 +1,13 @@
 //! Requests that are only noted. Here the test sets out the places. It keeps the mutex of the engine meanwhile, so that
 //! no other thread begins what is noted.
 
+use alloc::collections::VecDeque;
+
 use super::*;
+use crate::engine::Request;
 use crate::error::{InvalidRequest, UnlockError};
+use crate::shared::callers::WaitsAs;
+use crate::shared::notes::{Note, Wish};
 use crate::shared::relay::Relay;
 use crate::shared::slot::Slot;
 use crate::shared::state::Core;
@@ -97,11 +102,21 @@ fn a_noted_future_that_is_dropped_leaves_no_key() {
 /// A waker that blocks would hold up the I/O thread, which is to begin what is noted.
 #[test]
 fn a_thread_notes_nothing_while_wakers_are_called() {
-    let (world, redlock) = World::start();
-    redlock.shared().notes.set_out(3, true);
-    let options = LockOptions::new(LONG).wait(Duration::from_secs(5));
-    redlock.lock_with("a", &options).unwrap().unlock().unwrap();
-    world.assert_empty();
+    let options = LockOptions::new(LONG);
+    let note = |waiter| {
+        let wish = Wish::acquire(&Request::new(b"a", &options));
+        Note::new(&Arc::default(), waiter, wish)
+    };
+    for (calls_wakers, taken) in [(true, [false, true]), (false, [true, true])] {
+        let notes = Notes::default();
+        notes.set_out(2, calls_wakers);
+        let put = |waiter| notes.put(note(waiter)).is_ok();
+        assert_eq!([WaitsAs::Thread, WaitsAs::Task].map(put), taken);
+        assert_eq!(notes.has_place(), calls_wakers);
+        let mut noted = VecDeque::new();
+        notes.take(&mut noted);
+        assert_eq!(noted.len(), if calls_wakers { 1 } else { 2 });
+    }
 }
 
 #[test]
