@@ -82,8 +82,8 @@
 //!
 //! A subscriber is code of the program. It is called without any lock of this library, and may call the handle.
 //! Spans are opened and closed by the thread of the caller. Events of a `Redlock` come from
-//! its I/O thread, as wakers do, and like these a subscriber has to return promptly: while it blocks, that thread
-//! wakes no task and extends no lock. They go to the
+//! its I/O thread, or from a thread that polls one of its futures, as wakers do. Like these a subscriber has to return
+//! promptly: while it blocks, the I/O thread may wake no task and extend no lock. They go to the
 //! subscriber that was the default of the thread that has built the handle, or, if there was none or it was
 //! built by `build_async`, to the global one. Events of a
 //! `LocalRedlock` and a `Driver` are emitted at the end of a call, on its

@@ -193,7 +193,8 @@ impl Node {
     }
 
     /// Does the same for a token that is no longer wanted. If a transaction has only read the keys so far, it does not
-    /// take them. If the lock was held, its `SET` was written in an earlier turn, unless the socket was blocked.
+    /// take them. If the lock was held, its `SET` has nearly always been written, and is not looked for. If it has not, its
+    /// release follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {

@@ -80,6 +80,17 @@ impl Callers {
         Some(round)
     }
 
+    /// Calls all waiting threads, so that each looks at its own clock.
+    pub(super) fn call_threads(&mut self) {
+        for round in core::mem::take(&mut self.threads) {
+            if let Some(slot) = self.open_slot(round).cloned() {
+                slot.offer();
+                self.woken.push(slot);
+                self.threads.push(round);
+            }
+        }
+    }
+
     /// Delivers the outcome of `round` to `slot`.
     pub(super) fn open(&mut self, round: RoundId, slot: Arc<Slot>, waiter: WaitsAs) {
         slot.open(round);

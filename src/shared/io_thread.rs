@@ -12,7 +12,6 @@
 //! after the last caller it reads late answers, sends debts and fires timers. Then it waits for the descriptor
 //! *without* the poll, so that the poll is free for the next caller.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 #[cfg(target_os = "linux")]
 use core::num::NonZeroU64;
@@ -24,13 +23,12 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Shared;
 use super::ending::EndStage;
 use super::gathering::Gathering;
 use super::roles::{MANY, Orders, Poll};
 use super::serve::{Holding, Moves, Section};
-use super::slot::Slot;
 use super::tenure::wake;
+use super::{OWN_GRACE, Shared};
 use crate::clock;
 use crate::driver::Refusal;
 use crate::engine::distant_timeout;
@@ -53,8 +51,6 @@ struct IoThread<'a> {
     shared: &'a Shared,
     /// The tasks that it is waking now.
     tasks: Vec<Waker>,
-    /// The threads that it is waking now, if it gathers next.
-    threads: Vec<Arc<Slot>>,
     gathering: Gathering,
 }
 
@@ -70,7 +66,6 @@ pub(super) fn run(shared: &Shared) {
     let mut io_thread = IoThread {
         shared,
         tasks,
-        threads: Vec::new(),
         gathering: Gathering::default(),
     };
     let holding = Holding::new(shared);
@@ -105,7 +100,7 @@ impl<'a> IoThread<'a> {
     fn serve(&mut self, mut section: Section<'a>) -> Result<(), Refusal> {
         let shared = self.shared;
         let mut served = section.waiting() != 0;
-        let mut lingers_until = Instant::ZERO;
+        let (mut lingers_until, mut stuck) = (Instant::ZERO, None);
         if !served {
             section = shared.sleep_in_poll(section, Some(Instant::ZERO))?;
         }
@@ -121,6 +116,7 @@ impl<'a> IoThread<'a> {
                 section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of these callers.
             }
             let now = clock::now();
+            self.call_threads_if_stuck(&mut section, now, &mut stuck);
             let is_needed = MANY <= section.waiting() || section.tasks() != 0;
             if is_needed || wakes_tasks {
                 lingers_until = now.saturating_add(NAP);
@@ -143,20 +139,33 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
+    /// Without the wire, the timers of the engine do not fire. If a thread keeps it for too long, calls the waiting
+    /// threads, and each looks at its own clock from then on. `stuck` is since when the wire is missed.
+    fn call_threads_if_stuck(
+        &self,
+        section: &mut Section<'_>,
+        now: Instant,
+        stuck: &mut Option<Instant>,
+    ) {
+        if section.roles.wire.is_some() {
+            *stuck = None;
+        } else if OWN_GRACE < now.saturating_since(*stuck.get_or_insert(now)) {
+            section.callers.call_threads();
+        }
+    }
+
     /// Ends `section`, and wakes the callers that have to be woken. If they are many, then gathers what they ask next. A
     /// task that stands in the list several times in a row is woken once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<Section<'a>, Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
         let woken = self.tasks.len() + section.callers.woken.len();
-        let gathers = self.gathering.is_due(woken);
+        let (gathers, due) = (self.gathering.is_due(woken), section.due());
         if gathers {
             shared.notes.set_out(woken, !self.tasks.is_empty());
         }
         if self.tasks.is_empty() {
-            if gathers {
-                core::mem::swap(&mut self.threads, &mut section.callers.woken);
-            }
+            section.leaves_to_relay(gathers);
         } else {
             section.roles.go_away();
             if section.roles.poll == Poll::Free {
@@ -166,9 +175,9 @@ impl<'a> IoThread<'a> {
         drop(section);
         self.tasks.dedup_by(|one, other| one.will_wake(other));
         if gathers {
-            shared.relay.start(&mut self.tasks, &mut self.threads);
-            self.gathering
-                .learn(woken, shared.notes.gather(&shared.relay));
+            shared.relay.start(&mut self.tasks);
+            let missing = shared.notes.gather(&shared.relay, due);
+            self.gathering.learn(woken, missing);
         } else {
             self.tasks.drain(..).for_each(wake);
         }

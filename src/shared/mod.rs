@@ -36,9 +36,9 @@
 //! * **Passing on**: a caller that has its outcome gives the poll back, to another thread while few operations wait, or
 //!   else to the I/O thread. The I/O thread gives it back after a millisecond in which only few threads have waited.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code: the I/O
-//!   thread calls them without the mutex and without a role, so a waker may call the handle. It must return promptly,
-//!   as `std` asks. Until it does, threads poll for themselves, but no other task is woken, and a thread that waits for
-//!   the loss of a lock has only its own clock.
+//!   thread, or the thread that polls another task, calls them without the mutex and without a role, so a waker may call
+//!   the handle. It must return promptly, as `std` asks. Until it does, threads poll for themselves, but no other task is
+//!   woken, and a thread that waits for the loss of a lock has only its own clock.
 //! * **Resting**: a task that waits for another holder's lock asks no node. The I/O thread does not keep the poll for
 //!   it, but watches the descriptor, as it does between calls. So a caller beside ten thousand such tasks polls for
 //!   itself. For a millisecond after such a call the I/O thread naps, and may learn that much later that the lock has
@@ -81,8 +81,8 @@
 //!
 //! * **No call waits longer than its own deadline** for a node, or for another thread that moves bytes or sleeps: a
 //!   caller looks at its own clock. It waits without a deadline only for the mutex, which is held for microseconds. A
-//!   call without a deadline ends when its nodes would be given up, by its own clock or, while the I/O thread serves, by
-//!   that of the I/O thread.
+//!   call without a deadline ends when its nodes would be given up. While the I/O thread serves, that thread sees to
+//!   it. If it cannot, because a thread keeps the wire, it calls the others, and they look at their own clocks.
 //! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no wake-up, one allocation for
 //!   a lock and its release.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an

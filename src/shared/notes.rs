@@ -31,6 +31,7 @@ use crate::clock;
 use crate::config::LockOptions;
 use crate::engine::Request;
 use crate::quorum::Lock;
+use crate::time::Instant;
 
 /// How long the I/O thread waits for each caller that has not come: about as long as a thread takes to be woken and to
 /// ask. It waits again if some have come meanwhile.
@@ -39,7 +40,7 @@ const PATIENCE: Duration = Duration::from_micros(4);
 /// The shortest and the longest of these waits.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// All of these waits together last as long for each caller, and never longer than this: others wait meanwhile.
+/// The most time for each caller in all of these waits together, and the most time at all: others wait meanwhile.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
@@ -110,7 +111,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     inner: Monitor<Inner>,
-    /// There are places or notes. Changed under the mutex. A thread sees what it has noted itself.
+    /// There are places or notes. Changed under both mutexes, that of the engine and the one here. A thread sees what it
+    /// has noted itself.
     in_use: AtomicBool,
 }
 
@@ -174,6 +176,14 @@ impl Notes {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
+    /// Sets out a place for each of so many `callers`, which are woken next. If wakers are called for that, threads may
+    /// take no place: a waker that blocks would leave them alone.
+    pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
+        let mut inner = self.inner.lock();
+        (inner.places, inner.takes_threads) = (callers, !calls_wakers);
+        self.in_use.store(true, Ordering::Relaxed);
+    }
+
     /// Moves all notes to `empty`.
     pub(super) fn take(&self, empty: &mut VecDeque<Note>) {
         let mut inner = self.inner.lock();
@@ -190,28 +200,21 @@ impl Notes {
 
     // ----- the I/O thread ---------------------------------------------------------------------
 
-    /// Sets out a place for each of so many `callers`, which are woken next. If wakers are called for that, threads may
-    /// take no place: a waker that blocks would leave them alone.
-    pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
-        let mut inner = self.inner.lock();
-        (inner.places, inner.takes_threads) = (callers, !calls_wakers);
-        self.in_use.store(true, Ordering::Relaxed);
-    }
-
-    /// Waits until all places are taken, until no caller has come for a while, or until it has waited for too long. Then
-    /// takes the free places away, and returns their number. Runs the `relay` meanwhile.
-    pub(super) fn gather(&self, relay: &Relay) -> usize {
-        let mut inner = self.inner.lock();
-        let until =
-            clock::now().saturating_add(times(PATIENCE_FOR_ALL, inner.places).min(WAIT_MAX));
+    /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or it has waited for too long.
+    /// Then takes the free places away, and returns their number. Runs the `relay` meanwhile.
+    pub(super) fn gather(&self, relay: &Relay, due: Instant) -> usize {
+        let (mut inner, mut now) = (self.inner.lock(), clock::now());
+        let most = times(PATIENCE_FOR_ALL, inner.places).min(WAIT_MAX);
+        let until = now.saturating_add(most).min(due);
         loop {
             let free = inner.places;
             let patience = times(PATIENCE, free).clamp(WAITS[0], WAITS[1]);
+            let patience = patience.min(until.saturating_since(now));
             let waits = |inner: &mut Inner| inner.places != 0;
             drop(self.inner.wait_while(inner, patience, waits));
             relay.run();
-            inner = self.inner.lock();
-            if inner.places == free || inner.places == 0 || until <= clock::now() {
+            (inner, now) = (self.inner.lock(), clock::now());
+            if inner.places == free || inner.places == 0 || until <= now {
                 return core::mem::take(&mut inner.places);
             }
         }

@@ -75,8 +75,9 @@ use crate::trace::Operation;
 ///
 /// A thread that takes a lock which it already holds waits for itself.
 ///
-/// The I/O thread of the handle calls the wakers of tasks. A waker must return promptly, as
-/// [`Waker`](core::task::Waker) asks: until it does, that thread wakes no other task and extends no lock.
+/// The I/O thread of the handle calls the wakers of tasks, or a thread that polls another of its futures does. A waker
+/// must return promptly, as [`Waker`](core::task::Waker) asks: until it does, the I/O thread may wake no other task and
+/// extend no lock.
 ///
 /// Guards and futures count as handles. When the last handle is dropped, it writes the releases that are owed to nodes,
 /// and waits for the answers, at most for [`Builder::shutdown_timeout`]. The I/O thread sends the rest in the

@@ -39,9 +39,9 @@ impl Future for Reply {
             self.is_done = true;
             return Poll::Ready(Err(Refusal::Forked));
         }
-        self.redlock.shared().relay.wake_tasks(context.waker());
         let polled = self.slot.poll(context.waker());
         self.is_done = polled.is_ready();
+        self.redlock.shared().relay.wake_tasks(context.waker());
         polled
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct Holding<'a> {
     wake: Wake,
     /// Drops are waiting for their releases to be written.
     is_awaited: bool,
+    /// The relay wakes the threads.
+    relays: bool,
     woken: Vec<Arc<Slot>>,
 }
 
@@ -214,6 +216,7 @@ impl Shared {
         let Err(note) = self.notes.put(note) else {
             return Ok(None);
         };
+        self.notes.pass();
         let mut section = self.enter()?;
         section.begin_noted(note);
         Ok(Some(section))
@@ -229,7 +232,6 @@ impl Shared {
         times: Times,
     ) -> Result<Awaited, Refusal> {
         let (mut next, mut round) = (section, None);
-        // While the I/O thread serves, the engine's timers are in time.
         let mut until = times.deadline();
         loop {
             let mut section = match next.take() {
@@ -266,7 +268,7 @@ impl Shared {
                 let pending = || Ok(Err(self.reporter.pending(times.since)));
                 return slot.take().map_or_else(pending, |outcome| outcome.map(Ok));
             }
-            until = match section.roles.serving {
+            until = match section.is_served() {
                 true => times.deadline(),
                 false => times.end(),
             };
@@ -335,6 +337,13 @@ impl Shared {
     }
 }
 
+impl Section<'_> {
+    /// At its end, leaves the threads that have to be woken to the relay.
+    pub(super) fn leaves_to_relay(&mut self, relays: bool) {
+        self.holding.relays = relays;
+    }
+}
+
 impl Deref for Section<'_> {
     type Target = Core;
 
@@ -377,6 +386,7 @@ impl<'a> Holding<'a> {
             panics: Panics::watch(),
             wake: Wake::default(),
             is_awaited: false,
+            relays: false,
             woken: Vec::new(),
         }
     }
@@ -389,7 +399,7 @@ impl Drop for Holding<'_> {
             let mut core = shared.core.lock();
             core.break_down(&shared.notes);
             self.woken.append(&mut core.callers.woken);
-            (self.wake, self.is_awaited) = (Wake::ALL, true);
+            (self.wake, self.is_awaited, self.relays) = (Wake::ALL, true, false);
         }
         if self.wake.sleeper {
             // A write to an open eventfd cannot fail.
@@ -402,7 +412,10 @@ impl Drop for Holding<'_> {
             shared.core.wake_all();
         }
         if !self.woken.is_empty() {
-            self.woken.drain(..).for_each(|slot| slot.wake());
+            match self.relays {
+                true => shared.relay.add(&mut self.woken),
+                false => self.woken.drain(..).for_each(|slot| slot.wake()),
+            }
             if let Ok(mut spare) = shared.spare.try_lock() {
                 *spare = core::mem::take(&mut self.woken);
             }

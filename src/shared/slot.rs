@@ -119,8 +119,8 @@ impl Slot {
         core::mem::take(&mut state.sleeps)
     }
 
-    /// Offers the poll to the waiting thread, which then sleeps on the sockets for all threads. The caller must then
-    /// [wake](Self::wake) it.
+    /// Offers the poll to the waiting thread, which then sleeps on the sockets for all threads, or calls it to look
+    /// again. The caller must then [wake](Self::wake) it.
     pub(super) fn offer(&self) {
         self.state.lock().offered = true;
     }
@@ -144,6 +144,7 @@ impl Slot {
         let mut state = self.state.lock();
         loop {
             if let Some(outcome) = state.stage.take_outcome() {
+                state.offered = false;
                 return Some(outcome);
             }
             let is_offered = core::mem::take(&mut state.offered);

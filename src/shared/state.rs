@@ -20,6 +20,9 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace;
 
+/// An empty list of notes with more room is freed.
+const NOTES_KEPT: usize = 256;
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Core {
@@ -109,7 +112,8 @@ impl Core {
                     calls::acquire(&mut self.engine, now, request)
                 }),
                 Some(Wish::Release(lock)) => {
-                    self.callers.release(now, &lock);
+                    // Its loss may have shown since `now`.
+                    self.callers.release(clock::now(), &lock);
                     Ok(self.engine.release(now, lock))
                 }
                 None => unreachable!("it is taken once"),
@@ -122,6 +126,9 @@ impl Core {
                 Err(error) => self.callers.refuse(slot, error),
             }
             self.ask();
+        }
+        if NOTES_KEPT < self.noted.capacity() {
+            self.noted = VecDeque::new();
         }
     }
 
@@ -212,6 +219,11 @@ impl Core {
         limit.map_or(Instant::MAX, |limit| now.saturating_add(limit))
     }
 
+    /// Returns when the next timer of the engine is due.
+    pub(super) fn due(&self) -> Instant {
+        due(&self.engine)
+    }
+
     // ----- roles ------------------------------------------------------------------------------
 
     /// Returns the number of operations that need the poll: all that callers wait for, except those of resting tasks.
@@ -244,8 +256,13 @@ impl Core {
         let (callers, engine) = (&self.callers, &self.engine);
         let open = |round| callers.is_open(round);
         let tasks = !callers.tasks.is_empty();
-        let due = || engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at);
+        let due = || due(engine);
         self.roles.leave(waiting, open, tasks, due)
+    }
+
+    /// Returns `true` if the I/O thread serves, and can fire the timers of the engine.
+    pub(super) fn is_served(&self) -> bool {
+        self.roles.serving && self.roles.wire.is_some()
     }
 
     /// Puts the wire back after reading and writing.
@@ -296,4 +313,8 @@ impl Core {
             .refuse_all(self.noted.drain(..).map(|note| note.slot));
         self.engine.end_all_kept();
     }
+}
+
+fn due(engine: &Engine) -> Instant {
+    engine.poll_timeout().map_or(Instant::MAX, |(at, _)| at)
 }

@@ -107,7 +107,7 @@ impl Connection {
         self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
     }
 
-    /// Returns `true` if each command is written in the turn in which it is asked for.
+    /// Returns `true` if nothing waits that was asked for in an earlier turn.
     #[inline]
     pub(super) fn keeps_up(&self) -> bool {
         let wire = &self.wire;

@@ -38,7 +38,7 @@ const NEVER: Instant = Instant::MAX;
 /// How many times in a row a thread moves bytes here: few, so that some bytes are left over.
 const MOVES_MAX: u8 = 2;
 
-/// From this number of woken callers on, the I/O thread gathers here.
+/// From this number of woken callers on, the I/O thread gathers here, if it does.
 const GATHERED: usize = 2;
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -177,6 +177,7 @@ struct Model {
     /// The tasks that the I/O thread is waking now.
     calling: Vec<usize>,
     /// The I/O thread gathers, or is about to. The free places for notes, and the operations that are noted and have not begun.
+    gathers: bool,
     is_gathering: bool,
     calls_wakers: bool,
     places: usize,
@@ -194,7 +195,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(kinds: &[Kind], blocks: bool) -> Self {
+    fn new(kinds: &[Kind], blocks: bool, gathers: bool) -> Self {
         let process = |at| Process {
             at,
             todo: Vec::new(),
@@ -225,6 +226,7 @@ impl Model {
             to_wake: Vec::new(),
             tasks: Vec::new(),
             calling: Vec::new(),
+            gathers,
             is_gathering: false,
             calls_wakers: false,
             places: 0,
@@ -338,13 +340,17 @@ impl Hasher for Mix {
 /// Walks through every reachable state, or through some of them and then along some paths to their ends. Returns the
 /// number of states.
 fn walk(kinds: &[Kind], blocks: bool) -> usize {
-    let most = effort(1_500, usize::MAX);
-    let met = walk_all(kinds, blocks, most);
-    if met == most {
-        let mut random = StdRng::seed_from_u64(kinds.len() as u64);
-        (0..WAYS).for_each(|_| walk_one(Model::new(kinds, blocks), &mut random));
-    }
-    met
+    let gatherings = [false, true].map(|gathers| {
+        let start = Model::new(kinds, blocks, gathers);
+        let most = effort(1_000, usize::MAX);
+        let met = walk_all(start.clone(), most);
+        if met == most {
+            let mut random = StdRng::seed_from_u64(kinds.len() as u64);
+            (0..WAYS).for_each(|_| walk_one(start.clone(), &mut random));
+        }
+        met
+    });
+    gatherings.into_iter().sum()
 }
 
 /// The number of random paths if there are too many for each run, and their largest number of steps: some have no end.
@@ -363,9 +369,9 @@ fn walk_one(mut model: Model, random: &mut StdRng) {
 }
 
 /// Returns the number of states, at most `most`.
-fn walk_all(kinds: &[Kind], blocks: bool, most: usize) -> usize {
+fn walk_all(start: Model, most: usize) -> usize {
     let mut met = HashSet::<u64, BuildHasherDefault<Mix>>::default();
-    let mut open = alloc::vec![Model::new(kinds, blocks)];
+    let mut open = alloc::vec![start];
     while met.len() != most
         && let Some(model) = open.pop()
     {

@@ -11,6 +11,7 @@ use crate::shared::notes::{Note, Wish};
 use crate::shared::relay::Relay;
 use crate::shared::slot::Slot;
 use crate::shared::state::Core;
+use crate::time::Instant;
 
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
@@ -31,7 +32,7 @@ fn noting(
     assert_eq!(core.engine.load().rounds, before);
     after(&mut core, &shared.notes);
     drop(core);
-    shared.notes.gather(&shared.relay);
+    shared.notes.gather(&shared.relay, Instant::MAX);
     if let Ok(section) = shared.enter() {
         assert!(shared.notes.is_empty());
         shared.flush(section);
@@ -156,7 +157,7 @@ fn a_relay_wakes_one_task_at_once_and_each_of_the_others_once() {
         let own = Waker::from(Arc::clone(&polled));
         let mut tasks = alloc::vec![Waker::from(Arc::clone(&all)); 20];
         tasks.insert(7, own.clone());
-        relay.start(&mut tasks, &mut Vec::new());
+        relay.start(&mut tasks);
         assert_eq!((woken()[0] - before, tasks.len()), (1, 0));
         relay.wake_tasks(&own);
         assert_eq!(
@@ -177,9 +178,9 @@ fn a_thread_that_gathers_wakes_whom_no_task_has_woken() {
     let counts = Arc::new(Counts(AtomicUsize::new(0)));
     let mut tasks = alloc::vec![Waker::from(Arc::clone(&counts)); 20];
     notes.set_out(20, true);
-    relay.start(&mut tasks, &mut Vec::new());
+    relay.start(&mut tasks);
     assert_eq!(counts.0.load(Ordering::SeqCst), 1);
-    assert_eq!(notes.gather(&relay), 20);
+    assert_eq!(notes.gather(&relay, Instant::MAX), 20);
     assert_eq!(counts.0.load(Ordering::SeqCst), 20);
     assert!(!notes.has_place());
 }
@@ -189,7 +190,8 @@ fn a_thread_that_a_relay_wakes_wakes_the_next() {
     let relay = Relay::default();
     let mut threads: Vec<_> = (0..5).map(|_| Arc::<Slot>::default()).collect();
     let all = threads.clone();
-    relay.start(&mut Vec::new(), &mut threads);
+    relay.add(&mut threads);
+    relay.start(&mut Vec::new());
     let left = || {
         all.iter()
             .filter(|slot| 1 < Arc::strong_count(slot))

@@ -64,6 +64,37 @@ fn calls_without_a_deadline_give_up_when_their_nodes_would_have_been_given_up() 
     world.assert_empty();
 }
 
+/// The I/O thread serves many callers, and cannot fire the engine's timers for them.
+#[test]
+fn many_calls_without_a_deadline_give_up_as_well() {
+    let world = World::new();
+    let redlock = world.builder().node_timeout(300 * MS).build().unwrap();
+    world.pause();
+    thread::scope(|scope| {
+        let redlock = &redlock;
+        let calls: Vec<_> = (0..6)
+            .map(|name| scope.spawn(move || redlock.try_lock(format!("{name}"), LONG)))
+            .collect();
+        eventually("the I/O thread serves", || {
+            redlock.shared().enter().unwrap().roles.serving
+        });
+        let stalled = stall(redlock);
+        let end = clock::now().saturating_add(PATIENCE / 3);
+        while clock::now() < end && !calls.iter().all(|call| call.is_finished()) {
+            thread::sleep(MS);
+        }
+        let finished = calls.iter().filter(|call| call.is_finished()).count();
+        drop(stalled); // Otherwise the other threads would not end.
+        assert_eq!(finished, 6);
+        for call in calls {
+            let refused = call.join().unwrap();
+            assert!(matches!(refused, Err(LockError::NoQuorum(_))));
+        }
+    });
+    world.resume();
+    world.assert_empty();
+}
+
 #[test]
 fn what_is_dropped_meanwhile_is_given_back_afterwards() {
     let (world, redlock) = World::start();

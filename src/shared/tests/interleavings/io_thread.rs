@@ -87,7 +87,7 @@ impl Model {
         self.calling = core::mem::take(&mut self.tasks);
         let woken = self.calling.len() + self.to_wake.len();
         self.calls_wakers = !self.calling.is_empty();
-        if GATHERED <= woken {
+        if self.gathers && GATHERED <= woken {
             (self.is_gathering, self.places) = (true, woken);
         }
         if self.calling.is_empty() {
