@@ -309,8 +309,8 @@ fn wire_answered(
     transactions: &mut Transactions,
 ) -> Result<Option<Heard>, Trouble> {
     match purpose {
-        Purpose::Batch { count } => {
-            wire.batch.answered(count, value)?;
+        Purpose::Batch { count, releases } => {
+            wire.batch.answered(count, releases, value)?;
             Ok(Some(Heard::Batch))
         }
         Purpose::Transaction => {

@@ -3,7 +3,7 @@
 //! # Guarantees
 //!
 //! * **Order.** Commands leave in the order in which they were put, and are answered in that order. Collected renewals
-//!   are written before a command that has to come behind them: see [`Batch`].
+//!   are written before a command that has to come behind them: see [`Batch`]. Releases in a row become one command.
 //! * A command is withdrawn only if none of its bytes has left.
 //!
 //! # Not here
@@ -12,13 +12,14 @@
 
 use alloc::vec::Vec;
 
-use crate::limits::{COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
+use crate::limits::{BATCH_MAX, COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
 use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::time::Instant;
 
 use super::batch::{Batch, Renewal};
 use super::in_flight::InFlight;
 use super::outbox::Outbox;
+use super::releases;
 use super::tracking::register_next;
 
 /// A node with this many unanswered commands gets no looks that can wait.
@@ -30,6 +31,8 @@ pub(crate) struct Wire {
     pub(crate) outbox: Outbox,
     pub(crate) in_flight: InFlight,
     pub(crate) batch: Batch,
+    /// The number of releases at the end of the out buffer that may become one command: see [`releases`].
+    releases: usize,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
 }
@@ -42,8 +45,33 @@ impl Wire {
         if !self.batch.is_empty() {
             self.write_batch_before(now, purpose);
         }
+        self.join_releases();
         let start = self.outbox.push(command);
         self.in_flight.push(purpose, now, start, command.len());
+    }
+
+    /// Does the same with a release by digest, which may become one command with those beside it.
+    pub(in crate::node) fn put_release(&mut self, now: Instant, request: Request, command: &[u8]) {
+        let purpose = Purpose::Asked(request);
+        if !self.batch.is_empty() {
+            self.write_batch_before(now, purpose);
+        }
+        if self.releases == BATCH_MAX {
+            self.join_releases();
+        }
+        self.releases += 1;
+        let start = self.outbox.push(command);
+        self.in_flight.push(purpose, now, start, command.len());
+    }
+
+    /// Ends the row of releases at the end of the out buffer. Several of them become one command, unless the server has
+    /// refused such commands.
+    #[inline(always)]
+    fn join_releases(&mut self) {
+        if 1 < self.releases && !self.batch.is_refused {
+            releases::join(self.releases, &mut self.outbox, &mut self.in_flight);
+        }
+        self.releases = 0;
     }
 
     /// Does the same with a command that `write` appends.
@@ -56,6 +84,7 @@ impl Wire {
         if !self.batch.is_empty() {
             self.write_batch_before(now, purpose);
         }
+        self.join_releases();
         let start = self.outbox.push_with(write);
         let len = self.outbox.len_from(start);
         self.in_flight.push(purpose, now, start, len);
@@ -67,6 +96,7 @@ impl Wire {
         if !self.batch.is_empty() {
             self.write_batch(now);
         }
+        self.join_releases();
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
         register_next(now, &mut self.waking, outbox, in_flight);
     }
@@ -118,6 +148,7 @@ impl Wire {
     #[cold]
     #[inline(never)]
     fn write_batch(&mut self, now: Instant) {
+        self.join_releases();
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
@@ -172,6 +203,7 @@ impl Wire {
         if self.batch.is_to_write() && !self.outbox.is_blocked() {
             self.write_batch(now);
         }
+        self.join_releases();
         if self.outbox.has_withdrawn() {
             self.sweep();
         }
@@ -197,6 +229,7 @@ impl Wire {
         let lost = self.in_flight.drain(unsent).chain(self.batch.drain());
         let lost = lost.collect();
         self.outbox.clear();
+        self.releases = 0;
         self.waking = Waking::Unasked;
         lost
     }
