@@ -41,6 +41,7 @@ mod queue;
 mod release;
 mod restarts;
 mod room;
+mod rows;
 mod scripts;
 #[cfg(feature = "embedded")]
 mod set_waits;
