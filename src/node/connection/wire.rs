@@ -42,22 +42,19 @@ impl Wire {
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
-        if !self.batch.is_empty() {
-            self.write_batch_before(now, purpose);
+        if self.has_collected() {
+            self.write_before(now, purpose);
         }
-        self.join_releases();
         let start = self.outbox.push(command);
         self.in_flight.push(purpose, now, start, command.len());
     }
 
     /// Does the same with a release by digest, which may become one command with those beside it.
+    #[inline(always)]
     pub(in crate::node) fn put_release(&mut self, now: Instant, request: Request, command: &[u8]) {
         let purpose = Purpose::Asked(request);
-        if !self.batch.is_empty() {
-            self.write_batch_before(now, purpose);
-        }
-        if self.releases == BATCH_MAX {
-            self.join_releases();
+        if !self.batch.is_empty() || self.releases == BATCH_MAX {
+            self.write_before_release(now, purpose);
         }
         self.releases += 1;
         let start = self.outbox.push(command);
@@ -81,10 +78,9 @@ impl Wire {
         purpose: Purpose,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        if !self.batch.is_empty() {
-            self.write_batch_before(now, purpose);
+        if self.has_collected() {
+            self.write_before(now, purpose);
         }
-        self.join_releases();
         let start = self.outbox.push_with(write);
         let len = self.outbox.len_from(start);
         self.in_flight.push(purpose, now, start, len);
@@ -135,11 +131,28 @@ impl Wire {
         }
     }
 
-    /// Writes the collected renewals if they have to go before a command with this `purpose`.
+    /// Returns `true` if something is collected that may have to be written before the next command.
+    #[inline(always)]
+    fn has_collected(&self) -> bool {
+        self.releases != 0 || !self.batch.is_empty()
+    }
+
+    /// Ends the row of releases. Writes the collected renewals if they have to go before a command with this `purpose`.
     #[cold]
     #[inline(never)]
-    fn write_batch_before(&mut self, now: Instant, purpose: Purpose) {
-        if self.batch.is_before(purpose) {
+    fn write_before(&mut self, now: Instant, purpose: Purpose) {
+        self.join_releases();
+        self.write_before_release(now, purpose);
+    }
+
+    /// Does the same before a release, which ends only a row that has become long.
+    #[cold]
+    #[inline(never)]
+    fn write_before_release(&mut self, now: Instant, purpose: Purpose) {
+        if self.releases == BATCH_MAX {
+            self.join_releases();
+        }
+        if !self.batch.is_empty() && self.batch.is_before(purpose) {
             self.write_batch(now);
         }
     }
