@@ -209,7 +209,7 @@ impl Node {
         waits
     }
 
-    /// Returns the next answer to a renewal of a batch, or to work that was done in a transaction.
+    /// Returns the next answer to a renewal or release of a batch, or to work that was done in a transaction.
     ///
     /// # Errors
     ///

@@ -276,7 +276,8 @@ fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
 #[test]
 fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
     for written in [false, true] {
-        let (mut world, locks) = holding(3);
+        let (mut world, mut locks) = holding(5);
+        let later = locks.split_off(3);
         world.begin_releases(locks);
         if written {
             world.drain();
@@ -289,5 +290,13 @@ fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
         world.reconnect(0);
         world.welcome(0);
         assert_eq!(world.take(0)[..3], ["EVAL release"; 3]);
+        world.say(0, &format!(":1|:1|:1|{}", greeting("run0")));
+        assert_eq!(world.owed(), 0);
+        // They are in no row of the next connection.
+        world.events.clear();
+        world.release_all(later);
+        assert_eq!(world.take(0), [row(3..5)]);
+        world.say(0, &released_each(2));
+        world.all_are_released(2);
     }
 }

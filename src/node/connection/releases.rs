@@ -1,15 +1,22 @@
 //! Releases that stand one behind the other in the out buffer become one command.
 //!
-//! Each release is put into the out buffer as a command of its own. [`Wire`](super::Wire) counts those at the end of
-//! the buffer. When another command is put behind them, or before they are written, they are rewritten in place, as
-//! scripts that take many keys. A single one stays as it is.
+//! Each release is put into the out buffer as a command of its own. [`Wire`](super::Wire) counts the row of them at the
+//! end of the buffer. When another command is put behind the row, and before it is written to the socket, it is
+//! rewritten in place as a script that takes many keys. A single release stays as it is. A server takes two thirds of
+//! the time, measured with 64 keys.
 //!
 //! Among the commands in flight, a batch of releases is what a batch of renewals is: see [`batch`](super::batch).
 //!
 //! # Guarantees
 //!
 //! * The order in which commands were put stays.
-//! * A release that waits in the out buffer is an ordinary command there. If the connection ends, it has not left.
+//! * A release in a row is an ordinary command until the row ends: it takes the same room, and if the connection ends,
+//!   it has not left.
+//!
+//! # Not here
+//!
+//! Nodes with a native release, nodes that have forgotten the script, releases that repair, and locks on several
+//! resources are asked one release at a time.
 
 use alloc::vec::Vec;
 
@@ -86,4 +93,57 @@ fn split_argument(arguments: &[u8]) -> (&[u8], &[u8]) {
         header += 1;
     }
     arguments.split_at(header + len + b"\r\n".len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Entry;
+    use crate::keys::ClaimKey;
+    use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
+    use crate::node::connection::Wire;
+    use crate::node::recipes;
+    use crate::node::request::{Dialect, Request};
+    use crate::node::script::RELEASE;
+    use crate::resp::command;
+    use crate::slab::Slab;
+    use crate::time::Instant;
+    use alloc::string::ToString;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_row_is_written_as_the_general_encoder_writes_it(
+            locks in vec(
+                (vec(any::<u8>(), 0..=RESOURCE_BYTES_MAX), vec(any::<u8>(), 0..=TOKEN_BYTES_MAX)),
+                1..6,
+            ),
+        ) {
+            let (mut wire, mut slab) = (Wire::default(), Slab::new());
+            for (name, token) in &locks {
+                let (entry, mut single) = (Entry::new(Vec::new(), name, token), Vec::new());
+                recipes::release(&mut single, &entry, Dialect::Sha1);
+                let request = Request::Release {
+                    claim: ClaimKey(slab.insert(())),
+                    by: Dialect::Sha1,
+                    is_taught: true,
+                    repair: false,
+                };
+                wire.put_release(Instant::ZERO, request, &single);
+            }
+            let count = locks.len().to_string();
+            let (script, count) = match locks.len() {
+                1 => (RELEASE.sha1, "1"),
+                _ => (RELEASE_EACH.sha1, &*count),
+            };
+            let head = [&b"EVALSHA"[..], script.as_bytes(), count.as_bytes()];
+            let names = locks.iter().map(|(name, _)| &name[..]);
+            let tokens = locks.iter().map(|(_, token)| &token[..]);
+            let words: Vec<&[u8]> = head.into_iter().chain(names).chain(tokens).collect();
+            let mut expected = Vec::new();
+            command(&mut expected, &words);
+            prop_assert_eq!(wire.offer(Instant::ZERO), Some(&expected[..]));
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //! # Guarantees
 //!
 //! * **Order.** Commands leave in the order in which they were put, and are answered in that order. Collected renewals
-//!   are written before a command that has to come behind them: see [`Batch`]. Releases in a row become one command.
+//!   are written before a command that has to come behind them: see [`Batch`]. A row of releases becomes one command
+//!   where it stands: see [`releases`].
 //! * A command is withdrawn only if none of its bytes has left.
 //!
 //! # Not here
@@ -31,7 +32,7 @@ pub(crate) struct Wire {
     pub(crate) outbox: Outbox,
     pub(crate) in_flight: InFlight,
     pub(crate) batch: Batch,
-    /// The number of releases at the end of the out buffer that may become one command: see [`releases`].
+    /// The number of releases at the end of the out buffer that may become one command.
     releases: usize,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
@@ -42,33 +43,11 @@ impl Wire {
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
-        if self.has_collected() {
+        if self.has_before() {
             self.write_before(now, purpose);
         }
         let start = self.outbox.push(command);
         self.in_flight.push(purpose, now, start, command.len());
-    }
-
-    /// Does the same with a release by digest, which may become one command with those beside it.
-    #[inline(always)]
-    pub(in crate::node) fn put_release(&mut self, now: Instant, request: Request, command: &[u8]) {
-        let purpose = Purpose::Asked(request);
-        if !self.batch.is_empty() || self.releases == BATCH_MAX {
-            self.write_before_release(now, purpose);
-        }
-        self.releases += 1;
-        let start = self.outbox.push(command);
-        self.in_flight.push(purpose, now, start, command.len());
-    }
-
-    /// Ends the row of releases at the end of the out buffer. Several of them become one command, unless the server has
-    /// refused such commands.
-    #[inline(always)]
-    fn join_releases(&mut self) {
-        if 1 < self.releases && !self.batch.is_refused {
-            releases::join(self.releases, &mut self.outbox, &mut self.in_flight);
-        }
-        self.releases = 0;
     }
 
     /// Does the same with a command that `write` appends.
@@ -78,7 +57,7 @@ impl Wire {
         purpose: Purpose,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        if self.has_collected() {
+        if self.has_before() {
             self.write_before(now, purpose);
         }
         let start = self.outbox.push_with(write);
@@ -92,7 +71,7 @@ impl Wire {
         if !self.batch.is_empty() {
             self.write_batch(now);
         }
-        self.join_releases();
+        self.end_row();
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
         register_next(now, &mut self.waking, outbox, in_flight);
     }
@@ -121,6 +100,59 @@ impl Wire {
         BUSY <= self.in_flight.len()
     }
 
+    // ----- releases -------------------------------------------------------------------------
+
+    /// Does what [`put`](Self::put) does with a release by digest, which may become one command with those beside it.
+    // Inlined into its only caller, which is on the hot path.
+    #[inline(always)]
+    pub(in crate::node) fn put_release(&mut self, now: Instant, request: Request, command: &[u8]) {
+        let purpose = Purpose::Asked(request);
+        if self.releases == BATCH_MAX || !self.batch.is_empty() {
+            self.write_before_release(now, purpose);
+        }
+        self.releases += 1;
+        let start = self.outbox.push(command);
+        self.in_flight.push(purpose, now, start, command.len());
+    }
+
+    /// Ends the row of releases at the end of the out buffer. Several of them become one command, unless the server has
+    /// refused such commands.
+    #[inline(always)]
+    fn end_row(&mut self) {
+        if 1 < self.releases && !self.batch.is_refused {
+            releases::join(self.releases, &mut self.outbox, &mut self.in_flight);
+        }
+        self.releases = 0;
+    }
+
+    // ----- what stands before a command -----------------------------------------------------
+
+    /// Returns `true` if something may have to be written before the next command.
+    #[inline(always)]
+    fn has_before(&self) -> bool {
+        self.releases != 0 || !self.batch.is_empty()
+    }
+
+    /// Ends the row of releases. Writes the collected renewals if they have to go before a command with this `purpose`.
+    #[cold]
+    #[inline(never)]
+    fn write_before(&mut self, now: Instant, purpose: Purpose) {
+        self.end_row();
+        self.write_before_release(now, purpose);
+    }
+
+    /// Does the same before a release, which ends only a row that cannot become longer.
+    #[cold]
+    #[inline(never)]
+    fn write_before_release(&mut self, now: Instant, purpose: Purpose) {
+        if self.releases == BATCH_MAX {
+            self.end_row();
+        }
+        if !self.batch.is_empty() && self.batch.is_before(purpose) {
+            self.write_batch(now);
+        }
+    }
+
     // ----- renewals -------------------------------------------------------------------------
 
     /// Collects `renewal`.
@@ -131,37 +163,11 @@ impl Wire {
         }
     }
 
-    /// Returns `true` if something is collected that may have to be written before the next command.
-    #[inline(always)]
-    fn has_collected(&self) -> bool {
-        self.releases != 0 || !self.batch.is_empty()
-    }
-
-    /// Ends the row of releases. Writes the collected renewals if they have to go before a command with this `purpose`.
-    #[cold]
-    #[inline(never)]
-    fn write_before(&mut self, now: Instant, purpose: Purpose) {
-        self.join_releases();
-        self.write_before_release(now, purpose);
-    }
-
-    /// Does the same before a release, which ends only a row that has become long.
-    #[cold]
-    #[inline(never)]
-    fn write_before_release(&mut self, now: Instant, purpose: Purpose) {
-        if self.releases == BATCH_MAX {
-            self.join_releases();
-        }
-        if !self.batch.is_empty() && self.batch.is_before(purpose) {
-            self.write_batch(now);
-        }
-    }
-
     /// Puts the collected renewals into the out buffer.
     #[cold]
     #[inline(never)]
     fn write_batch(&mut self, now: Instant) {
-        self.join_releases();
+        self.end_row();
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
@@ -216,7 +222,7 @@ impl Wire {
         if self.batch.is_to_write() && !self.outbox.is_blocked() {
             self.write_batch(now);
         }
-        self.join_releases();
+        self.end_row();
         if self.outbox.has_withdrawn() {
             self.sweep();
         }
