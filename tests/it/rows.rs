@@ -1,6 +1,7 @@
 //! Releases of many tasks, which go to a server in few commands.
 
 use std::cell::RefCell;
+use std::slice;
 
 use shearline::{LockGuard, NodeStatus, Redlock, UnlockError};
 
@@ -62,7 +63,7 @@ fn a_row_of_releases_leaves_the_key_of_another_client() {
             raw.set_px(stolen.as_bytes(), b"foreign", LONG);
         }
         let [before, _] = scripts(&cluster);
-        assert_eq!(release(guards), [stolen.clone()]);
+        assert_eq!(release(guards), slice::from_ref(stolen));
         for name in names.iter().filter(|name| *name != stolen) {
             cluster.assert_gone(name);
         }
@@ -92,7 +93,7 @@ fn a_key_that_is_forbidden_keeps_no_release_of_its_row_back() {
         if is_native(&redlock.nodes()) {
             return Some(());
         }
-        guards.extend(take(&cluster, &redlock, &[forbidden.clone()]));
+        guards.extend(take(&cluster, &redlock, slice::from_ref(&forbidden)));
         guards.swap(TASKS / 2, TASKS); // In the midst of the others.
         permit("~lock:a*");
         let [_, before] = scripts(&cluster);

@@ -189,9 +189,11 @@ fn a_command_behind_a_row_can_be_withdrawn() {
     world.window[0] = 0;
     let once = LockOptions::new(TTL).tries(1);
     let before = world.acquire_of(b"before", &once);
+    let gone = world.acquire_of(b"gone", &once);
     for lock in locks {
         world.give_back(lock);
     }
+    world.cancel(gone);
     let behind = world.acquire_of(b"behind", &once);
     let last = world.acquire_of(b"last", &once);
     world.cancel(behind);
