@@ -129,8 +129,8 @@ pub const EXTENSIONS_AT_ONCE: usize = 8192;
 /// million keys by default, for all clients.
 pub(crate) const WATCHED_MAX: usize = 1000;
 
-/// Most renewals in one command: the extensions of locks that are kept and are due together. A server takes 1
-/// to 2 microseconds for each, during which it serves nobody else; what many save over one is had by then.
+/// Most renewals in one command: the extensions of locks that are kept and are due together. Also most releases in
+/// one command. A server takes 1 to 2 microseconds for each, during which it serves nobody else; what many save over one is had by then.
 pub(crate) const BATCH_MAX: usize = 64;
 
 /// Renewals so few do not wait for the turn of a node: it has done them before others notice.
@@ -140,7 +140,7 @@ pub(crate) const RENEWALS_FEW: usize = 7;
 /// nodes are far away, or there are very many; nothing is gained by waiting then.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
-/// Longest command that renews several locks: [`BATCH_MAX`] of usual names. Longer names make smaller batches.
+/// Longest command that renews or releases several locks: [`BATCH_MAX`] of usual names. Longer names make smaller batches.
 pub(crate) const BATCH_BYTES_MAX: usize = 16 << 10;
 
 /// Most tokens that may have left a copy on some node: locks held, attempts under way, and

@@ -13,8 +13,8 @@ use alloc::vec::Vec;
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, COUNT_COUNTERS,
     EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED,
-    RELEASE, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED,
-    TAKE_SEVERAL,
+    RELEASE, RELEASE_EACH, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script,
+    TAKE_FENCED, TAKE_SEVERAL,
 };
 
 use number::lua_number;
@@ -45,10 +45,11 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 21] = [
+static KNOWN: [Known; 22] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(Reply::Integer)
     }),
+    Known::new(&RELEASE_EACH, release_each),
     Known::new(&EXTEND, |database, now, arguments| {
         extend(database, now, arguments).map(Reply::Integer)
     }),
@@ -402,6 +403,20 @@ fn release(
         value if value == arguments.token => Ok(i64::from(database.remove(key, now))),
         Some(_) => Ok(-1),
     }
+}
+
+/// Does what [`RELEASE_EACH`] does.
+fn release_each(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let mut said = Vec::with_capacity(arguments.keys.len());
+    for (index, key) in arguments.keys.iter().enumerate() {
+        let of_key = Arguments {
+            key: Some(key),
+            token: arguments.rest.get(index).copied(),
+            ..*arguments
+        };
+        said.push(release(database, now, &of_key).map_or_else(Reply::Error, Reply::Integer));
+    }
+    Ok(Reply::array(said))
 }
 
 /// Does what [`EXTEND`] does.

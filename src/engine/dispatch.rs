@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    // Inlined into the loop over received bytes. The only other call, for the answers to a batch, is rare.
+    // Inlined into the loop over received bytes. The only other call is for the answers to a batch.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
@@ -178,7 +178,7 @@ impl Engine {
             .quarantine(now, NodeSet::of(node), until, &mut self.parts);
     }
 
-    /// `node` has answered several renewals at once. Each one counts as an answer to its own command.
+    /// `node` has answered several renewals or releases at once. Each one counts as an answer to its own command.
     #[cold]
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {

@@ -41,6 +41,7 @@ mod queue;
 mod release;
 mod restarts;
 mod room;
+mod rows;
 mod scripts;
 #[cfg(feature = "embedded")]
 mod set_waits;
@@ -73,7 +74,7 @@ use crate::error::{
 };
 use crate::resp::{Inbox, Value};
 use calls::outcomes;
-use world::{HELLO, VALKEY, World, digests, id, named};
+use world::{HELLO, VALKEY, World, digests, greeting, id, named, released_by, released_each};
 
 const TTL: Duration = Duration::from_secs(10);
 /// The longest validity of a lock of [`TTL`].

@@ -209,7 +209,7 @@ impl Node {
         waits
     }
 
-    /// Returns the next answer to a renewal of a batch, or to work that was done in a transaction.
+    /// Returns the next answer to a renewal or release of a batch, or to work that was done in a transaction.
     ///
     /// # Errors
     ///
@@ -309,8 +309,8 @@ fn wire_answered(
     transactions: &mut Transactions,
 ) -> Result<Option<Heard>, Trouble> {
     match purpose {
-        Purpose::Batch { count } => {
-            wire.batch.answered(count, value)?;
+        Purpose::Batch { count, releases } => {
+            wire.batch.answered(count, releases, value)?;
             Ok(Some(Heard::Batch))
         }
         Purpose::Transaction => {

@@ -236,8 +236,8 @@ fn kept(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Reads the answer to an extension in a batch, which is no error.
-pub(super) fn extended(value: Value<'_>) -> Option<Reply> {
+/// Reads the answer to an extension or a release in a batch, which is no error.
+pub(super) fn in_batch(value: Value<'_>) -> Option<Reply> {
     of_token(value.as_integer()?)
 }
 

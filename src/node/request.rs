@@ -17,10 +17,12 @@ pub(crate) enum Purpose {
     Handshake(Step),
     /// A command of the open transaction.
     Transaction,
-    /// One script for the renewals behind it. Its answer has one item for each of them.
+    /// One script for the renewals or releases behind it. Its answer has one item for each of them.
     Batch {
-        /// The number of renewals.
+        /// The number of renewals or releases.
         count: u8,
+        /// They are releases.
+        releases: bool,
     },
     /// It was withdrawn. Its bytes are removed before any others are written.
     Withdrawn,
@@ -298,6 +300,8 @@ pub(crate) enum Taught {
     Extend,
     /// Extends many locks at once.
     ExtendEach,
+    /// Releases many locks at once.
+    ReleaseEach,
     /// The `SET` with a marker check.
     CheckedAcquire,
     CheckedExtend,

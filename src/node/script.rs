@@ -92,6 +92,15 @@ pub(crate) const EXTEND_EACH: Script = Script {
     sha1: "ab45eed4405dc0e1a96a226b5088d35bf5f4512a",
 };
 
+/// Does [`RELEASE`] for each of several keys, whose tokens are the arguments, and answers a list of its answers. If a
+/// command fails for one key, the list has the error in that place, and the other keys are still released.
+pub(crate) const RELEASE_EACH: Script = Script {
+    text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
+           local v=c('get',k) if v==ARGV[i] then v=c('del',k) \
+           elseif type(v)=='string' then v=-1 end a[i]=v or 0 end return a",
+    sha1: "d69605c5805009ab0e3862a8ef1a0ec74af88a05",
+};
+
 /// Returns how many milliseconds the key lives on if it holds the token, plus one, because that may be zero. Otherwise
 /// `0`: not there, `-1`: another's. A key that an operator made permanent counts as 285 000 years; numbers in Lua are
 /// exact up to about this size.

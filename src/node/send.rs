@@ -373,7 +373,11 @@ impl Node {
             is_taught,
             repair: repair || by == Dialect::Text && is_taught,
         };
-        self.send(now, request, bytes);
+        if by == Dialect::Sha1 && self.abilities.scripts.knows(Taught::ReleaseEach) {
+            self.connection.wire.put_release(now, request, bytes);
+        } else {
+            self.send(now, request, bytes);
+        }
         true
     }
 

@@ -153,7 +153,12 @@ impl Notes {
         if inner.places == 0 || is_kept_out {
             return Err(note);
         }
-        inner.notes.push_back(note);
+        // Releases go first: they free names, and in a row they become one command.
+        if let Some(Wish::Release(_)) = note.wish {
+            inner.notes.push_front(note);
+        } else {
+            inner.notes.push_back(note);
+        }
         self.take_place(inner);
         Ok(())
     }

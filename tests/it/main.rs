@@ -60,6 +60,7 @@ mod permissions;
 mod processes;
 mod refusal;
 mod restart;
+mod rows;
 mod scene;
 mod secrets;
 mod set_waits;

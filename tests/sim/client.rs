@@ -207,7 +207,7 @@ const NEAR: Time = 240 * MILLI;
 const SAMPLES: u32 = 32;
 
 /// Scripts that a handshake loads: when all were answered, it is done.
-const SCRIPTS: u32 = 3;
+pub(crate) const SCRIPTS: u32 = 4;
 
 impl Path {
     const NEW: Self = Self {

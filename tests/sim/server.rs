@@ -35,9 +35,11 @@ const READ_BYTES: usize = 16 << 10;
 /// The most words of a command here.
 const WORDS_MAX: usize = 3 + 256;
 
-/// The digests of the script that extends many locks at once, and of that which extends one.
+/// The digests of the scripts that extend and release many locks at once, and of those that do it with one.
 const EXTEND_EACH: &[u8] = b"ab45eed4405dc0e1a96a226b5088d35bf5f4512a";
 const EXTEND: &[u8] = b"861c16b0751b430a3233aad3e2ab867202584ef5";
+const RELEASE_EACH: &[u8] = b"d69605c5805009ab0e3862a8ef1a0ec74af88a05";
+const RELEASE: &[u8] = b"4453c08d4b7260dfec522c1d9be6140ee00157cb";
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -543,9 +545,15 @@ impl World {
             let sent = self.conns[conn].far.consume(frame.len);
             self.note_tries(conn, words, piece);
             match words {
-                [_, EXTEND_EACH, count, rest @ ..] => {
+                [_, script @ (EXTEND_EACH | RELEASE_EACH), count, rest @ ..] => {
                     let each = rest.split_at(millis(count).unwrap_or(0) as usize);
-                    self.extend_each(server, conn, (sent, begun), each, registers, &mut replies);
+                    let (script, sight) = match *script {
+                        EXTEND_EACH => (EXTEND, "ExtendedTogether"),
+                        _ => (RELEASE, "ReleasedTogether"),
+                    };
+                    self.oracle.counts.sights.note(sight);
+                    let each = (script, each.0, each.1);
+                    self.run_each(server, conn, (sent, begun), each, registers, &mut replies);
                 }
                 _ if self.is_transacting(conn, words) => {
                     self.transact(server, conn, (sent, begun), words, &mut replies);
@@ -563,26 +571,27 @@ impl World {
         self.done_reading(server, conn);
     }
 
-    /// Executes what one script does, each extension as if it were a command of its own. Their answers are
+    /// Executes what one script does for each of its keys, as if it were the single `script`. Their answers are
     /// there when all of them are. If it `registers` the keys that it reads, each does.
-    fn extend_each(
+    fn run_each(
         &mut self,
         server: usize,
         conn: usize,
         sent: (Time, Writing),
-        (keys, arguments): (&[&[u8]], &[&[u8]]),
+        (script, keys, arguments): (&[u8], &[&[u8]], &[&[u8]]),
         registers: bool,
         out: &mut Vec<u8>,
     ) {
-        self.oracle.counts.sights.note("ExtendedTogether");
         let header = format!("*{}\r\n", keys.len());
         out.extend_from_slice(header.as_bytes());
         let link = &mut self.conns[conn];
         link.far.replied += header.len() as u64;
         link.batched = 1 < keys.len();
         let (start, before) = (link.far.replied, link.answers.len());
-        for (key, own) in keys.iter().zip(arguments.chunks(2)) {
-            let words: [&[u8]; 6] = [b"EVALSHA", EXTEND, b"1", key, own[0], own[1]];
+        let own = arguments.chunks(arguments.len() / keys.len());
+        for (key, own) in keys.iter().zip(own) {
+            let mut words: Vec<&[u8]> = vec![b"EVALSHA", script, b"1", key];
+            words.extend(own);
             if registers && key != &keys[0] {
                 self.register_next(server, conn);
             }

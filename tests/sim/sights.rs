@@ -10,7 +10,7 @@ use shearline::{ExtendError, LockError, UnlockError};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 41] = [
+const NAMES: [&str; 42] = [
     // What a user was told: of a lock, an extension, a release; and that it has cancelled.
     "Held",
     "NoQuorum",
@@ -71,12 +71,14 @@ const NAMES: [&str; 41] = [
     "Full",
     // Several extensions came in one command: only where engines keep locks.
     "ExtendedTogether",
+    // Several releases came in one command: only where engines have several users.
+    "ReleasedTogether",
     // A holder has asked to have its lock kept from then on.
     "KeptFromNowOn",
 ];
 
 /// The last ones, which are seen only in worlds of one kind or in one build.
-const UNUSUAL: usize = 14;
+const UNUSUAL: usize = 15;
 
 impl Default for Sights {
     fn default() -> Self {

@@ -156,8 +156,8 @@ fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
     let (mut world, locks, _) = due(3);
     world.say(0, NOSCRIPT);
     let sent = world.take(0);
-    assert_eq!(sent[..3], ["SCRIPT LOAD"; 3]);
-    assert_eq!(sent[3..], ["EVAL extend"; 3]);
+    assert_eq!(sent[..4], ["SCRIPT LOAD"; 4]);
+    assert_eq!(sent[4..], ["EVAL extend"; 3]);
     world.say(0, &(digests() + ":1|:0|:1|"));
     assert_eq!(world.kept_each(&locks), [true, false, true]);
     // It has been taught again.
@@ -183,7 +183,7 @@ fn a_node_that_refuses_batches_is_asked_one_by_one() {
         let (mut world, locks, _) = due(3);
         world.say(0, refusal);
         let sent = world.take(0);
-        assert_eq!(sent[3..], ["EVAL extend"; 3], "{refusal}");
+        assert_eq!(sent[4..], ["EVAL extend"; 3], "{refusal}");
         world.say(0, &(digests() + ":1|:1|:1|"));
         assert_eq!(world.kept_each(&locks), [true; 3]);
         world.events.clear();

@@ -190,10 +190,7 @@ fn a_node_without_the_scripts_is_not_asked_about_their_digests() {
     let mut world = World::new(1);
     world.unpermitted = true;
     world.welcome(0);
-    world.say(
-        0,
-        &format!("$-1|$-1|$-1|{NO_COMMAND}{NO_COMMAND}{NO_COMMAND}"),
-    );
+    world.say(0, &format!("$-1|$-1|$-1|{}", NO_COMMAND.repeat(4)));
     world.take(0);
     world.try_once();
     assert_eq!(world.take(0), ["EVAL SET k 10000 if get del set"]);

@@ -54,8 +54,8 @@ fn a_nil_is_a_vote_when_time_has_ended_what_was_owed_there() {
         world.engine.give_back(world.now, lock);
     }
     world.drain();
-    world.say(1, ":1|:1|:1|");
-    world.say(0, "-MISCONF x|-MISCONF x|-MISCONF x|");
+    world.say(1, "*3|:1|:1|:1|");
+    world.say(0, "-MISCONF x|");
     world.pass(second + 100 * MS);
     world.say(0, "-MISCONF x|-MISCONF x|-MISCONF x|");
     world.pass(MS);
@@ -87,8 +87,12 @@ fn a_release_that_waits_for_room_is_not_sent_where_the_set_is_denied() {
     assert_eq!((world.claims(), world.owed()), (claims - 1, owed - 1));
     world.make_room(0);
     for sent in [LOCKS + 1 - owed, owed - 1] {
-        assert_eq!(world.take(0).len(), sent);
-        world.say(0, &":1|".repeat(sent));
+        let commands = world.take(0);
+        let released: Vec<usize> = commands.iter().map(|it| released_by(it)).collect();
+        assert_eq!(released.iter().sum::<usize>(), sent);
+        released
+            .iter()
+            .for_each(|count| world.say(0, &released_each(*count)));
     }
     world.is_clean();
 }

@@ -27,7 +27,7 @@ fn a_forgotten_script_is_repaired_by_its_text_also_when_no_call_waits() {
 fn scripts_that_a_server_could_not_load_while_it_was_busy_are_taught_later() {
     let mut world = World::new(1);
     world.welcome(0);
-    world.say(0, "$-1|$-1|$-1|-LOADING x|-LOADING x|-LOADING x|");
+    world.say(0, &format!("$-1|$-1|$-1|{}", "-LOADING x|".repeat(4)));
     world.take(0);
     let lock = world.lock_on(0..1);
     assert_eq!(world.take(0), [&["SET k 10000"][..], &LOAD].concat());
@@ -84,7 +84,7 @@ impl World {
 }
 
 /// The commands to a server that has forgotten a script, before the command itself.
-const LOAD: [&str; 3] = ["SCRIPT LOAD"; 3];
+const LOAD: [&str; 4] = ["SCRIPT LOAD"; 4];
 
 /// A Valkey that has greeted, and two locks on it.
 fn valkey_with_two_locks() -> (World, [Lock; 2]) {

@@ -52,7 +52,7 @@ fn a_server_that_does_not_tell_its_run_id_is_not_trusted() {
     let mut world = guarded(1);
     world.lose(0);
     world.welcome_again(0);
-    world.say(0, "$-1|$-1|$-1|$-1|$-1|$-1|");
+    world.say(0, "$-1|$-1|$-1|$-1|$-1|$-1|$-1|");
     assert!(world.quarantined_until(0).is_some());
     let untold = Err(TrustError::NoRunId);
     assert_eq!(world.engine.trust(world.now, id(0), "run0"), untold);

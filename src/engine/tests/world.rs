@@ -13,10 +13,11 @@ pub(super) const VALKEY: &str =
     "%4|+server|+valkey|+version|+9.1.2|+role|+master|+mode|+standalone|";
 
 /// The questions and scripts that follow `HELLO`.
-pub(super) const QUESTIONS: [&str; 6] = [
+pub(super) const QUESTIONS: [&str; 7] = [
     "INFO server",
     "INFO replication",
     "INFO memory",
+    "SCRIPT LOAD",
     "SCRIPT LOAD",
     "SCRIPT LOAD",
     "SCRIPT LOAD",
@@ -356,10 +357,24 @@ pub(super) fn digests() -> String {
         &crate::node::RELEASE,
         &crate::node::EXTEND,
         &crate::node::EXTEND_EACH,
+        &crate::node::RELEASE_EACH,
     ];
     scripts
         .map(|script| format!("$40|{}|", script.sha1))
         .concat()
+}
+
+/// Returns how many locks this command releases.
+pub(super) fn released_by(command: &str) -> usize {
+    command.split(", ").count()
+}
+
+/// The answer to a command that has released so many locks.
+pub(super) fn released_each(count: usize) -> String {
+    match count {
+        1 => ":1|".to_string(),
+        _ => format!("*{count}|{}", ":1|".repeat(count)),
+    }
 }
 
 /// The milliseconds in a plain `SET` or an extension.
@@ -450,6 +465,11 @@ fn shown(value: Value<'_>) -> String {
             let each = keys.iter().zip(arguments.chunks(2));
             let each: Vec<_> = each.map(|(key, of)| format!("{key} {}", of[1])).collect();
             format!("{verb} extend {}", each.join(", "))
+        }
+        verb @ "EVALSHA" if words[1] == crate::node::RELEASE_EACH.sha1 => {
+            let keys: usize = words[2].parse().expect("a number");
+            assert_eq!(words.len(), 3 + 2 * keys, "as many tokens");
+            format!("{verb} release {}", words[3..3 + keys].join(", "))
         }
         verb @ ("EVAL" | "EVALSHA") => {
             let script = match words.len() {

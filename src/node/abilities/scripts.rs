@@ -12,6 +12,7 @@ impl Taught {
             Self::Release => &script::RELEASE,
             Self::Extend => &script::EXTEND,
             Self::ExtendEach => &script::EXTEND_EACH,
+            Self::ReleaseEach => &script::RELEASE_EACH,
             Self::CheckedAcquire => &script::CHECKED_ACQUIRE,
             Self::CheckedExtend => &script::CHECKED_EXTEND,
         }
@@ -24,6 +25,7 @@ impl Taught {
             Self::Extend | Self::CheckedExtend => 1,
             Self::CheckedAcquire => 2,
             Self::ExtendEach => 3,
+            Self::ReleaseEach => 4,
         }
     }
 }
@@ -31,7 +33,7 @@ impl Taught {
 /// The scripts that a server holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
-    known: [bool; 4],
+    known: [bool; 5],
     /// The server could not load them at that moment.
     postponed: bool,
     /// The server has refused to load them. The error does not pass, and names no missing permission.

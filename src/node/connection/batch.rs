@@ -4,6 +4,9 @@
 //! scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
 //! wait. Another module decides whose turn it is and how long the renewals wait.
 //!
+//! Releases share the second half of this: their batches are made by [`releases`](super::releases), and are answered
+//! here.
+//!
 //! Among the commands in flight, a batch stands in front of its renewals. Each renewal is answered as if it were a
 //! command of its own, so the layers above do not know about batches.
 //!
@@ -39,9 +42,9 @@ use super::outbox::Outbox;
 use super::tracking::register_next;
 use crate::node::handshake::Trouble;
 use crate::node::refusal::Refusal;
-use crate::node::reply::{Reply, extended};
+use crate::node::reply::{Reply, in_batch};
 use crate::node::request::{Asker, Purpose, Request, Waking};
-use crate::node::script;
+use crate::node::script::{self, Script};
 
 /// An emptied buffer larger than this is given back to the allocator.
 const KEPT_BYTES: usize = 64 << 10;
@@ -60,7 +63,7 @@ pub(crate) struct Batch {
     unanswered: usize,
     /// The server has refused a batch on this connection.
     pub(in crate::node) is_refused: bool,
-    /// The answers to the renewals at the front of the commands in flight. `None`: the answer made no sense.
+    /// The answers to the renewals or releases at the front of the commands in flight. `None`: the answer made no sense.
     pub(in crate::node) answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
@@ -157,16 +160,7 @@ impl Batch {
             1 => &script::EXTEND,
             _ => &script::EXTEND_EACH,
         };
-        out.push(b'*');
-        out.extend_from_slice(decimal(3 + 3 * count).as_bytes());
-        out.extend_from_slice(b"\r\n");
-        for word in [
-            b"EVALSHA",
-            script.sha1.as_bytes(),
-            decimal(count).as_bytes(),
-        ] {
-            argument(out, word);
-        }
+        begin_command(out, script, count, 3 * count);
         out.extend_from_slice(keys);
         out.extend_from_slice(arguments);
     }
@@ -193,8 +187,8 @@ impl Batch {
                 let mut len = outbox.len_from(start);
                 if count != 1 {
                     self.unanswered += count;
-                    let count = count as u8;
-                    in_flight.push(Purpose::Batch { count }, now, start, len);
+                    let (count, releases) = (count as u8, false);
+                    in_flight.push(Purpose::Batch { count, releases }, now, start, len);
                     len = 0;
                 }
                 for renewal in &pile.collected[first..first + count] {
@@ -226,16 +220,21 @@ impl Batch {
         self.collected().map(|request| (request, false))
     }
 
-    /// Takes the server's answer to a batch of `count` renewals.
+    /// Takes the server's answer to a batch of `count` renewals or releases.
     ///
     /// # Errors
     ///
     /// The reply is not an answer to a batch.
     #[cold]
     #[inline(never)]
-    pub(in crate::node) fn answered(&mut self, count: u8, value: Value<'_>) -> Result<(), Trouble> {
+    pub(in crate::node) fn answered(
+        &mut self,
+        count: u8,
+        releases: bool,
+        value: Value<'_>,
+    ) -> Result<(), Trouble> {
         let count = usize::from(count);
-        self.unanswered -= count;
+        self.unanswered -= if releases { 0 } else { count };
         if let Value::Error(_) | Value::BulkError(_) = value {
             let refusal = self.refusal(Refusal::of(value));
             let answers = core::iter::repeat_n(Err(refusal), count);
@@ -250,14 +249,14 @@ impl Batch {
         }
         let answers = items.iter().map(|item| match item.as_error() {
             Some(_) => Err(Refusal::of(item)),
-            None => Ok(extended(item)),
+            None => Ok(in_batch(item)),
         });
         self.answers.extend(answers);
         Ok(())
     }
 
-    /// A batch was refused as a whole: returns the refusal that each of its renewals gets. If it may help, each is sent
-    /// again alone, by the text of the ordinary script. A renewal that is done twice does no harm.
+    /// A batch was refused as a whole: returns the refusal that each of its parts gets. If it may help, each is sent
+    /// again alone, by the text of the ordinary script. A part that is done twice does no harm.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();
@@ -329,6 +328,16 @@ fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > KEPT_BYTES {
         *buffer = Vec::new();
+    }
+}
+
+/// Writes a command that runs `script` on `keys` keys, up to those. So many `words` are the keys and the arguments.
+pub(super) fn begin_command(out: &mut Vec<u8>, script: &Script, keys: usize, words: usize) {
+    out.push(b'*');
+    out.extend_from_slice(decimal(3 + words).as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for word in [b"EVALSHA", script.sha1.as_bytes(), decimal(keys).as_bytes()] {
+        argument(out, word);
     }
 }
 

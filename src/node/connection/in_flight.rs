@@ -141,6 +141,34 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
+    /// Returns the place of the first of the last `count` commands, and where it starts in the stream.
+    pub(super) fn last(&self, count: usize) -> (usize, u64) {
+        let place = self.queue.len() - count;
+        (place, self.queue[place].start)
+    }
+
+    /// The `count` releases from `place` on became one command at this position. Returns the place behind it.
+    pub(super) fn join(&mut self, place: usize, count: usize, start: u64, len: usize) -> usize {
+        // What is put behind it may start before this position.
+        self.unsent.until = self.unsent.until.min(start);
+        let first = &mut self.queue[place];
+        (first.start, first.len) = (start, len as u32);
+        if count == 1 {
+            return place + 1;
+        }
+        let (count, releases) = (count as u8, true);
+        let batch = Sent {
+            purpose: Purpose::Batch { count, releases },
+            ..*first
+        };
+        self.queue.insert(place, batch);
+        let behind = place + 1 + usize::from(count);
+        for sent in self.queue.range_mut(place + 1..behind) {
+            (sent.start, sent.len) = (start, 0);
+        }
+        behind
+    }
+
     /// From now on, commands are written for another marker.
     pub(crate) fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);

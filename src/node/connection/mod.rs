@@ -10,6 +10,7 @@ mod in_flight;
 mod late;
 mod outbox;
 mod pulse;
+mod releases;
 pub(super) mod tracking;
 mod transaction;
 mod wire;

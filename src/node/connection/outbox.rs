@@ -38,6 +38,11 @@ impl Outbox {
         start
     }
 
+    /// Removes and returns the bytes from `start` on. None of them has left or is withdrawn.
+    pub(crate) fn cut_off(&mut self, start: u64) -> Vec<u8> {
+        self.bytes.split_off((start - self.base) as usize)
+    }
+
     /// Returns the number of bytes from `start` on.
     pub(crate) fn len_from(&self, start: u64) -> usize {
         (self.end() - start) as usize

@@ -3,7 +3,8 @@
 //! # Guarantees
 //!
 //! * **Order.** Commands leave in the order in which they were put, and are answered in that order. Collected renewals
-//!   are written before a command that has to come behind them: see [`Batch`].
+//!   are written before a command that has to come behind them: see [`Batch`]. A row of releases becomes one command
+//!   where it stands: see [`releases`].
 //! * A command is withdrawn only if none of its bytes has left.
 //!
 //! # Not here
@@ -12,13 +13,14 @@
 
 use alloc::vec::Vec;
 
-use crate::limits::{COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
+use crate::limits::{BATCH_MAX, COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
 use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::time::Instant;
 
 use super::batch::{Batch, Renewal};
 use super::in_flight::InFlight;
 use super::outbox::Outbox;
+use super::releases;
 use super::tracking::register_next;
 
 /// A node with this many unanswered commands gets no looks that can wait.
@@ -30,6 +32,8 @@ pub(crate) struct Wire {
     pub(crate) outbox: Outbox,
     pub(crate) in_flight: InFlight,
     pub(crate) batch: Batch,
+    /// The number of releases at the end of the out buffer that may become one command.
+    releases: usize,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
 }
@@ -39,8 +43,8 @@ impl Wire {
 
     /// Puts `command`, which has this `purpose`, into the out buffer.
     pub(in crate::node) fn put(&mut self, now: Instant, purpose: Purpose, command: &[u8]) {
-        if !self.batch.is_empty() {
-            self.write_batch_before(now, purpose);
+        if self.has_before() {
+            self.write_before(now, purpose);
         }
         let start = self.outbox.push(command);
         self.in_flight.push(purpose, now, start, command.len());
@@ -53,8 +57,8 @@ impl Wire {
         purpose: Purpose,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        if !self.batch.is_empty() {
-            self.write_batch_before(now, purpose);
+        if self.has_before() {
+            self.write_before(now, purpose);
         }
         let start = self.outbox.push_with(write);
         let len = self.outbox.len_from(start);
@@ -67,6 +71,7 @@ impl Wire {
         if !self.batch.is_empty() {
             self.write_batch(now);
         }
+        self.end_row();
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
         register_next(now, &mut self.waking, outbox, in_flight);
     }
@@ -95,6 +100,59 @@ impl Wire {
         BUSY <= self.in_flight.len()
     }
 
+    // ----- releases -------------------------------------------------------------------------
+
+    /// Does what [`put`](Self::put) does with a release by digest, which may become one command with those beside it.
+    // Inlined into its only caller, which is on the hot path.
+    #[inline(always)]
+    pub(in crate::node) fn put_release(&mut self, now: Instant, request: Request, command: &[u8]) {
+        let purpose = Purpose::Asked(request);
+        if self.releases == BATCH_MAX || !self.batch.is_empty() {
+            self.write_before_release(now, purpose);
+        }
+        self.releases += 1;
+        let start = self.outbox.push(command);
+        self.in_flight.push(purpose, now, start, command.len());
+    }
+
+    /// Ends the row of releases at the end of the out buffer. Several of them become one command, unless the server has
+    /// refused such commands.
+    #[inline(always)]
+    fn end_row(&mut self) {
+        if 1 < self.releases && !self.batch.is_refused {
+            releases::join(self.releases, &mut self.outbox, &mut self.in_flight);
+        }
+        self.releases = 0;
+    }
+
+    // ----- what stands before a command -----------------------------------------------------
+
+    /// Returns `true` if something may have to be written before the next command.
+    #[inline(always)]
+    fn has_before(&self) -> bool {
+        self.releases != 0 || !self.batch.is_empty()
+    }
+
+    /// Ends the row of releases. Writes the collected renewals if they have to go before a command with this `purpose`.
+    #[cold]
+    #[inline(never)]
+    fn write_before(&mut self, now: Instant, purpose: Purpose) {
+        self.end_row();
+        self.write_before_release(now, purpose);
+    }
+
+    /// Does the same before a release, which ends only a row that cannot become longer.
+    #[cold]
+    #[inline(never)]
+    fn write_before_release(&mut self, now: Instant, purpose: Purpose) {
+        if self.releases == BATCH_MAX {
+            self.end_row();
+        }
+        if !self.batch.is_empty() && self.batch.is_before(purpose) {
+            self.write_batch(now);
+        }
+    }
+
     // ----- renewals -------------------------------------------------------------------------
 
     /// Collects `renewal`.
@@ -105,19 +163,11 @@ impl Wire {
         }
     }
 
-    /// Writes the collected renewals if they have to go before a command with this `purpose`.
-    #[cold]
-    #[inline(never)]
-    fn write_batch_before(&mut self, now: Instant, purpose: Purpose) {
-        if self.batch.is_before(purpose) {
-            self.write_batch(now);
-        }
-    }
-
     /// Puts the collected renewals into the out buffer.
     #[cold]
     #[inline(never)]
     fn write_batch(&mut self, now: Instant) {
+        self.end_row();
         let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
@@ -172,6 +222,7 @@ impl Wire {
         if self.batch.is_to_write() && !self.outbox.is_blocked() {
             self.write_batch(now);
         }
+        self.end_row();
         if self.outbox.has_withdrawn() {
             self.sweep();
         }
@@ -197,6 +248,7 @@ impl Wire {
         let lost = self.in_flight.drain(unsent).chain(self.batch.drain());
         let lost = lost.collect();
         self.outbox.clear();
+        self.releases = 0;
         self.waking = Waking::Unasked;
         lost
     }

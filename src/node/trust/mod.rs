@@ -122,7 +122,7 @@ impl Trust {
     /// Returns the last questions of a handshake, and behind them the scripts to load.
     pub(super) fn questions(&self) -> &'static [Step] {
         use Step::{Durability, Load, Memory, Replication, Server};
-        use Taught::{CheckedAcquire, CheckedExtend, Extend, ExtendEach, Release};
+        use Taught::{CheckedAcquire, CheckedExtend, Extend, ExtendEach, Release, ReleaseEach};
         match self.kind {
             Kind::Off | Kind::Observed => &[
                 Server,
@@ -131,6 +131,7 @@ impl Trust {
                 Load(Release),
                 Load(Extend),
                 Load(ExtendEach),
+                Load(ReleaseEach),
             ],
             Kind::Strict(_) => &[
                 Server,
@@ -140,6 +141,7 @@ impl Trust {
                 Load(Release),
                 Load(CheckedAcquire),
                 Load(CheckedExtend),
+                Load(ReleaseEach),
             ],
         }
     }

@@ -160,7 +160,7 @@ impl Commands {
             20 => self.many("EXISTS"),
             21 => [self.keyed("LPUSH"), vec![self.value(), self.value()]].concat(),
             // Clients without the password may not send so many words.
-            25 if self.password.is_none() => self.extend_each(),
+            25 if self.password.is_none() => self.each(),
             26 if self.password.is_none() => self.several(),
             22..27 => self.script(),
             27..31 => self.fenced(),
@@ -348,19 +348,22 @@ impl Commands {
         several
     }
 
-    /// The script for many extensions at once. Sometimes a ttl is none.
-    fn extend_each(&mut self) -> Words {
-        let (text, digest) = EXTEND_EACH;
+    /// The script for many extensions or releases at once. Sometimes a ttl is none.
+    fn each(&mut self) -> Words {
+        let extends = self.one_in(2);
+        let (text, digest) = [RELEASE_EACH, EXTEND_EACH][usize::from(extends)];
         let keys = self.below(5);
         let mut each = self.by_either(text, digest, &keys.to_string());
         each.extend((0..keys).map(|_| self.key()));
         for _ in 0..keys {
-            let token = self.value();
-            let ttl = match self.one_in(20) {
+            each.push(self.value());
+            if !extends {
+                continue;
+            }
+            each.push(match self.one_in(20) {
                 true => self.pick(&["inf", "nan", "1e30", " 7 ", "1.5", "x"]).into(),
                 false => self.millis(),
-            };
-            each.extend([token, ttl]);
+            });
         }
         each
     }
@@ -458,6 +461,7 @@ impl Commands {
                     RELEASE.0,
                     EXTEND.0,
                     EXTEND_EACH.0,
+                    RELEASE_EACH.0,
                     CONFIRM.0,
                     INSPECT.0,
                     strict[self.below(4)],

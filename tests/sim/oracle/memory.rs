@@ -34,7 +34,7 @@ struct Bounds {
 }
 
 /// Commands of a handshake, which are sent without asking for room.
-const GREETING: usize = 12;
+const GREETING: usize = 13;
 
 impl Bounds {
     fn get() -> Self {

@@ -33,15 +33,16 @@ use shearline::Instant;
 use super::ledger::Releases;
 use super::{Deed, Said, TokenId, Verb, name_of};
 use crate::client::Path;
+use crate::client::SCRIPTS;
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::link::Conn;
 use crate::plan::{Guard, LONGEST_REST, SHORTEST_REST};
 use crate::user::{Call, Task};
 use crate::world::World;
 
-/// Commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and three
-/// scripts. For every error three more: the scripts again.
-const GREETING: u32 = 10;
+/// Commands of a handshake: `HELLO`, `AUTH`, `CLIENT SETNAME`, `SELECT`, three `INFO`, and the
+/// scripts. For every error the scripts once more.
+const GREETING: u32 = 7 + SCRIPTS;
 
 /// The same where servers carry markers, with the joins: the first, and one for
 /// each longer ttl. One more for every answer that does not count.
@@ -466,9 +467,9 @@ impl World {
         link.talk += u32::from(!lock);
         link.asked_to_join += u32::from(shut);
         let most = if self.plan.guard == Guard::Strict {
-            GREETING_AND_RAISE + 3 * link.errors + link.asked_to_join
+            GREETING_AND_RAISE + SCRIPTS * link.errors + link.asked_to_join
         } else {
-            GREETING + 3 * link.errors
+            GREETING + SCRIPTS * link.errors
         };
         link.errors += u32::from(said.is_error());
         if link.talk > most {

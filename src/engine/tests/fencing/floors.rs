@@ -193,7 +193,10 @@ fn a_node_that_is_trusted_in_its_handshake_gets_its_floor_behind_it() {
     world.cancel(round);
     world.welcome(0);
     world.take(0);
-    world.say(0, "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|");
+    world.say(
+        0,
+        "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|",
+    );
     world.take(0); // It is asked to join.
     assert_eq!(world.engine.trust(world.now, id(0), "abc"), Ok(true));
     world.drain();

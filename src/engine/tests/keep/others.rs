@@ -194,7 +194,7 @@ fn an_extension_that_gains_nothing_reports_the_end_that_stands() {
     world.extended(&mut lock);
     assert!(end.saturating_add(TTL) < lock.valid_until());
     let end = lock.valid_until();
-    world.say(0, ":1|:1|:1|:1|");
+    world.say(0, &(digests() + ":1|"));
     assert_eq!(world.was_kept(&lock), end);
     world.release(lock);
 }

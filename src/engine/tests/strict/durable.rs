@@ -8,12 +8,12 @@ fn a_server_that_does_not_tell_its_run_id_cannot_serve() {
     let strict = named(1);
     let mut world = World::with(strict.restart_guard(RestartGuard::Strict));
     world.welcome(0);
-    assert_eq!(world.take(0).len(), 7);
+    assert_eq!(world.take(0).len(), 8);
     world.say(
         0,
         "-NOPERM no INFO|-NOPERM no INFO|-NOPERM no INFO|-NOPERM no CONFIG|",
     );
-    world.say(0, "-NOPERM no SCRIPT|-NOPERM no SCRIPT|-NOPERM no SCRIPT|");
+    world.say(0, &"-NOPERM no SCRIPT|".repeat(4));
     let state = world.state(0);
     assert_eq!(state, NodeState::Unusable(Unusable::NoRunId));
 }
@@ -29,7 +29,7 @@ fn durable(config: &str, replication: &str) -> String {
     world.say(0, &bulk("run_id:abc"));
     world.say(0, &bulk(replication));
     world.say(0, &format!("$-1|{config}"));
-    world.say(0, "$-1|$-1|$-1|");
+    world.say(0, "$-1|$-1|$-1|$-1|");
     let join = world.take(0).pop().expect("it is asked to join");
     let mut words = join.split(' ').rev();
     words.nth(2).expect("a word").to_string()

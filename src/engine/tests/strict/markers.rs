@@ -137,12 +137,12 @@ fn two_clients_that_say_different_things_do_not_rewrite_the_marker_for_ever() {
 
 /// A node with a marker that counts, whose server has been taught the scripts.
 fn marked() -> World {
-    use crate::node::{CHECKED_ACQUIRE, CHECKED_EXTEND, RELEASE};
+    use crate::node::{CHECKED_ACQUIRE, CHECKED_EXTEND, RELEASE, RELEASE_EACH};
     let strict = named(1).restart_guard(RestartGuard::Strict).max_ttl(TTL);
     let mut world = World::with(strict);
     world.welcome(0);
     let digest = |script: &crate::node::Script| format!("$40|{}|", script.sha1);
-    let digests = [&RELEASE, &CHECKED_ACQUIRE, &CHECKED_EXTEND].map(digest);
+    let digests = [&RELEASE, &CHECKED_ACQUIRE, &CHECKED_EXTEND, &RELEASE_EACH].map(digest);
     let rest = digests.concat();
     world.say(0, &format!("$11|run_id:run0|$-1|$-1|*0|{rest}"));
     let marker = "1 run0 10000 1 1 0 default";

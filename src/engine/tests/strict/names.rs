@@ -17,7 +17,7 @@ fn greet(world: &mut World, node: usize, run_id: &str) {
     world.take(node);
     world.say(
         node,
-        &format!("$10|run_id:{run_id}|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|"),
+        &format!("$10|run_id:{run_id}|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|"),
     );
     let marker = format!("1 {run_id} 20000 3 2 1 default");
     world.say(node, &format!("*3|:1|:0|$25|{marker}|"));

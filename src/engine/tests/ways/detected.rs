@@ -252,7 +252,7 @@ fn a_node_that_has_loaded_the_scripts_again_is_asked_by_them() {
         world.say(0, "$11|run_id:run0|$-1|$-1|");
         match loads {
             true => world.say(0, &digests()),
-            false => world.say(0, &NO_COMMAND.repeat(3)),
+            false => world.say(0, &NO_COMMAND.repeat(4)),
         }
         world.take(0);
         world.release(lock);
@@ -274,7 +274,7 @@ fn a_strict_guard_says_at_once_that_it_needs_scripts() {
         for node in 0..2 {
             world.welcome(node);
             let identity = format!("$11|run_id:run{node}|$-1|$-1|");
-            world.say(node, &format!("{identity}{}", NO_COMMAND.repeat(4)));
+            world.say(node, &format!("{identity}{}", NO_COMMAND.repeat(5)));
             world.say(node, refusal);
             let missing = NodeState::Unusable(Unusable::NeedsScripts);
             assert_eq!(world.state(node), missing, "{refusal}");

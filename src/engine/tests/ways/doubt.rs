@@ -15,7 +15,7 @@ fn refused() -> NodeOutcome {
 
 /// The rest of a greeting by a node that refuses to load the scripts so.
 fn finish_without(world: &mut World, node: usize, refusal: &str) {
-    let loads = refusal.repeat(3);
+    let loads = refusal.repeat(4);
     world.say(node, &format!("$11|run_id:run{node}|$-1|$-1|{loads}"));
     world.take(node);
 }
@@ -123,8 +123,8 @@ fn a_node_that_runs_scripts_and_loads_none_is_asked_by_them() {
 
 /// The node is asked once more, because an error may have passed.
 fn refuses_to_load(world: &mut World) {
-    assert_eq!(world.take(0), ["SCRIPT LOAD"; 3]);
-    world.say(0, &OWN.repeat(3));
+    assert_eq!(world.take(0), ["SCRIPT LOAD"; 4]);
+    world.say(0, &OWN.repeat(4));
 }
 
 /// Who does so only for a while is asked by scripts again with the next lock.
@@ -136,7 +136,7 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     let mut lock = world.lock();
     let token = lock.token().as_bytes().to_vec();
     world.take(0);
-    world.say(0, &OWN.repeat(3));
+    world.say(0, &OWN.repeat(4));
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVAL extend"]);
     world.say(0, OWN);
@@ -150,7 +150,7 @@ fn a_node_that_stops_to_run_scripts_is_asked_without() {
     world.say(0, ":0|:1|");
     let other = world.lock();
     world.take(0);
-    world.say(0, &OWN.repeat(3));
+    world.say(0, &OWN.repeat(4));
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVAL extend"]);
     drop(other);
@@ -607,7 +607,7 @@ fn a_strict_guard_tells_the_words() {
     let mut world = World::with(named(1).restart_guard(guard));
     world.unpermitted = true;
     world.welcome(0);
-    world.say(0, &format!("$11|run_id:run0|$-1|$-1|{}", OWN.repeat(5)));
+    world.say(0, &format!("$11|run_id:run0|$-1|$-1|{}", OWN.repeat(6)));
     let error = ServerError::from_line(b"ERR");
     let refused = NodeState::Unusable(Unusable::Refused(error));
     assert_eq!(world.state(0), refused);

@@ -1,0 +1,304 @@
+//! Stories of releases that go to a node in one command, because they stand in a row.
+
+use super::*;
+use crate::limits::BATCH_MAX;
+
+/// One release alone.
+const RELEASE: &str = "EVALSHA release";
+
+/// A node that has granted `count` locks: k0, k1 and so on.
+fn holding(count: usize) -> (World, Vec<Lock>) {
+    let mut world = World::ready(1);
+    let locks = world.take_each(count);
+    (world, locks)
+}
+
+/// Like [`holding`], with releases that were sent in these commands.
+fn releasing(count: usize) -> (World, Vec<String>) {
+    let (mut world, locks) = holding(count);
+    world.release_all(locks);
+    let sent = world.take(0);
+    (world, sent)
+}
+
+/// The row of the locks with these numbers.
+fn row(numbers: Range<usize>) -> String {
+    let each: Vec<_> = numbers.map(|it| format!("k{it}")).collect();
+    format!("{RELEASE} {}", each.join(", "))
+}
+
+impl World {
+    /// Takes so many locks from the node: k0, k1 and so on.
+    fn take_each(&mut self, count: usize) -> Vec<Lock> {
+        let take = |number| {
+            let name = format!("k{number}");
+            self.acquire_of(name.as_bytes(), &LockOptions::new(TTL).tries(1));
+            self.say(0, "+OK|");
+            self.lock()
+        };
+        let locks = (0..count).map(take).collect();
+        self.take(0);
+        locks
+    }
+
+    /// Releases `locks` in one turn, without polling for bytes to write.
+    fn begin_releases(&mut self, locks: Vec<Lock>) {
+        for lock in locks {
+            self.engine.release(self.now, lock);
+        }
+    }
+
+    fn release_all(&mut self, locks: Vec<Lock>) {
+        self.begin_releases(locks);
+        self.drain();
+    }
+
+    /// The outcomes of the releases, in order.
+    #[track_caller]
+    fn all_unlocked(&mut self) -> Vec<Result<(), UnlockError>> {
+        let all = core::mem::take(&mut self.events).into_iter();
+        all.map(|event| match event {
+            Event::Released { result, .. } => result.map(drop),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+    }
+
+    /// Every one of `count` releases has deleted its key.
+    #[track_caller]
+    fn are_released(&mut self, count: usize) {
+        let all = self.all_unlocked();
+        assert!(
+            all.len() == count && all.iter().all(Result::is_ok),
+            "{all:?}"
+        );
+    }
+
+    /// The same, and nothing is left.
+    #[track_caller]
+    fn all_are_released(&mut self, count: usize) {
+        self.are_released(count);
+        self.is_clean();
+    }
+}
+
+#[test]
+fn each_release_of_a_row_has_the_answer_of_its_own_key() {
+    let (mut world, sent) = releasing(5);
+    assert_eq!(sent, [row(0..5)]);
+    world.say(0, "*5|:1|:0|:-1|-WRONGTYPE x|:1|");
+    let outcomes = world.all_unlocked();
+    let [Ok(()), Err(missing), Err(foreign), Err(other), Ok(())] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
+    let told = |error: &UnlockError| match error {
+        UnlockError::NotHeld(report) => super::outcomes(report),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(missing), [NodeOutcome::Missing]);
+    assert_eq!([told(foreign), told(other)], [[NodeOutcome::Held]; 2]);
+    world.is_clean();
+}
+
+/// The node may still have the key of one release that has failed within the script.
+#[test]
+fn a_release_that_failed_in_a_row_is_sent_again_alone() {
+    let (mut world, _) = releasing(3);
+    world.say(0, "*3|:1|-MISCONF x|:1|");
+    world.pass(SECOND);
+    assert_eq!(world.take(0), ["EVAL release"]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+#[test]
+fn one_release_alone_is_an_ordinary_release() {
+    let (mut world, sent) = releasing(1);
+    assert_eq!(sent, [RELEASE]);
+    world.say(0, ":1|");
+    world.all_are_released(1);
+    // So is the last one of many.
+    let (mut world, sent) = releasing(BATCH_MAX + 1);
+    assert_eq!(sent, [&*row(0..BATCH_MAX), RELEASE]);
+    world.say(0, &(released_each(BATCH_MAX) + ":1|"));
+    world.all_are_released(BATCH_MAX + 1);
+}
+
+#[test]
+fn releases_of_one_turn_each_are_in_no_row() {
+    let (mut world, locks) = holding(2);
+    for lock in locks {
+        world.release(lock);
+    }
+    assert_eq!(world.take(0), [RELEASE; 2]);
+    world.say(0, ":1|:1|");
+    world.all_are_released(2);
+}
+
+#[test]
+fn long_names_make_shorter_rows() {
+    let mut world = World::ready(1);
+    let locks = world.long_locks(40, 0..1);
+    world.take(0);
+    world.release_all(locks);
+    let sent = world.take(0);
+    let rows: Vec<_> = sent.iter().map(|command| released_by(command)).collect();
+    assert_eq!(rows, [14, 14, 12]);
+    let answers: String = rows.into_iter().map(released_each).collect();
+    world.say(0, &answers);
+    world.all_are_released(40);
+}
+
+#[test]
+fn an_answer_with_more_or_fewer_elements_ends_the_connection() {
+    for answer in ["*2|:1|:1|", "*4|:1|:1|:1|:1|", ":1|", "+OK|", "*-1|", "*0|"] {
+        let (mut world, _) = releasing(3);
+        world.say(0, answer);
+        assert_eq!(world.links[0], "reset", "{answer}");
+        assert_eq!(world.owed(), 3, "{answer}");
+    }
+    // An element that is no answer to a release does so too. The elements before it count.
+    let (mut world, _) = releasing(3);
+    world.say(0, "*3|:1|+OK|:1|");
+    assert_eq!(world.links[0], "reset");
+    assert_eq!(world.owed(), 2);
+}
+
+// ----- order --------------------------------------------------------------------------------------
+
+#[test]
+fn what_is_asked_behind_a_row_is_written_behind_it() {
+    let (mut world, mut locks) = holding(4);
+    let rest = locks.split_off(2);
+    world.begin_releases(locks);
+    let once = LockOptions::new(TTL).tries(1);
+    let request = Request::new(b"k0", &once);
+    world.engine.acquire(world.now, &request).expect("valid");
+    world.release_all(rest);
+    let sent = [&*row(0..2), "SET k0 10000", &*row(2..4)];
+    assert_eq!(world.take(0), sent);
+    world.say(0, "*2|:1|:1|+OK|*2|:1|:1|");
+    assert_eq!(world.events.len(), 5);
+}
+
+/// The socket takes nothing for a while, and what is begun meanwhile is withdrawn or stays.
+#[test]
+fn a_command_behind_a_row_can_be_withdrawn() {
+    const MANY: usize = 40; // So many that an index finds a command.
+    let (mut world, locks) = holding(MANY);
+    world.window[0] = 0;
+    let once = LockOptions::new(TTL).tries(1);
+    let before = world.acquire_of(b"before", &once);
+    let gone = world.acquire_of(b"gone", &once);
+    for lock in locks {
+        world.give_back(lock);
+    }
+    world.cancel(gone);
+    let behind = world.acquire_of(b"behind", &once);
+    let last = world.acquire_of(b"last", &once);
+    world.cancel(behind);
+    world.make_room(0);
+    let sent = ["SET before 10000", &*row(0..MANY), "SET last 10000"];
+    assert_eq!(world.take(0), sent);
+    let answer = format!("+OK|{}$-1|", released_each(MANY));
+    world.say(0, &answer);
+    let decided = world.events.iter().map(|event| match event {
+        Event::Acquired { round, result } => (*round, result.is_ok()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(decided.collect::<Vec<_>>(), [(before, true), (last, false)]);
+}
+
+// ----- refusals -----------------------------------------------------------------------------------
+
+#[test]
+fn a_node_that_has_forgotten_the_script_is_asked_for_each_by_its_text() {
+    let (mut world, _) = releasing(3);
+    world.say(0, "-NOSCRIPT x|");
+    let sent = world.take(0);
+    assert_eq!(sent[..4], ["SCRIPT LOAD"; 4]);
+    assert_eq!(sent[4..], ["EVAL release"; 3]);
+    world.say(0, &(digests() + ":1|:1|:1|"));
+    world.all_are_released(3);
+    // It has been taught again.
+    let locks = world.take_each(2);
+    world.release_all(locks);
+    assert_eq!(world.take(0), [row(0..2)]);
+}
+
+/// A refusal may be due to the row, so it is not known which release it is about. One by one they may run.
+#[test]
+fn a_node_that_refuses_rows_is_asked_one_by_one() {
+    for refusal in [
+        "-CROSSSLOT x|",
+        "-ERR x|",
+        "-NOPERM No permissions to access a key|",
+    ] {
+        let (mut world, mut locks) = holding(8);
+        let (next, later) = (locks.split_off(6), locks.split_off(3));
+        world.release_all(locks);
+        assert_eq!(world.take(0), [row(0..3)]);
+        world.say(0, refusal);
+        let sent = world.take(0);
+        assert_eq!(sent[4..], ["EVAL release"; 3], "{refusal}");
+        world.say(0, &(digests() + ":1|:1|:1|"));
+        world.are_released(3);
+        world.release_all(later);
+        assert_eq!(world.take(0), [RELEASE; 3]);
+        world.say(0, ":1|:1|:1|");
+        world.are_released(3);
+        // The next connection may lead to another server.
+        world.lose(0);
+        world.reconnect(0);
+        world.greet(0);
+        world.release_all(next);
+        assert_eq!(world.take(0), [row(6..8)]);
+        world.say(0, "*2|:1|:1|");
+        world.all_are_released(2);
+    }
+}
+
+/// A refusal of every write is the answer to each, and is no reason to ask one by one.
+#[test]
+fn a_node_that_refuses_everything_for_a_while_has_answered_all() {
+    let (mut world, mut locks) = holding(5);
+    let later = locks.split_off(3);
+    world.release_all(locks);
+    world.take(0);
+    world.say(0, "-MISCONF x|");
+    assert_eq!(world.take(0), NOTHING);
+    assert_eq!(world.owed(), 3);
+    world.release_all(later);
+    assert_eq!(world.take(0), [row(3..5)]);
+}
+
+// ----- connections --------------------------------------------------------------------------------
+
+/// Releases that were not written have not left, and those that were written may have run. All are owed.
+#[test]
+fn a_connection_that_is_lost_leaves_every_release_of_a_row_owed() {
+    for written in [false, true] {
+        let (mut world, mut locks) = holding(5);
+        let later = locks.split_off(3);
+        world.begin_releases(locks);
+        if written {
+            world.drain();
+            assert_eq!(world.take(0), [row(0..3)]);
+        }
+        world.lose(0);
+        assert_eq!(world.engine.load().in_flight, 0);
+        assert_eq!(world.take(0), NOTHING);
+        assert_eq!(world.owed(), 3);
+        world.reconnect(0);
+        world.welcome(0);
+        assert_eq!(world.take(0)[..3], ["EVAL release"; 3]);
+        world.say(0, &format!(":1|:1|:1|{}", greeting("run0")));
+        assert_eq!(world.owed(), 0);
+        // They are in no row of the next connection.
+        world.events.clear();
+        world.release_all(later);
+        assert_eq!(world.take(0), [row(3..5)]);
+        world.say(0, &released_each(2));
+        world.all_are_released(2);
+    }
+}
