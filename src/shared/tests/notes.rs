@@ -153,7 +153,7 @@ fn a_relay_wakes_one_task_at_once_and_each_of_the_others_once() {
     let (relay, all, polled) = (Relay::default(), counts(), counts());
     let woken = || [&all, &polled].map(|counts| counts.0.load(Ordering::SeqCst));
     for end in [Relay::run, |relay: &Relay| relay.wake_tasks(Waker::noop())] {
-        let before = woken()[0];
+        let [before, polled_before] = woken();
         let own = Waker::from(Arc::clone(&polled));
         let mut tasks = alloc::vec![Waker::from(Arc::clone(&all)); 20];
         tasks.insert(7, own.clone());
@@ -165,6 +165,7 @@ fn a_relay_wakes_one_task_at_once_and_each_of_the_others_once() {
             20,
             "the task that is polled is not woken here"
         );
+        assert_eq!(woken()[1], polled_before, "it is polled at this moment");
         end(&relay);
     }
     relay.run();
