@@ -55,12 +55,12 @@ pub(crate) use request::{Asker, Dialect, Question, Remaining, Request, Taking};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::Script;
 #[cfg(feature = "embedded")]
-pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND};
+pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
-    CONFIRM, CONFIRM_SEVERAL, COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN,
-    LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_EACH, RELEASE_SEVERAL, REPAIR_FLOOR,
-    SET_FLOOR, SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
+    CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_SEVERAL,
+    INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_EACH, RELEASE_SEVERAL,
+    REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
 pub(crate) use send::Asking;
 pub(crate) use trust::{Mode, Terms, whole_millis};
