@@ -109,11 +109,14 @@ impl<'a> IoThread<'a> {
             served |= section.waiting() != 0;
             let wakes_tasks = !section.callers.tasks.is_empty();
             if section.callers.has_to_wake() {
-                section = self.wake_callers(section)?;
+                let has_gathered;
+                (section, has_gathered) = self.wake_callers(section)?;
                 if !section.roles.come_back() {
                     return Ok(());
                 }
-                section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of these callers.
+                if wakes_tasks || has_gathered {
+                    section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of these callers.
+                }
             }
             let now = clock::now();
             self.call_threads_if_stuck(&mut section, now, &mut stuck);
@@ -154,9 +157,9 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Ends `section`, and wakes the callers that have to be woken. If they are many, then gathers what they ask next. A
-    /// task that stands in the list several times in a row is woken once.
-    fn wake_callers(&mut self, mut section: Section<'a>) -> Result<Section<'a>, Refusal> {
+    /// Ends `section`, and wakes the callers that have to be woken. If they are many, then gathers what they ask next, and
+    /// returns `true`. A task that stands in the list several times in a row is woken once.
+    fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);
         let woken = self.tasks.len() + section.callers.woken.len();
@@ -181,7 +184,7 @@ impl<'a> IoThread<'a> {
         } else {
             self.tasks.drain(..).for_each(wake);
         }
-        shared.enter()
+        Ok((shared.enter()?, gathers))
     }
 
     /// Ends `section`, and waits until a socket is ready, a timer is due, or this thread is called.

@@ -180,6 +180,7 @@ struct Model {
     gathers: bool,
     is_gathering: bool,
     calls_wakers: bool,
+    moves_again: bool,
     places: usize,
     noted: Vec<usize>,
     /// The tasks and the threads that the relay wakes.
@@ -229,6 +230,7 @@ impl Model {
             gathers,
             is_gathering: false,
             calls_wakers: false,
+            moves_again: false,
             places: 0,
             noted: Vec::new(),
             relay: [const { Vec::new() }; 2],

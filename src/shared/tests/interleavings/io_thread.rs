@@ -45,7 +45,8 @@ impl Model {
             At::HasCalled => {
                 self.begin_noted();
                 match self.roles.come_back() {
-                    true => self.serve(None),
+                    true if self.moves_again => self.serve(None),
+                    true => self.look(),
                     false => self.leave(me, At::Enter),
                 }
             }
@@ -90,6 +91,7 @@ impl Model {
         if self.gathers && GATHERED <= woken {
             (self.is_gathering, self.places) = (true, woken);
         }
+        self.moves_again = self.calls_wakers || self.is_gathering;
         if self.calling.is_empty() {
             if self.is_gathering {
                 self.relay[1] = core::mem::take(&mut self.to_wake);
@@ -115,7 +117,7 @@ impl Model {
         };
     }
 
-    /// Moves bytes, and then wakes callers. After that it moves bytes once more.
+    /// Moves bytes, and then wakes callers. After wakers, or if it has gathered, it moves bytes once more.
     fn serve(&mut self, moves: Option<u8>) {
         let me = self.ops.len();
         self.begin_noted();
