@@ -4,8 +4,7 @@
 //! scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
 //! wait. Another module decides whose turn it is and how long the renewals wait.
 //!
-//! Releases share the second half of this: their batches are made by [`releases`](super::releases), and are answered
-//! here.
+//! Releases share the second half of this: their batches are made elsewhere, and are answered here.
 //!
 //! Among the commands in flight, a batch stands in front of its renewals. Each renewal is answered as if it were a
 //! command of its own, so the layers above do not know about batches.
