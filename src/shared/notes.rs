@@ -3,7 +3,7 @@
 //! Callers that are woken together are likely to ask again together. So the I/O thread sets out a place for each of
 //! them before it wakes them. A caller that finds a place notes its request there, and has nothing else to do. The I/O
 //! thread [gathers](Notes::gather) until all places are taken or nobody comes any more. Then it begins all requests in
-//! one section, and writes them at once. Measured with 64 tasks: a quarter of the writes, and a third less processor
+//! one section, and writes them at once. Measured with 64 tasks: a quarter of the writes, and a fifth less processor
 //! time.
 //!
 //! # Guarantees

@@ -53,17 +53,30 @@ impl Row {
     }
 
     /// Plays these histories until an oracle objects. Returns the seed, what was objected to, and the
-    /// processor time.
-    fn play(&self, seeds: std::ops::Range<u64>) -> (Option<(u64, Violation)>, Duration) {
+    /// processor time. If only one oracle counts, goes on behind a history that ends in a panic before it.
+    fn play(&self, mut seeds: std::ops::Range<u64>) -> (Option<(u64, Violation)>, Duration) {
         let mut chosen = Chosen::in_world(self.mutant.as_deref(), self.kind);
         if let Some(oracle) = self.alone {
             chosen = chosen.listening(oracle);
         }
-        let mut sweep = sweep(self.kind, seeds, Until::Objection);
+        let mut spent = Duration::ZERO;
+        let found = loop {
+            if seeds.is_empty() {
+                break None;
+            }
+            let mut sweep = sweep(self.kind, seeds.clone(), Until::Objection);
+            spent += sweep.cpu;
+            if sweep.failures.is_empty() {
+                break None;
+            }
+            let (seed, found) = sweep.failures.swap_remove(0);
+            if self.alone.is_none_or(|alone| alone == found.oracle) {
+                break Some((seed, found));
+            }
+            seeds.start = seed + 1;
+        };
         drop(chosen);
-        let first = (!sweep.failures.is_empty()).then(|| sweep.failures.swap_remove(0));
-        let first = first.filter(|(_, found)| self.alone.is_none_or(|alone| alone == found.oracle));
-        (first, sweep.cpu)
+        (found, spent)
     }
 }
 

@@ -1,7 +1,9 @@
 //! How many bounds were met.
 
 use std::fmt;
+use std::process::ExitCode;
 
+use crate::Failure;
 use crate::figure::{Bound, Figure, Verdict};
 
 /// Counts verdicts.
@@ -60,5 +62,18 @@ impl fmt::Display for Judgement {
             unjudged,
         } = self;
         write!(f, "{met} met, {missed} not met, {unjudged} not judged.")
+    }
+}
+
+/// Returns the exit status of a program that has `measured`: 0 if that is good, 1 if it is not, 2 if it failed, which it
+/// also says.
+pub fn status(measured: Result<bool, Failure>) -> ExitCode {
+    match measured {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
     }
 }

@@ -323,7 +323,7 @@ impl Pile {
 }
 
 /// Empties `buffer`. A buffer that is much larger than usual is given back to the allocator.
-fn empty(buffer: &mut Vec<u8>) {
+pub(super) fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > KEPT_BYTES {
         *buffer = Vec::new();

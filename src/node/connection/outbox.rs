@@ -38,9 +38,9 @@ impl Outbox {
         start
     }
 
-    /// Removes and returns the bytes from `start` on. None of them has left or is withdrawn.
-    pub(crate) fn cut_off(&mut self, start: u64) -> Vec<u8> {
-        self.bytes.split_off((start - self.base) as usize)
+    /// Moves the bytes from `start` on to `tail`, which is empty. None of them has left or is withdrawn.
+    pub(crate) fn cut_off(&mut self, start: u64, tail: &mut Vec<u8>) {
+        tail.extend(self.bytes.drain((start - self.base) as usize..));
     }
 
     /// Returns the number of bytes from `start` on.

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use crate::limits::{BATCH_BYTES_MAX, COMMAND_BYTES_MAX};
 use crate::node::script::RELEASE_EACH;
 
-use super::batch::begin_command;
+use super::batch::{begin_command, empty};
 use super::in_flight::InFlight;
 use super::outbox::Outbox;
 
@@ -31,12 +31,18 @@ use super::outbox::Outbox;
 const HEAD: usize =
     b"*5\r\n$7\r\nEVALSHA\r\n$40\r\n\r\n$1\r\n1\r\n".len() + RELEASE_EACH.sha1.len();
 
-/// Rewrites the last `count` commands, which are releases by digest: at most as many as one command may have.
+/// Rewrites the last `count` commands, which are releases by digest: at most as many as one command may have. `singles`
+/// is a buffer for their bytes, empty before and after.
 #[cold]
 #[inline(never)]
-pub(super) fn join(count: usize, outbox: &mut Outbox, in_flight: &mut InFlight) {
+pub(super) fn join(
+    count: usize,
+    outbox: &mut Outbox,
+    in_flight: &mut InFlight,
+    singles: &mut Vec<u8>,
+) {
     let (mut place, start) = in_flight.last(count);
-    let singles = outbox.cut_off(start);
+    outbox.cut_off(start, singles);
     let mut rest = &singles[..];
     while !rest.is_empty() {
         let (count, len) = next_command(rest);
@@ -48,6 +54,7 @@ pub(super) fn join(count: usize, outbox: &mut Outbox, in_flight: &mut InFlight) 
         place = in_flight.join(place, count, start, outbox.len_from(start));
         rest = behind;
     }
+    empty(singles);
 }
 
 /// Returns how many of these releases go into the next command, and their length.

@@ -34,6 +34,8 @@ pub(crate) struct Wire {
     pub(crate) batch: Batch,
     /// The number of releases at the end of the out buffer that may become one command.
     releases: usize,
+    /// The buffer in which a row of releases stands while it becomes one command.
+    row: Vec<u8>,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
 }
@@ -120,7 +122,8 @@ impl Wire {
     #[inline(always)]
     fn end_row(&mut self) {
         if 1 < self.releases && !self.batch.is_refused {
-            releases::join(self.releases, &mut self.outbox, &mut self.in_flight);
+            let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
+            releases::join(self.releases, outbox, in_flight, &mut self.row);
         }
         self.releases = 0;
     }

@@ -47,29 +47,7 @@ impl Model {
                 self.run_wire();
                 self.processes[op].at = At::HasRun(moves);
             }
-            (At::Begin, _) if self.may_note(op) => {
-                self.places -= 1;
-                self.noted.push(op);
-                self.processes[op].at = match self.is_task(op) {
-                    true => At::AwaitsWaker,
-                    false => At::InSlot,
-                };
-            }
-            (At::Begin, Kind::Expiry) => {
-                self.begin_noted();
-                self.ops[op] = Op::Sent;
-                self.leave(op, At::Done);
-            }
-            (At::Begin, kind) => {
-                self.begin_noted();
-                self.ask(op);
-                match kind {
-                    Kind::Drop => self.see_written(op, self.asked, None),
-                    _ if !self.is_task(op) => self.await_outcome(op, None),
-                    _ if self.roles.serving => self.leave(op, At::AwaitsWaker),
-                    _ => self.begin_for_task(op, None),
-                }
-            }
+            (At::Begin, kind) => self.begin(op, kind),
             (At::HasRun(moves), Kind::Drop) => self.see_written(op, self.asked, Some(moves)),
             (At::HasRun(moves), Kind::Dropped) if self.released & bit(op) != 0 => {
                 self.see_written(op, self.asked, Some(moves));
@@ -115,6 +93,31 @@ impl Model {
                 self.processes[op].at = At::InSlot;
             }
             _ => self.await_outcome(op, None),
+        }
+    }
+
+    /// Notes its request, or begins it.
+    fn begin(&mut self, op: usize, kind: Kind) {
+        if self.may_note(op) {
+            self.places -= 1;
+            self.noted.push(op);
+            self.processes[op].at = match self.is_task(op) {
+                true => At::AwaitsWaker,
+                false => At::InSlot,
+            };
+            return;
+        }
+        self.begin_noted();
+        if kind == Kind::Expiry {
+            self.ops[op] = Op::Sent;
+            return self.leave(op, At::Done);
+        }
+        self.ask(op);
+        match kind {
+            Kind::Drop => self.see_written(op, self.asked, None),
+            _ if !self.is_task(op) => self.await_outcome(op, None),
+            _ if self.roles.serving => self.leave(op, At::AwaitsWaker),
+            _ => self.begin_for_task(op, None),
         }
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use shearline_peers::Failure;
-use shearline_peers::judgement::Judgement;
+use shearline_peers::judgement::{Judgement, status};
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::{self, Server};
 use shearline_peers::table::Table;
@@ -106,14 +106,7 @@ fn main() -> ExitCode {
         (Some(part), Some(who)) => play::play(part, who, &arguments.at).map(|()| true),
         _ => measure(&arguments),
     };
-    match ended {
-        Ok(good) if good || !arguments.check => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    status(ended.map(|good| good || !arguments.check))
 }
 
 /// The tables, and how many bounds were met.

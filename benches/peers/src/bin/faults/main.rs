@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::ValueEnum;
 use shearline_peers::Failure;
-use shearline_peers::judgement::Judgement;
+use shearline_peers::judgement::{Judgement, status};
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::{self, Server};
 
@@ -46,14 +46,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match measure(&arguments) {
-        Ok(good) if good || !arguments.check => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    status(measure(&arguments).map(|good| good || !arguments.check))
 }
 
 /// Measures and prints. Returns whether every bound is met.

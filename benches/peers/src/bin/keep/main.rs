@@ -17,7 +17,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use shearline_peers::Failure;
 use shearline_peers::allocations::keep_counting;
-use shearline_peers::judgement::Judgement;
+use shearline_peers::judgement::{Judgement, status};
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::{self, Server};
 
@@ -106,14 +106,7 @@ fn main() -> ExitCode {
     // Before anything is allocated that could be freed later.
     keep_counting();
     let arguments = Arguments::parse();
-    match measure(&arguments) {
-        Ok(good) if good || !arguments.check => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    status(measure(&arguments).map(|good| good || !arguments.check))
 }
 
 /// Measures and prints. Returns whether every bound is met.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use shearline_peers::Failure;
-use shearline_peers::judgement::Judgement;
+use shearline_peers::judgement::{Judgement, status};
 use shearline_peers::progress::Progress;
 use shearline_peers::table::Table;
 
@@ -45,14 +45,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match compare(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    status(compare(&arguments))
 }
 
 /// Measures and prints. Returns whether the status is zero.

@@ -62,7 +62,7 @@ pub(crate) const RULES: [Rule; 6] = [
     Rule::new(FUTURES, Metric::Rate, Under::Floor, AtLeast(0.95)),
     Rule::new(FUTURES, Metric::Cpu, Under::Reference, AtMost(1.05)),
     Rule::new(THREADS, Metric::Rate, Under::Reference, AtLeast(1.05)),
-    Rule::new(CONTENTION, Metric::Rate, Under::Reference, AtLeast(1.0)),
+    Rule::new(CONTENTION, Metric::Rate, Under::Reference, AtLeast(1.5)),
 ];
 
 /// The short ones, and few and many callers in every way.

@@ -13,7 +13,7 @@ use shearline::{LockOptions, Redlock};
 use shearline_peers::Failure;
 use shearline_peers::clients::shearline::patient;
 use shearline_peers::figure::Bound;
-use shearline_peers::judgement::Judgement;
+use shearline_peers::judgement::{Judgement, status};
 use shearline_peers::servers::{self, Server};
 use shearline_peers::table::Table;
 
@@ -43,14 +43,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    status(run(&Arguments::parse()))
 }
 
 /// Returns whether the status is zero.
