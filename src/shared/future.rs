@@ -8,7 +8,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use super::notes::{Wanted, Wish};
+use super::notes::{Asked, Wanted};
 use super::reply::Reply;
 use super::{LockGuard, Redlock};
 use crate::clock;
@@ -53,8 +53,8 @@ impl Acquiring {
     fn begin(&self, wanted: Wanted, options: LockOptions) -> Result<Stage, LockError> {
         let tracer = &self.redlock.shared().tracer;
         let operation = wanted.request(&options, |request| tracer.acquire(request));
-        let (since, wish) = (clock::now(), Wish::Acquire(wanted, options));
-        match operation.enter(|| self.redlock.wish(Arc::default(), wish)) {
+        let (since, asked) = (clock::now(), Asked::Acquire(wanted, options));
+        match operation.enter(|| self.redlock.ask(Arc::default(), asked)) {
             Ok(reply) => Ok(Stage::Waiting(reply, since, operation)),
             Err(refusal) => Err(operation.fail(refusal.into())),
         }

@@ -20,7 +20,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Returns `true` if the requests of so many `callers` are gathered, which are woken next.
+    /// Returns `true` if the requests of the `callers` that are woken next are gathered.
     pub(super) fn is_due(&mut self, callers: usize) -> bool {
         if callers < CALLERS_MIN {
             return false;

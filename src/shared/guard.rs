@@ -10,7 +10,7 @@ use super::Redlock;
 use super::at_risk::{AtRisk, Health, early};
 use super::callers::WaitsAs;
 use super::lost::Lost;
-use super::notes::{Note, Wish};
+use super::notes::{Asked, Note};
 use super::serve::{Times, Wait};
 use super::signal::Signal;
 use super::slot::Slot;
@@ -339,7 +339,7 @@ impl LockGuard {
             let shared = self.redlock.shared();
             let times = Times::now(Wait::Patience(shared.patience(lock.ttl())));
             // No deadline applies here: the release must be handed to the engine, however long the mutex takes.
-            let note = Note::new(&slot, WaitsAs::Thread, Wish::Release(lock));
+            let note = Note::new(&slot, WaitsAs::Thread, Asked::Release(lock));
             let section = shared.ask(note)?;
             // If no outcome comes in time, the release is sent nevertheless.
             calls::released(shared.wait_for(section, &slot, times)?)
@@ -356,7 +356,7 @@ impl LockGuard {
         let operation = self.tracer().release(self.lock());
         let begin = || {
             let (lock, slot) = self.take_to_release();
-            self.redlock.wish(slot, Wish::Release(lock))
+            self.redlock.ask(slot, Asked::Release(lock))
         };
         let outcome = Redlock::drive(&operation, begin).await;
         operation.run(|_| calls::released(outcome?))

@@ -50,27 +50,27 @@ pub(super) struct Note {
     pub(super) slot: Arc<Slot>,
     pub(super) waiter: WaitsAs,
     /// `None` while it is begun.
-    pub(super) wish: Option<Wish>,
+    pub(super) asked: Option<Asked>,
 }
 
 /// What is asked for.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum Asked {
     Acquire(Wanted, LockOptions),
     Release(Lock),
 }
 
 impl Note {
-    pub(super) fn new(slot: &Arc<Slot>, waiter: WaitsAs, wish: Wish) -> Self {
+    pub(super) fn new(slot: &Arc<Slot>, waiter: WaitsAs, asked: Asked) -> Self {
         Self {
             slot: Arc::clone(slot),
             waiter,
-            wish: Some(wish),
+            asked: Some(asked),
         }
     }
 }
 
-impl Wish {
+impl Asked {
     pub(super) fn acquire(request: &Request<'_>) -> Self {
         Self::Acquire(Wanted::of(request), *request.options)
     }
@@ -154,7 +154,7 @@ impl Notes {
             return Err(note);
         }
         // Releases go first: they free names, and in a row they become one command.
-        if let Some(Wish::Release(_)) = note.wish {
+        if let Some(Asked::Release(_)) = note.asked {
             inner.notes.push_front(note);
         } else {
             inner.notes.push_back(note);
@@ -181,7 +181,7 @@ impl Notes {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Sets out a place for each of so many `callers`, which are woken next. If wakers are called for that, threads may
+    /// Sets out a place for each of the `callers` that are woken next. If wakers are called for that, threads may
     /// take no place: a waker that blocks would leave them alone.
     pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
         let mut inner = self.inner.lock();

@@ -11,7 +11,7 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use super::callers::WaitsAs;
-use super::notes::{Note, Wanted, Wish};
+use super::notes::{Asked, Note, Wanted};
 use super::reply::Reply;
 use super::serve::{Times, Wait};
 use super::slot::Slot;
@@ -221,7 +221,7 @@ impl Redlock {
             };
             let slot = Arc::<Slot>::default();
             let section = match shared.notes.is_in_use() {
-                true => shared.ask(Note::new(&slot, WaitsAs::Thread, Wish::acquire(request)))?,
+                true => shared.ask(Note::new(&slot, WaitsAs::Thread, Asked::acquire(request)))?,
                 false => {
                     let mut section = shared.enter_call()?;
                     let ask = |engine: &mut Engine, now| calls::acquire(engine, now, request);
@@ -323,10 +323,10 @@ impl Redlock {
         Ok(Reply::new(self.clone(), slot))
     }
 
-    /// Begins what a task wishes, or notes it for the I/O thread. The outcome comes to `slot`.
-    pub(super) fn wish(&self, slot: Arc<Slot>, wish: Wish) -> Result<Reply, Refusal> {
+    /// Begins what a task asks for, or notes it for the I/O thread. The outcome comes to `slot`.
+    pub(super) fn ask(&self, slot: Arc<Slot>, asked: Asked) -> Result<Reply, Refusal> {
         let (shared, waiter) = (self.shared(), WaitsAs::Task);
-        if let Some(section) = shared.ask(Note::new(&slot, waiter, wish))? {
+        if let Some(section) = shared.ask(Note::new(&slot, waiter, asked))? {
             shared.flush(section);
         }
         Ok(Reply::new(self.clone(), slot))

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::callers::{Callers, WaitsAs};
-use super::notes::{Note, Notes, Wish};
+use super::notes::{Asked, Note, Notes};
 use super::roles::{Poll, Roles, Wake};
 use super::slot::Slot;
 use crate::calls;
@@ -107,11 +107,11 @@ impl Core {
         let now = clock::now();
         // A note stays in the list while it is begun: if the engine panics then, its caller is refused like the others.
         while let Some(note) = self.noted.front_mut() {
-            let begun = match note.wish.take() {
-                Some(Wish::Acquire(wanted, options)) => wanted.request(&options, |request| {
+            let begun = match note.asked.take() {
+                Some(Asked::Acquire(wanted, options)) => wanted.request(&options, |request| {
                     calls::acquire(&mut self.engine, now, request)
                 }),
-                Some(Wish::Release(lock)) => {
+                Some(Asked::Release(lock)) => {
                     // Its loss may have shown since `now`.
                     self.callers.release(clock::now(), &lock);
                     Ok(self.engine.release(now, lock))

@@ -7,7 +7,7 @@ use super::*;
 use crate::engine::Request;
 use crate::error::{InvalidRequest, UnlockError};
 use crate::shared::callers::WaitsAs;
-use crate::shared::notes::{Note, Wish};
+use crate::shared::notes::{Asked, Note};
 use crate::shared::relay::Relay;
 use crate::shared::slot::Slot;
 use crate::shared::state::Core;
@@ -17,7 +17,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Lets tasks note up to so many requests in `act`, and asserts that none of them begins. Then calls `after`.
+/// Lets tasks note requests in `act`, for which there are `places`, and asserts that none begins. Then calls `after`.
 fn noting(
     redlock: &Redlock,
     places: usize,
@@ -105,8 +105,8 @@ fn a_noted_future_that_is_dropped_leaves_no_key() {
 fn a_thread_notes_nothing_while_wakers_are_called() {
     let options = LockOptions::new(LONG);
     let note = |waiter| {
-        let wish = Wish::acquire(&Request::new(b"a", &options));
-        Note::new(&Arc::default(), waiter, wish)
+        let asked = Asked::acquire(&Request::new(b"a", &options));
+        Note::new(&Arc::default(), waiter, asked)
     };
     for (calls_wakers, taken) in [(true, [false, true]), (false, [true, true])] {
         let notes = Notes::default();
