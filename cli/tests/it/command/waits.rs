@@ -69,6 +69,7 @@ fn who_waits_for_nodes_is_told_why() {
 /// The time for which they were waited for counts: neither a try nor a second time comes after it.
 #[test]
 fn who_waits_for_a_time_does_not_wait_longer_for_nodes_that_do_not_answer() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     let cluster = servers::three();
     for node in &*cluster {
         node.freeze();
@@ -95,6 +96,7 @@ fn who_waits_for_a_time_does_not_wait_longer_for_nodes_that_do_not_answer() {
 /// Two nodes do not answer. So the third is not asked for the lock, nor by another handle.
 #[test]
 fn who_does_not_wait_asks_for_no_lock_that_too_few_would_grant() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     let cluster = servers::three();
     let mut raw = cluster[2].raw();
     cluster[0].freeze();
@@ -117,6 +119,7 @@ fn who_does_not_wait_asks_for_no_lock_that_too_few_would_grant() {
 /// Nodes that answer have the time that an answer takes.
 #[test]
 fn who_does_not_wait_gets_a_lock_that_is_free() {
+    not_with!(NoScripts, "a strict guard needs scripts");
     let cluster = servers::three();
     for (name, guard) in [
         ("a", "off"),
