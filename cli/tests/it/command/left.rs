@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use shearline::LockOptions;
 
-use super::tool::{Tool, await_file, code, has_ended, is_free, started, take_away};
+use super::tool::{Tool, await_file, code, free, has_ended, is_free, started, take_away};
 use super::variables;
 use crate::face::shared;
 use crate::servers::{LONG, eventually, three};
@@ -98,6 +98,7 @@ fn with_leave_children_what_the_command_leaves_behind_lives_on() {
     take_away(&cluster, 0..3);
     assert_eq!(code(tool.wait()), 74);
     assert!(is_free(folder.path()), "nothing is left");
+    free(&cluster, 0..3);
     cluster.assert_empty();
 }
 

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use tempfile::TempDir;
 
-use super::tool::{Tool, await_file, children, code, is_free, run, started, take_away};
+use super::tool::{Tool, await_file, children, code, free, is_free, run, started, take_away};
 use super::{command, shearline};
 use crate::canary::LOCKER;
 use crate::servers::{LONG, Mischief, Proxy, Server, Way, eventually, three};
@@ -35,6 +35,7 @@ fn a_lock_that_is_taken_away_ends_the_command() {
     let killed = "\"command_status\":null,\"command_signal\":9,\"status\":74,";
     assert!(report.contains(killed), "{report}");
     assert_eq!(code(tool.wait()), 74);
+    free(&cluster, 1..3);
     cluster.assert_empty();
 }
 
@@ -69,6 +70,7 @@ fn a_run_whose_stderr_nobody_reads_ends_its_command_and_writes_the_report() {
     );
     drop(reader);
     assert_eq!(code(tool.wait()), 74);
+    free(&cluster, 1..3);
     cluster.assert_empty();
 }
 
@@ -153,6 +155,8 @@ fn with_again_the_command_is_started_again_after_a_loss() {
         );
         tool.signal(Signal::HUP);
         take_away(&cluster, 0..3);
+        eventually("it waits", || children(tool.id()).is_empty().then_some(()));
+        free(&cluster, 0..3);
         if status == 7 {
             await_file(&folder.path().join("second"));
             tool.signal(Signal::TERM);
@@ -231,6 +235,7 @@ fn with_again_a_command_that_is_done_is_not_started_again() {
         assert_eq!(code(tool.wait()), 74, "{name}");
         let starts = fs::read_to_string(folder.path().join("starts")).expect("a file");
         assert_eq!(starts.lines().count(), 1, "{name}");
+        free(&cluster, 0..3);
         cluster.assert_empty();
     }
 }
@@ -425,6 +430,7 @@ fn a_lock_that_is_gone_at_the_end_was_lost() {
     run.end_command();
     let said = "shearline: the lock n was not held any more at the end\n";
     run.assert("lost", "5", 74, said);
+    free(&cluster, 0..3);
     cluster.assert_empty();
 }
 

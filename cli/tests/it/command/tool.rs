@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix_libc_wrappers::process::SignalExt as _;
 
-use crate::servers::{Cluster, eventually};
+use crate::servers::{Cluster, Reply, eventually};
 
 /// The command with these options. What stands behind `--` is to be added. No server restarts in these
 /// stories, so nothing depends on when one was met.
@@ -201,10 +201,16 @@ fn state(process: Pid) -> String {
     state.to_owned()
 }
 
-/// Takes the lock `n` away, on `nodes`, a majority. Who keeps it copies back what a minority misses, but not over the token
-/// of another.
+/// Gives the lock `n` to another on `nodes`, a majority. Its token stays there: who keeps the lock copies back what a
+/// minority misses, so keys that were only deleted could come back one after the other.
 #[track_caller]
 pub(super) fn take_away(cluster: &Cluster, nodes: Range<usize>) {
-    cluster.at_once(nodes.clone(), &[b"SET", b"n", b"another"]);
-    cluster.at_once(nodes, &[b"DEL", b"n"]);
+    cluster.at_once(nodes, &[b"SET", b"n", b"another"]);
+}
+
+/// The other one, to whom [`take_away`] has given the lock on these nodes, releases it.
+#[track_caller]
+pub(super) fn free(cluster: &Cluster, nodes: Range<usize>) {
+    let replies = cluster.at_once(nodes, &[b"DEL", b"n"]);
+    assert!(replies.iter().all(|reply| *reply == Reply::Integer(1)));
 }
