@@ -5,19 +5,22 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::future::Future;
+use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::notes::{Asked, Wanted};
 use super::reply::Reply;
-use super::{LockGuard, Redlock};
+use super::held::{Exclusive, Holds};
+use super::{Guard, Redlock};
 use crate::clock;
 use crate::config::LockOptions;
 use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// A future that completes with a [`LockGuard`] or an error.
+/// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or a
+/// [`PermitGuard`](super::PermitGuard), or an error.
 ///
 /// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async), [`lock_with_async`](Redlock::lock_with_async),
 /// and [`lock_all_async`](Redlock::lock_all_async) and its variants return it. Nothing is sent before the first poll,
@@ -30,9 +33,10 @@ use crate::trace::Operation;
 ///
 /// A future is a handle: the connections live as long as it does.
 #[must_use = "a future does nothing unless it is polled"]
-pub struct Acquiring {
+pub struct Acquiring<H: Holds = Exclusive> {
     redlock: Redlock,
     stage: Stage,
+    holds: PhantomData<fn() -> H>,
 }
 
 enum Stage {
@@ -44,10 +48,14 @@ enum Stage {
     Done,
 }
 
-impl Acquiring {
+impl<H: Holds> Acquiring<H> {
     pub(super) fn new(redlock: Redlock, wanted: Wanted, options: LockOptions) -> Self {
         let stage = Stage::New(wanted, options);
-        Self { redlock, stage }
+        Self {
+            redlock,
+            stage,
+            holds: PhantomData,
+        }
     }
 
     fn begin(&self, wanted: Wanted, options: LockOptions) -> Result<Stage, LockError> {
@@ -64,8 +72,8 @@ impl Acquiring {
 /// # Panics
 ///
 /// If it is polled after it has completed.
-impl Future for Acquiring {
-    type Output = Result<LockGuard, LockError>;
+impl<H: Holds> Future for Acquiring<H> {
+    type Output = Result<Guard<H>, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
@@ -92,7 +100,7 @@ impl Future for Acquiring {
     }
 }
 
-impl fmt::Debug for Acquiring {
+impl<H: Holds> fmt::Debug for Acquiring<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
             Stage::New(..) => "not polled yet",

@@ -3,11 +3,13 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::marker::PhantomData;
 use core::time::Duration;
 
 use super::GRACE;
 use super::Redlock;
 use super::at_risk::{AtRisk, Health, early};
+use super::held::{self, Holds};
 use super::callers::WaitsAs;
 use super::lost::Lost;
 use super::notes::{Asked, Note};
@@ -24,7 +26,16 @@ use crate::resource::Token;
 use crate::time::Instant;
 use crate::trace::{Failure, Operation, Tracer};
 
-/// A held lock. Dropping the guard releases it.
+/// A held lock: see [`Guard`].
+pub type LockGuard = Guard<held::Exclusive>;
+
+/// A held shared lock: see [`Guard`].
+pub type SharedGuard = Guard<held::Shared>;
+
+/// A held permit: see [`Guard`].
+pub type PermitGuard = Guard<held::Permit>;
+
+/// A held [lock](LockGuard), [shared lock](SharedGuard) or [permit](PermitGuard). Dropping the guard releases it.
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
 /// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle
@@ -34,20 +45,22 @@ use crate::trace::{Failure, Operation, Tracer};
 ///
 /// A guard is a handle: the connections live as long as it does.
 #[must_use = "a guard that is dropped at once releases its lock at once"]
-pub struct LockGuard {
+pub struct Guard<H: Holds> {
     redlock: Redlock,
     /// `None` if the lock is kept.
     slot: Option<Arc<Slot>>,
     /// `None` only while the guard is consumed.
     lock: Option<Lock>,
+    holds: PhantomData<fn() -> H>,
 }
 
-impl LockGuard {
+impl<H: Holds> Guard<H> {
     pub(super) fn new(redlock: Redlock, slot: Arc<Slot>, lock: Lock) -> Self {
         Self {
             redlock,
             slot: (!lock.is_kept()).then_some(slot),
             lock: Some(lock),
+            holds: PhantomData,
         }
     }
 
@@ -433,13 +446,13 @@ impl LockGuard {
 }
 
 #[cfg(feature = "tracing")]
-impl crate::trace::Success for LockGuard {
+impl<H: Holds> crate::trace::Success for Guard<H> {
     fn record(&self, span: &tracing::Span) {
         self.lock().record(span);
     }
 }
 
-impl Drop for LockGuard {
+impl<H: Holds> Drop for Guard<H> {
     fn drop(&mut self) {
         if let Some(lock) = self.lock.take()
             && !self.redlock.shared().is_foreign()
@@ -450,8 +463,8 @@ impl Drop for LockGuard {
     }
 }
 
-impl fmt::Debug for LockGuard {
+impl<H: Holds> fmt::Debug for Guard<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LockGuard").field(&self.lock).finish()
+        f.debug_tuple(H::GUARD).field(&self.lock).finish()
     }
 }

@@ -107,6 +107,7 @@ mod ending;
 mod future;
 mod gathering;
 mod guard;
+pub mod held;
 mod io_thread;
 mod lost;
 mod monitor;
@@ -153,7 +154,7 @@ pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
 pub use self::changes::Watch;
 pub use self::future::Acquiring;
-pub use self::guard::LockGuard;
+pub use self::guard::{Guard, LockGuard, PermitGuard, SharedGuard};
 pub use self::lost::Lost;
 pub use self::redlock::Redlock;
 

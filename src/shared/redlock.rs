@@ -15,7 +15,8 @@ use super::notes::{Asked, Note, Wanted};
 use super::reply::Reply;
 use super::serve::{Times, Wait};
 use super::slot::Slot;
-use super::{Acquiring, GRACE, Handle, LockGuard, Shared};
+use super::held::Holds;
+use super::{Acquiring, GRACE, Guard, Handle, LockGuard, Shared};
 use crate::calls::{self, Awaited};
 use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
@@ -208,7 +209,7 @@ impl Redlock {
         self.acquire(&Request::all(&resources, options))
     }
 
-    fn acquire(&self, request: &Request<'_>) -> Result<LockGuard, LockError> {
+    fn acquire<H: Holds>(&self, request: &Request<'_>) -> Result<Guard<H>, LockError> {
         self.shared().tracer.acquire(request).run(|operation| {
             let since = clock::now();
             let (shared, options) = (self.shared(), request.options);
@@ -341,17 +342,17 @@ impl Redlock {
         Ok(Ok(operation.drive(reply).await?))
     }
 
-    pub(super) fn finish_lock(
+    pub(super) fn finish_lock<H: Holds>(
         &self,
         operation: &Operation,
         slot: Arc<Slot>,
         outcome: Awaited,
         since: Instant,
-    ) -> Result<LockGuard, LockError> {
+    ) -> Result<Guard<H>, LockError> {
         let lock = calls::acquired(outcome)?;
         let granted = lock.voters();
         operation.made(slot.attempts());
-        let guard = LockGuard::new(self.clone(), slot, lock);
+        let guard = Guard::new(self.clone(), slot, lock);
         // The clock is read last. If the guard is dropped here, its lock is released.
         match guard.is_valid() {
             true => Ok(guard),

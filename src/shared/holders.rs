@@ -1,0 +1,194 @@
+//! Locks that several clients may hold at once: the calls of users that take shared locks and permits.
+
+use core::time::Duration;
+
+use super::held;
+use super::notes::Wanted;
+use super::{Acquiring, PermitGuard, Redlock, SharedGuard};
+use crate::config::LockOptions;
+use crate::engine::Request;
+use crate::error::LockError;
+
+impl Redlock {
+    /// Takes a shared lock on `resource` for `ttl`. Any number of clients can hold a shared lock on a resource at the
+    /// same time, but none of them while another client holds the [lock](Self::lock). If that is held, waits for it: at
+    /// most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_shared_with`](Self::lock_shared_with).
+    pub fn lock_shared(
+        &self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<SharedGuard, LockError> {
+        self.lock_shared_with(resource, &LockOptions::new(ttl))
+    }
+
+    /// Takes a shared lock on `resource` for `ttl` if nobody holds the lock now, in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_shared_with`](Self::lock_shared_with).
+    pub fn try_lock_shared(
+        &self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<SharedGuard, LockError> {
+        self.lock_shared_with(resource, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes a shared lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
+    ///
+    /// Locks of [`lock`](Self::lock), also those of other libraries, keep it out and are kept out by it. While a client
+    /// waits for the lock, new shared locks wait behind it. One that has waited long is let through, so that neither
+    /// side waits for ever. See [`manual::holders`](crate::manual::holders).
+    ///
+    /// The nodes have to run scripts.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::Redlock;
+    ///
+    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let ttl = Duration::from_secs(10);
+    /// let reading = redlock.lock_shared("document:7", ttl)?; // Beside other readers.
+    /// reading.unlock()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] also if the handle uses no scripts.
+    pub fn lock_shared_with(
+        &self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<SharedGuard, LockError> {
+        self.acquire(&Request::new(resource.as_ref(), &options.shared()))
+    }
+
+    /// [`lock_shared`](Self::lock_shared) as a future, for any executor.
+    pub fn lock_shared_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Acquiring<held::Shared> {
+        self.lock_shared_with_async(resource, &LockOptions::new(ttl))
+    }
+
+    /// [`try_lock_shared`](Self::try_lock_shared) as a future, for any executor.
+    pub fn try_lock_shared_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Acquiring<held::Shared> {
+        self.lock_shared_with_async(resource, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// [`lock_shared_with`](Self::lock_shared_with) as a future, for any executor. The wait in the options counts from
+    /// the first poll.
+    pub fn lock_shared_with_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Acquiring<held::Shared> {
+        let wanted = Wanted::One(resource.as_ref().to_vec());
+        Acquiring::new(self.clone(), wanted, options.shared())
+    }
+
+    /// Takes one of the `permits` for `resource`, for `ttl`. At most so many clients hold one at the same time. If all
+    /// are taken, waits for one: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn permit(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Result<PermitGuard, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl))
+    }
+
+    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn try_permit(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Result<PermitGuard, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 bytes of any value, with these
+    /// `options`.
+    ///
+    /// The permits are numbered, and no two clients hold the same number at the same time: see
+    /// [`PermitGuard::slot`]. All clients of a resource have to name the same number of `permits`. A lock on the
+    /// resource keeps permits out and is kept out by them. See [`manual::holders`](crate::manual::holders).
+    ///
+    /// The nodes have to run scripts.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::{LockOptions, Redlock};
+    ///
+    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+    /// let permit = redlock.permit_with("gpu", 4, &kept)?;
+    /// println!("on GPU {}", permit.slot()); // 0 to 3: it is ours alone.
+    /// permit.unlock()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with). [`LockError::Held`] also if clients hold permits for another number of
+    /// `permits`. [`LockError::Invalid`] also if the handle uses no scripts, and for 0 permits or more than 1024.
+    pub fn permit_with(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        options: &LockOptions,
+    ) -> Result<PermitGuard, LockError> {
+        self.acquire(&Request::new(resource.as_ref(), &options.permits(permits)))
+    }
+
+    /// [`permit`](Self::permit) as a future, for any executor.
+    pub fn permit_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Acquiring<held::Permit> {
+        self.permit_with_async(resource, permits, &LockOptions::new(ttl))
+    }
+
+    /// [`try_permit`](Self::try_permit) as a future, for any executor.
+    pub fn try_permit_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Acquiring<held::Permit> {
+        self.permit_with_async(resource, permits, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// [`permit_with`](Self::permit_with) as a future, for any executor. The wait in the options counts from the first
+    /// poll.
+    pub fn permit_with_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        options: &LockOptions,
+    ) -> Acquiring<held::Permit> {
+        let wanted = Wanted::One(resource.as_ref().to_vec());
+        Acquiring::new(self.clone(), wanted, options.permits(permits))
+    }
+}
