@@ -279,6 +279,18 @@ impl Entry {
         }
     }
 
+    /// Returns the entry of a shared lock with the same name, token and end. It shares nothing with this one.
+    #[cold]
+    pub(crate) fn as_shared(&self) -> Self {
+        let token = self.token().as_bytes();
+        let mut entry = Self::shared(Spare::default(), self.resource(), token, false);
+        if let Some(token) = self.fencing_token() {
+            entry.set_fencing_token(token);
+        }
+        entry.set_end(self.end(), self.ttl());
+        entry.delayed(self.delay())
+    }
+
     fn mark(&self) -> Mark {
         match self.0.shape {
             Shape::One { .. } => Mark::Plain,
@@ -575,7 +587,11 @@ impl Spare {
         room: &[u8],
     ) -> Entry {
         let token = &token[..token.len().min(TOKEN_BYTES_MAX)];
-        let mut names = if room.len() < FENCING_BYTES { 0 } else { FENCED };
+        let mut names = if room.len() < FENCING_BYTES {
+            0
+        } else {
+            FENCED
+        };
         self.write(|buffer| {
             for resource in resources.take(RESOURCES_MAX) {
                 let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];

@@ -172,7 +172,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
         // Only the token matters.
-        Request::Name { .. } => Some(Reply::Done.into()),
+        Request::Name { .. } | Request::Intent => Some(Reply::Done.into()),
     }
 }
 

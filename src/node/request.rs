@@ -130,6 +130,8 @@ pub(crate) enum Request {
         /// The place of the resource.
         place: PlaceKey,
     },
+    /// Leaves the intent of a caller of the exclusive lock. Its answer says nothing.
+    Intent,
 }
 
 impl Request {
@@ -159,7 +161,8 @@ impl Request {
             | Self::Release { .. }
             | Self::Probe { .. }
             | Self::Why { .. }
-            | Self::Name { .. } => false,
+            | Self::Name { .. }
+            | Self::Intent => false,
         }
     }
 }
@@ -186,7 +189,8 @@ impl Asker {
             | Request::Release { .. }
             | Request::Probe { .. }
             | Request::Why { .. }
-            | Request::Name { .. } => None,
+            | Request::Name { .. }
+            | Request::Intent => None,
         }
     }
 

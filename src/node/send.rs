@@ -10,7 +10,8 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::Unusable;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
-use crate::resp::command;
+use crate::resource::INTENT_PREFIX;
+use crate::resp::{Decimal, command};
 use crate::time::Instant;
 
 use super::abilities::{ORDER, TO_EXTEND, Then};
@@ -140,6 +141,17 @@ impl Node {
         });
         if self.abilities.may_run_scripts() {
             self.send(now, Request::Name { place }, bytes);
+        }
+    }
+
+    /// Leaves the intent of a caller who waits for the exclusive lock on `resource`: for `life` it keeps new readers out.
+    #[cold]
+    pub(crate) fn leave_intent(&mut self, now: Instant, resource: &[u8], life: Duration) {
+        if self.access() == Access::Open {
+            let (mut bytes, name) = (Vec::new(), [INTENT_PREFIX, resource].concat());
+            let life = Decimal::millis(life);
+            command(&mut bytes, &[b"SET", &name, b"1", b"PX", life.as_bytes()]);
+            self.send(now, Request::Intent, &bytes);
         }
     }
 

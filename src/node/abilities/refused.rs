@@ -47,7 +47,10 @@ impl Abilities {
                 by: Taking::First,
             } => return self.first_refused(claim, refusal),
             Request::Take { by, .. } => self.take_refused(by, refusal, hints),
-            Request::Release { .. } | Request::Question { .. } | Request::Raise { .. }
+            Request::Release { .. }
+            | Request::Question { .. }
+            | Request::Raise { .. }
+            | Request::Name { .. }
                 if has_other_type(refusal) =>
             {
                 Reply::Foreign(0)
@@ -64,6 +67,7 @@ impl Abilities {
             | Request::LookAtFloor { .. }
             | Request::Why { .. }
             | Request::Name { .. }
+            | Request::Intent
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
         // The script of a fenced lock is never loaded, so the server may still have the others.
