@@ -575,7 +575,11 @@ impl Spare {
         room: &[u8],
     ) -> Entry {
         let token = &token[..token.len().min(TOKEN_BYTES_MAX)];
-        let mut names = if room.len() < FENCING_BYTES { 0 } else { FENCED };
+        let mut names = if room.len() < FENCING_BYTES {
+            0
+        } else {
+            FENCED
+        };
         self.write(|buffer| {
             for resource in resources.take(RESOURCES_MAX) {
                 let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
