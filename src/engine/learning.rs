@@ -66,7 +66,6 @@ pub(super) fn learn(
             named(now, node, place, reply, parts);
             None
         }
-        Request::Intent => None,
         Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
         Request::Raise { claim } => parts.claims.get(claim).and_then(Claim::attempted_by),
         Request::Count { operation } | Request::Why { operation } => Some(operation),

@@ -67,7 +67,6 @@ impl Abilities {
             | Request::LookAtFloor { .. }
             | Request::Why { .. }
             | Request::Name { .. }
-            | Request::Intent
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
         // The script of a fenced lock is never loaded, so the server may still have the others.
@@ -118,18 +117,19 @@ impl Abilities {
     fn take_refused(&mut self, by: Taking, refusal: Refusal, hints: &mut Hints<'_>) -> Reply {
         let is_fenced = matches!(by, Taking::Fenced { .. });
         self.scripts.has_run_fenced &= !is_fenced;
+        let is_special = is_fenced || by == Taking::Member;
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
             Taking::Watch => (self.verb_of_transaction(hints.forbidden), false),
             Taking::Checked { by } | Taking::Fenced { by } => (by.verb(), true),
-            Taking::First | Taking::Untaught => (Dialect::Text.verb(), true),
+            Taking::First | Taking::Untaught | Taking::Member => (Dialect::Text.verb(), true),
         };
         match refusal {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
                 Reply::Again(NodeOutcome::Refused(error))
             }
             // Other locks need fewer permissions, so this refusal says nothing about them.
-            Refusal::Forbidden(_) if is_fenced => reported(refusal, verb),
+            Refusal::Forbidden(_) if is_special => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
                     Ok(()) => again_for(verb),
@@ -167,6 +167,9 @@ impl Abilities {
             {
                 Reply::Again(NodeOutcome::Refused(error))
             }
+            Refusal::Forbidden(Forbidden::Command) if by == Dialect::TextOnly => {
+                reported(refusal, by.verb())
+            }
             Refusal::Forbidden(Forbidden::Command) => match self.scripts_refused(by.verb()) {
                 Ok(()) => again_for(by.verb()),
                 Err(missing) => Reply::lacks(missing),
@@ -189,6 +192,9 @@ impl Abilities {
         hints: &mut Hints<'_>,
     ) -> Reply {
         let error = refusal.error();
+        if by == Dialect::TextOnly {
+            return Reply::Unsure(refusal.outcome(by.verb()));
+        }
         if by.is_script()
             && refusal == Refusal::Forbidden(Forbidden::Command)
             && self.scripts_refused(by.verb()).is_ok()
@@ -222,7 +228,7 @@ impl Abilities {
         let refused = refuses_the_verb(error);
         match by {
             Dialect::Sha1 => wants_the_text(error),
-            Dialect::Text => {
+            Dialect::Text | Dialect::TextOnly => {
                 self.native_refused &= !refused; // On the next connection the native way comes first again.
                 false
             }
