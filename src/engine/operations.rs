@@ -177,6 +177,9 @@ impl Operations {
         if extra.fenced {
             acquire.fence(parts);
         }
+        if extra.shared {
+            acquire.share(kept.started, &parts.settings);
+        }
         let mut round = Round::new(
             kept.started,
             parts.nodes.len(),

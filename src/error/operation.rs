@@ -225,6 +225,12 @@ pub enum InvalidRequest {
     /// that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     FencedWithoutScripts,
+    /// A shared lock was requested from a handle that uses no scripts.
+    #[error("{NEED_SCRIPTS}")]
+    SharedWithoutScripts,
+    /// A lock on several resources, or a permit, was to be made a shared lock.
+    #[error("only an exclusive lock on one resource can be made a shared lock")]
+    NotExclusive,
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.
     #[error(

@@ -11,7 +11,9 @@ use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX};
 use crate::quorum::Vote;
 use crate::resp::Value;
 
-use super::abilities::{forbidden_to_extend, forbidden_to_fence, forbidden_to_lock};
+use super::abilities::{
+    forbidden_to_extend, forbidden_to_fence, forbidden_to_join, forbidden_to_lock,
+};
 use super::request::{Dialect, Question, Request, Taking};
 
 /// What a node has said to a command.
@@ -23,6 +25,12 @@ pub(crate) enum Reply {
     Kept(Duration),
     /// Taken, with this number; or the counter floor is this high.
     Number(u64),
+    /// The permit has this slot.
+    Slot(u16),
+    /// All slots are taken, or the only one that is wanted. The first of all ends in this time.
+    Full(Duration),
+    /// The resource has this number of permits, which is another than was asked for.
+    OtherPermits(u16),
     /// There are this many counters among the keys that were scanned. The count continues at `cursor`; zero is the end.
     Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.
@@ -55,11 +63,13 @@ impl Reply {
     #[inline]
     pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
         match self {
-            Self::Done | Self::Kept(_) | Self::Number(_) | Self::Counted { .. } => {
+            Self::Done | Self::Kept(_) | Self::Number(_) | Self::Slot(_) | Self::Counted { .. } => {
                 (Vote::Yes, NodeOutcome::Granted)
             }
             Self::Missing => (Vote::No, NodeOutcome::Missing),
-            Self::Foreign(_) => (Vote::No, NodeOutcome::Held),
+            Self::Foreign(_) | Self::Full(_) | Self::OtherPermits(_) => {
+                (Vote::No, NodeOutcome::Held)
+            }
             Self::Again(why) | Self::NotDone(why) | Self::Unsure(why) => (Vote::Abstain, why),
             Self::Later | Self::InRepair(_) => (Vote::Abstain, NodeOutcome::Pending),
             Self::Stopped => {
@@ -141,7 +151,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
         }
         Request::Raise { .. } => about_token(value),
         Request::Question { question, .. } => match question {
-            Question::Extend => about_token(value),
+            Question::Extend | Question::Move => about_token(value),
             Question::Confirm | Question::Overwrite => kept(value),
             Question::Inspect => {
                 let (above, marker, _) = three(value)?;
@@ -191,6 +201,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
             };
             Some(Read { reply, marker })
         }
+        Taking::Member => member_added(value),
         Taking::Fenced { .. } => {
             let taken = |number| up_to_the_largest(number).filter(|number| *number != 0);
             if let Some(digits) = value.as_bytes() {
@@ -212,6 +223,29 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
         }
         Taking::Watch => None, // A transaction has no single answer.
     }
+}
+
+/// Reads the answer to a command that takes a shared lock or a permit.
+#[cold]
+fn member_added(value: Value<'_>) -> Option<Read> {
+    if let Some([said, marker, number]) = integers(value) {
+        let reply = match said {
+            1 => Reply::Slot(u16::try_from(number).ok()?),
+            2 if number < 1 => Reply::Foreign(0),
+            2 => Reply::Full(Duration::from_millis(number.unsigned_abs() - 1)),
+            3 => Reply::OtherPermits(u16::try_from(number).ok()?),
+            _ => return None,
+        };
+        let marker = Some(marker);
+        return Some(Read { reply, marker });
+    }
+    let (said, marker) = said(value)?;
+    let reply = match said {
+        1 => Reply::Done,
+        2 => Reply::Foreign(0),
+        _ => Reply::lacks(forbidden_to_join(said)?),
+    };
+    Some(Read { reply, marker })
 }
 
 /// Reads the answer to a release in this way, or to a trial of the way.

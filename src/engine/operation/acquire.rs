@@ -9,6 +9,7 @@ pub(in crate::engine) mod fencing;
 mod nodes;
 mod outcome;
 mod several;
+mod shared;
 mod turns;
 mod waiting;
 
@@ -37,6 +38,7 @@ pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
+use shared::Reading;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub(in crate::engine) struct Acquire {
     several: Option<Box<Several>>,
     /// `None`: it wants no fencing token.
     fencing: Option<Box<Fencing>>,
+    /// `None`: it wants an exclusive lock.
+    reading: Option<Box<Reading>>,
 }
 
 /// The state of an attempt.
@@ -88,6 +92,7 @@ impl Acquire {
             verdict: Verdict::Open,
             several: None,
             fencing: None,
+            reading: None,
         }
     }
 
@@ -119,6 +124,7 @@ impl Acquire {
             verdict: Verdict::Open,
             several: None,
             fencing: None,
+            reading: None,
         }
     }
 
@@ -176,8 +182,12 @@ impl Acquire {
         let len = TOKEN_RANDOM_BYTES + owner.len();
         token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
         let token = &token[..len];
+        let name = parts.queues.name(self.place);
+        if let Some(reading) = &mut self.reading {
+            return Self::shared_entry(reading, now, (spare, name, token), &parts.settings);
+        }
         if self.several.is_none() && self.fencing.is_none() {
-            return Entry::new(spare, parts.queues.name(self.place), token);
+            return Entry::new(spare, name, token);
         }
         if let Some(several) = &mut self.several {
             several.forget_named();
@@ -325,6 +335,9 @@ impl Acquire {
 
     /// Ends this acquisition, which is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
+        if let Some(reading) = self.reading.take() {
+            reading.step_out(self.place, &mut parts.queues);
+        }
         if let Some(fencing) = self.fencing.take() {
             parts.fencing.give_spare(fencing);
         }
@@ -362,7 +375,7 @@ impl Operate for Acquire {
         let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
         let (mut turn, mut leaves) = (true, None);
         self.each_place(|place| turn &= queues.contend(place, key));
-        if turn && !once {
+        if turn && !once && self.reading.is_none() {
             self.each_place(|place| {
                 if leaves.is_none() && queues.leaves_first(now, place) {
                     leaves = Some(place);
@@ -372,6 +385,9 @@ impl Operate for Acquire {
         }
         if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
+            if self.reading.is_some() {
+                self.ask_beside(cx);
+            }
             return;
         }
         cx.round.tries = 0;
@@ -417,7 +433,10 @@ impl Operate for Acquire {
         match cx.round.tally.acquisition() {
             None => {}
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
-            Some(Acquisition::Held) => self.fail(Refusal::Held, cx),
+            Some(Acquisition::Held) => {
+                let refusal = self.refusal(Refusal::Held);
+                self.fail(refusal, cx);
+            }
             Some(Acquisition::NoQuorum) => {
                 let refusal = why_no_quorum(cx);
                 self.fail(refusal, cx);
@@ -445,7 +464,7 @@ impl Operate for Acquire {
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
-                    Refusal::Held => LockError::Held(self.report_held(cx)),
+                    Refusal::Held | Refusal::Intent => LockError::Held(self.report_held(cx)),
                     // Adds what the nodes said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);

@@ -47,7 +47,10 @@ impl Abilities {
                 by: Taking::First,
             } => return self.first_refused(claim, refusal),
             Request::Take { by, .. } => self.take_refused(by, refusal, hints),
-            Request::Release { .. } | Request::Question { .. } | Request::Raise { .. }
+            Request::Release { .. }
+            | Request::Question { .. }
+            | Request::Raise { .. }
+            | Request::Name { .. }
                 if has_other_type(refusal) =>
             {
                 Reply::Foreign(0)
@@ -114,18 +117,19 @@ impl Abilities {
     fn take_refused(&mut self, by: Taking, refusal: Refusal, hints: &mut Hints<'_>) -> Reply {
         let is_fenced = matches!(by, Taking::Fenced { .. });
         self.scripts.has_run_fenced &= !is_fenced;
+        let is_special = is_fenced || by == Taking::Member;
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
             Taking::Watch => (self.verb_of_transaction(hints.forbidden), false),
             Taking::Checked { by } | Taking::Fenced { by } => (by.verb(), true),
-            Taking::First | Taking::Untaught => (Dialect::Text.verb(), true),
+            Taking::First | Taking::Untaught | Taking::Member => (Dialect::Text.verb(), true),
         };
         match refusal {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
                 Reply::Again(NodeOutcome::Refused(error))
             }
             // Other locks need fewer permissions, so this refusal says nothing about them.
-            Refusal::Forbidden(_) if is_fenced => reported(refusal, verb),
+            Refusal::Forbidden(_) if is_special => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
                     Ok(()) => again_for(verb),
@@ -163,6 +167,9 @@ impl Abilities {
             {
                 Reply::Again(NodeOutcome::Refused(error))
             }
+            Refusal::Forbidden(Forbidden::Command) if by == Dialect::TextOnly => {
+                reported(refusal, by.verb())
+            }
             Refusal::Forbidden(Forbidden::Command) => match self.scripts_refused(by.verb()) {
                 Ok(()) => again_for(by.verb()),
                 Err(missing) => Reply::lacks(missing),
@@ -185,6 +192,9 @@ impl Abilities {
         hints: &mut Hints<'_>,
     ) -> Reply {
         let error = refusal.error();
+        if by == Dialect::TextOnly {
+            return Reply::Unsure(refusal.outcome(by.verb()));
+        }
         if by.is_script()
             && refusal == Refusal::Forbidden(Forbidden::Command)
             && self.scripts_refused(by.verb()).is_ok()
@@ -218,7 +228,7 @@ impl Abilities {
         let refused = refuses_the_verb(error);
         match by {
             Dialect::Sha1 => wants_the_text(error),
-            Dialect::Text => {
+            Dialect::Text | Dialect::TextOnly => {
                 self.native_refused &= !refused; // On the next connection the native way comes first again.
                 false
             }

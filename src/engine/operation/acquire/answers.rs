@@ -25,7 +25,7 @@ pub(in crate::engine) fn take_answered(
 ) -> Option<OperationKey> {
     let claim = parts.claims.get_mut(key)?; // The claim may be over.
     let operation = claim.attempted_by();
-    if let Reply::Done | Reply::Number(_) = reply {
+    if let Reply::Done | Reply::Number(_) | Reply::Slot(_) = reply {
         parts.nodes[node].grants += 1;
         // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
@@ -69,6 +69,7 @@ impl Acquire {
             Reply::Missing => (Vote::Abstain, NodeOutcome::Missing),
             Reply::Foreign(which) if matches!(request, Request::Take { .. }) => {
                 self.named(node, which);
+                self.met_intent(node, which);
                 match self.meets_own_key(node, cx) {
                     false => reply.vote(),
                     true if self.ask_again(node, true, cx) => return,
@@ -93,6 +94,9 @@ impl Acquire {
             | Reply::Unsure(_)
             | Reply::Stopped
             | Reply::Kept(_)
+            | Reply::Slot(_)
+            | Reply::Full(_)
+            | Reply::OtherPermits(_)
             | Reply::Counted { .. }
             | Reply::InRepair(_) => reply.vote(),
         };

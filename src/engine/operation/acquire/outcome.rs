@@ -42,7 +42,10 @@ impl Acquire {
     ) -> Option<Lock> {
         let key = self.claim.must()?;
         let parts = &mut *cx.parts;
-        self.each_place(|place| parts.hold(place, cx.round.key, key));
+        match self.reading {
+            None => self.each_place(|place| parts.hold(place, cx.round.key, key)),
+            Some(_) => parts.share(self.place, Some(cx.round.key), key),
+        }
         let place = match self.several.take() {
             None => self.place,
             Some(several) => {

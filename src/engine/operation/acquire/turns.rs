@@ -66,11 +66,14 @@ impl Acquire {
             self.extensions,
         );
         self.waiter = cx.parts.queue(waiter);
-        let (keep, fenced) = (self.keep, self.fencing.is_some());
+        let extra = Extra {
+            keep: self.keep,
+            fenced: self.fencing.is_some(),
+            shared: self.reading.is_some(),
+        };
         if let Some(waiter) = self.waiter
-            && (keep != 0 || fenced)
+            && extra != Extra::default()
         {
-            let extra = Extra { keep, fenced };
             cx.parts.queues.waiters.want(waiter, extra);
         }
         if let Some(fencing) = self.fencing.take() {
@@ -101,6 +104,7 @@ impl Acquire {
         let mut places = core::iter::once(&self.place).chain(self.places());
         let known = places.find(|place| cx.parts.queues.waiting(**place).is_some());
         self.wait_at(*known.unwrap_or(&self.place), cx);
+        self.begins_to_lead(cx);
         let waiting = cx.parts.queues.waiting(self.place);
         let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
             (Verdict::Refused(waiting.why), !waiting.has_asked())
@@ -112,6 +116,9 @@ impl Acquire {
             self.try_again(cx);
         } else {
             self.go_on(cx);
+        }
+        if self.reading.is_some() && cx.parts.queues.is_read(self.place) {
+            self.ask_beside(cx);
         }
     }
 
