@@ -52,8 +52,8 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource, None)?;
-        if request.shared && self.parts.settings.without_scripts {
-            return Err(InvalidRequest::SharedWithoutScripts.into());
+        if request.shared {
+            self.check_shared(request.options)?;
         }
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
@@ -66,6 +66,17 @@ impl Engine {
             }
             acquire
         })
+    }
+
+    /// Returns an error if no lock with these `options` can be shared.
+    #[cold]
+    #[inline(never)]
+    fn check_shared(&self, options: &LockOptions) -> Result<(), InvalidRequest> {
+        match self.parts.settings.without_scripts {
+            true => Err(InvalidRequest::SharedWithoutScripts),
+            false if options.is_fenced() => Err(InvalidRequest::SharedFenced),
+            false => Ok(()),
+        }
     }
 
     /// [`acquire`](Self::acquire) for several resources.

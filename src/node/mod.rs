@@ -62,6 +62,8 @@ pub(crate) use script::{
     INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_EACH, RELEASE_SEVERAL,
     REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
 };
+#[cfg(any(test, feature = "embedded"))]
+pub(crate) use script::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
 pub(crate) use send::Asking;
 pub(crate) use trust::{Mode, Terms, whole_millis};
 

@@ -81,15 +81,20 @@ impl Acquire {
         entry.passing()
     }
 
-    /// It asks the nodes. Others may ask beside it. The write ends the registrations of a contender on the nodes.
+    /// It has asked the nodes, so that others may ask beside it. If a contender waits nevertheless, this write ends the
+    /// registrations of the contender on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
         if !cx.round.is_voting() {
             return; // It was refused at once, and waits.
         }
-        let key = cx.round.key;
-        cx.parts.queues.give_on(self.place, key);
+        let (parts, key) = (&mut *cx.parts, cx.round.key);
+        parts.queues.give_on(self.place, key);
+        if parts.queues.is_anyone_waiting() {
+            let name = parts.queues.name(self.place).to_vec();
+            parts.wrote_to(cx.now, &name);
+        }
     }
 
     /// `node` says that this key is taken, counted from 0.
