@@ -224,8 +224,7 @@ pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{
-    Acquiring, AtRisk, Building, Guard, Health, LockGuard, Lost, PermitGuard, Redlock, SharedGuard,
-    Watch, held,
+    Acquiring, AtRisk, Building, Guard, Health, LockGuard, Lost, Redlock, SharedGuard, Watch, held,
 };
 pub use time::Instant;
 

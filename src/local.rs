@@ -35,6 +35,7 @@ use crate::time::Instant;
 use crate::trace::{Attempts, Failure, Operation};
 
 mod call;
+mod holders;
 
 use call::Call;
 

@@ -263,6 +263,22 @@ impl Driver {
             .ask(|engine, now| calls::acquire(engine, now, &request))
     }
 
+    /// Begins to take a shared lock on `resource`. The outcome is an [`Event::Acquired`]. See
+    /// [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_shared(
+        &mut self,
+        resource: &[u8],
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        let request = Request::shared(resource, options);
+        self.begin()?
+            .ask(|engine, now| calls::acquire(engine, now, &request))
+    }
+
     /// Begins to take one lock on all of `resources` or on none, 1 to 64 different names. The outcome is an
     /// [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
     ///

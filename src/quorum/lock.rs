@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::{Keeping, Kept, Majority, NodeSet};
 use crate::delay::Delay;
-use crate::entry::Entry;
+use crate::entry::{Entry, Kind};
 use crate::error::Shown;
 use crate::resource::Token;
 use crate::time::Instant;
@@ -100,6 +100,12 @@ impl Lock {
     #[must_use]
     pub fn token(&self) -> Token<'_> {
         self.entry.token()
+    }
+
+    /// Returns `true` if it is a shared lock: other clients may hold one on the same resource.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.entry.kind() == Kind::Shared
     }
 
     /// Returns its fencing token, if it was [asked for](crate::LockOptions::fenced) with one. The number is larger than

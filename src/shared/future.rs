@@ -9,9 +9,9 @@ use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use super::held::{Exclusive, Holds};
 use super::notes::{Asked, Wanted};
 use super::reply::Reply;
-use super::held::{Exclusive, Holds};
 use super::{Guard, Redlock};
 use crate::clock;
 use crate::config::LockOptions;
@@ -19,8 +19,8 @@ use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or a
-/// [`PermitGuard`](super::PermitGuard), or an error.
+/// A future that completes with a [`LockGuard`](super::LockGuard) or a [`SharedGuard`](super::SharedGuard), or
+/// an error.
 ///
 /// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async), [`lock_with_async`](Redlock::lock_with_async),
 /// and [`lock_all_async`](Redlock::lock_all_async) and its variants return it. Nothing is sent before the first poll,

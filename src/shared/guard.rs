@@ -9,8 +9,8 @@ use core::time::Duration;
 use super::GRACE;
 use super::Redlock;
 use super::at_risk::{AtRisk, Health, early};
-use super::held::{self, Holds};
 use super::callers::WaitsAs;
+use super::held::{self, Holds};
 use super::lost::Lost;
 use super::notes::{Asked, Note};
 use super::serve::{Times, Wait};
@@ -32,10 +32,7 @@ pub type LockGuard = Guard<held::Exclusive>;
 /// A held shared lock: see [`Guard`].
 pub type SharedGuard = Guard<held::Shared>;
 
-/// A held permit: see [`Guard`].
-pub type PermitGuard = Guard<held::Permit>;
-
-/// A held [lock](LockGuard), [shared lock](SharedGuard) or [permit](PermitGuard). Dropping the guard releases it.
+/// A held [lock](LockGuard) or [shared lock](SharedGuard). Dropping the guard releases it.
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
 /// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle

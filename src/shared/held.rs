@@ -1,29 +1,37 @@
-//! What a [`Guard`](crate::Guard) holds, as types that have no values. [`LockGuard`](crate::LockGuard),
-//! [`SharedGuard`](crate::SharedGuard) and [`PermitGuard`](crate::PermitGuard) name them for you.
+//! What a [`Guard`](crate::Guard) holds, as types that have no values. [`LockGuard`](crate::LockGuard)
+//! and [`SharedGuard`](crate::SharedGuard) name them for you.
+
+use crate::quorum::Lock;
 
 /// What a guard holds: one of the types of this module.
 pub trait Holds: 'static {
     /// The name of the guard, as its `Debug` form shows it.
     const GUARD: &str;
+
+    /// Returns `true` if the lock is of this kind.
+    fn is_of(lock: &Lock) -> bool;
 }
 
 macro_rules! holds {
-    ($($(#[$doc:meta])* $what:ident $guard:literal)+) => {$(
+    ($($(#[$doc:meta])* $what:ident $guard:literal $is_of:expr;)+) => {$(
         $(#[$doc])*
         #[derive(Debug)]
         pub enum $what {}
 
         impl Holds for $what {
             const GUARD: &str = $guard;
+
+            fn is_of(lock: &Lock) -> bool {
+                $is_of(lock)
+            }
         }
     )+};
 }
 
 holds! {
     /// A lock that one client holds alone: [`Redlock::lock`](crate::Redlock::lock).
-    Exclusive "LockGuard"
-    /// A lock that many clients share, while nobody holds it alone: [`Redlock::lock_shared`](crate::Redlock::lock_shared).
-    Shared "SharedGuard"
-    /// One of several permits: [`Redlock::permit`](crate::Redlock::permit).
-    Permit "PermitGuard"
+    Exclusive "LockGuard" |lock: &Lock| !lock.is_shared();
+    /// A lock that many clients share while nobody holds it alone:
+    /// [`Redlock::lock_shared`](crate::Redlock::lock_shared).
+    Shared "SharedGuard" Lock::is_shared;
 }

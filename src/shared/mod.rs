@@ -108,6 +108,7 @@ mod future;
 mod gathering;
 mod guard;
 pub mod held;
+mod holders;
 mod io_thread;
 mod lost;
 mod monitor;
@@ -154,7 +155,7 @@ pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
 pub use self::changes::Watch;
 pub use self::future::Acquiring;
-pub use self::guard::{Guard, LockGuard, PermitGuard, SharedGuard};
+pub use self::guard::{Guard, LockGuard, SharedGuard};
 pub use self::lost::Lost;
 pub use self::redlock::Redlock;
 

@@ -76,22 +76,24 @@ impl Asked {
     }
 }
 
-/// The resources to lock.
+/// The lock that is wanted.
 #[derive(Debug)]
 pub(super) enum Wanted {
     One(Vec<u8>),
+    Shared(Vec<u8>),
     All(Vec<Vec<u8>>),
 }
 
 impl Wanted {
     fn of(request: &Request<'_>) -> Self {
         match request.all {
+            None if request.shared => Self::Shared(request.resource.to_vec()),
             None => Self::One(request.resource.to_vec()),
             Some(all) => Self::All(all.iter().map(|name| name.to_vec()).collect()),
         }
     }
 
-    /// Calls `ask` with the request for these resources.
+    /// Calls `ask` with the request for this lock.
     pub(super) fn request<T>(
         &self,
         options: &LockOptions,
@@ -99,6 +101,7 @@ impl Wanted {
     ) -> T {
         match self {
             Self::One(resource) => ask(&Request::new(resource, options)),
+            Self::Shared(resource) => ask(&Request::shared(resource, options)),
             Self::All(resources) => {
                 let resources: Vec<&[u8]> = resources.iter().map(Vec::as_slice).collect();
                 ask(&Request::all(&resources, options))

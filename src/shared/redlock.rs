@@ -11,11 +11,11 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
 use super::callers::WaitsAs;
+use super::held::Holds;
 use super::notes::{Asked, Note, Wanted};
 use super::reply::Reply;
 use super::serve::{Times, Wait};
 use super::slot::Slot;
-use super::held::Holds;
 use super::{Acquiring, GRACE, Guard, Handle, LockGuard, Shared};
 use crate::calls::{self, Awaited};
 use crate::clock;
@@ -209,7 +209,7 @@ impl Redlock {
         self.acquire(&Request::all(&resources, options))
     }
 
-    fn acquire<H: Holds>(&self, request: &Request<'_>) -> Result<Guard<H>, LockError> {
+    pub(super) fn acquire<H: Holds>(&self, request: &Request<'_>) -> Result<Guard<H>, LockError> {
         self.shared().tracer.acquire(request).run(|operation| {
             let since = clock::now();
             let (shared, options) = (self.shared(), request.options);
@@ -290,22 +290,26 @@ impl Redlock {
     /// its ttl, or after a minute if that is longer).
     ///
     /// It is not [kept](LockOptions::keep), even if it was before. Call [`LockGuard::keep`] to keep it.
+    ///
+    /// A shared lock belongs into [`adopt_shared`](Self::adopt_shared). Here it is lost at once, and released.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
+        self.adopt_as(lock)
+    }
+
+    /// [`adopt`](Self::adopt) as a guard of what it holds. A lock of another kind is lost.
+    pub(super) fn adopt_as<H: Holds>(&self, mut lock: Lock) -> Guard<H> {
         let shared = self.shared();
         let mut slot = Arc::<Slot>::default();
-        if shared.is_foreign() {
-            return LockGuard::new(self.clone(), slot, lock);
-        }
-        let lock = match shared.enter() {
-            Ok(mut section) => section.adopt(&slot, lock),
-            Err(_) => {
-                slot = Slot::of_lost();
-                let mut lock = lock;
-                lock.leave();
-                lock
+        if !shared.is_foreign() {
+            match shared.enter() {
+                Ok(mut section) if H::is_of(&lock) => lock = section.adopt(&slot, lock),
+                Ok(_) | Err(_) => {
+                    slot = Slot::of_lost();
+                    lock.leave();
+                }
             }
-        };
-        LockGuard::new(self.clone(), slot, lock)
+        }
+        Guard::new(self.clone(), slot, lock)
     }
 
     pub(super) fn shared(&self) -> &Shared {

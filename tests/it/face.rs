@@ -6,7 +6,8 @@ use shearline::engine::Event;
 use shearline::{
     BreakError, Breaking, Broken, Builder, CheckError, ConfirmError, Driver, ExtendError,
     InspectError, Inspection, Instant, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
-    NodeOutcome, NodeState, NodeStatus, Redlock, ReinitError, Released, Report, UnlockError,
+    NodeOutcome, NodeState, NodeStatus, Redlock, ReinitError, Released, Report, SharedGuard,
+    UnlockError,
 };
 
 use crate::executor::block_on;
@@ -136,6 +137,7 @@ pub(crate) enum Face {
 #[must_use]
 pub(crate) enum Held {
     Guard(LockGuard),
+    Reader(SharedGuard),
     Lock(Lock),
 }
 
@@ -211,6 +213,26 @@ impl Face {
         }
     }
 
+    pub(crate) fn lock_shared_with(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Held, LockError> {
+        match self {
+            Self::Shared(redlock) => redlock
+                .lock_shared_with(resource, options)
+                .map(Held::Reader),
+            Self::Future(redlock) => {
+                block_on(redlock.lock_shared_with_async(resource, options)).map(Held::Reader)
+            }
+            Self::Local(local) => local.lock_shared_with(resource, options).map(Held::Lock),
+            Self::Driver(driver) => {
+                let round = driver.acquire_shared(resource.as_ref(), options)?;
+                outcome!(driver, round, Acquired).map(Held::Lock)
+            }
+        }
+    }
+
     pub(crate) fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -251,6 +273,8 @@ impl Face {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.extend(ttl),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.extend_async(ttl)),
+            (Self::Shared(_), Held::Reader(guard)) => guard.extend(ttl),
+            (Self::Future(_), Held::Reader(guard)) => block_on(guard.extend_async(ttl)),
             (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.extend(lock, ttl)?;
@@ -268,6 +292,8 @@ impl Face {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.confirm_async()),
+            (Self::Shared(_), Held::Reader(guard)) => guard.confirm(),
+            (Self::Future(_), Held::Reader(guard)) => block_on(guard.confirm_async()),
             (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.confirm(lock)?;
@@ -322,6 +348,8 @@ impl Face {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.unlock(),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.unlock_async()),
+            (Self::Shared(_), Held::Reader(guard)) => guard.unlock(),
+            (Self::Future(_), Held::Reader(guard)) => block_on(guard.unlock_async()),
             (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.release(lock)?;
@@ -334,6 +362,9 @@ impl Face {
     /// Takes a lock over that another process or face has written down.
     pub(crate) fn adopt(&mut self, lock: Lock) -> Held {
         match self {
+            Self::Shared(redlock) | Self::Future(redlock) if lock.is_shared() => {
+                Held::Reader(redlock.adopt_shared(lock))
+            }
             Self::Shared(redlock) | Self::Future(redlock) => Held::Guard(redlock.adopt(lock)),
             Self::Local(local) => Held::Lock(local.adopt(lock)),
             Self::Driver(driver) => Held::Lock(driver.adopt(lock)),
@@ -344,6 +375,7 @@ impl Face {
     pub(crate) fn detach(&mut self, held: Held) -> Lock {
         match (self, held) {
             (Self::Shared(_) | Self::Future(_), Held::Guard(guard)) => guard.into_lock(),
+            (Self::Shared(_) | Self::Future(_), Held::Reader(guard)) => guard.into_lock(),
             (Self::Local(local), Held::Lock(lock)) => local.detach(lock),
             (Self::Driver(driver), Held::Lock(lock)) => driver.detach(lock),
             _ => panic!("a lock of another face"),
@@ -354,6 +386,7 @@ impl Face {
     pub(crate) fn keep_for(&mut self, held: &mut Held, most: Duration) -> Result<(), ExtendError> {
         match (self, held) {
             (_, Held::Guard(guard)) => guard.keep_for(most),
+            (_, Held::Reader(guard)) => guard.keep_for(most),
             (Self::Local(local), Held::Lock(lock)) => local.keep_for(lock, most),
             (Self::Driver(driver), Held::Lock(lock)) => driver.keep_for(lock, most),
             _ => panic!("a lock of another face"),
@@ -500,6 +533,7 @@ impl Held {
     pub(crate) fn token(&self) -> Vec<u8> {
         match self {
             Self::Guard(guard) => guard.token().as_bytes().to_vec(),
+            Self::Reader(guard) => guard.token().as_bytes().to_vec(),
             Self::Lock(lock) => lock.token().as_bytes().to_vec(),
         }
     }
@@ -507,6 +541,7 @@ impl Held {
     pub(crate) fn validity(&self) -> Duration {
         match self {
             Self::Guard(guard) => guard.validity(),
+            Self::Reader(guard) => guard.validity(),
             Self::Lock(lock) => lock.validity(),
         }
     }
@@ -514,6 +549,7 @@ impl Held {
     pub(crate) fn valid_until(&self) -> Instant {
         match self {
             Self::Guard(guard) => guard.valid_until(),
+            Self::Reader(guard) => guard.valid_until(),
             Self::Lock(lock) => lock.valid_until(),
         }
     }

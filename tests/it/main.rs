@@ -32,6 +32,7 @@ mod effort;
 mod executor;
 mod face;
 mod harness;
+mod holders;
 mod namespaces;
 mod parts;
 mod readme;

@@ -1,0 +1,52 @@
+//! Locks that several clients may hold at once, on the caller's own thread.
+
+use core::time::Duration;
+
+use super::LocalRedlock;
+use crate::config::LockOptions;
+use crate::engine::Request;
+use crate::error::LockError;
+use crate::quorum::Lock;
+
+impl LocalRedlock {
+    /// Takes a shared lock on `resource` for `ttl`. If a client holds the lock, waits for it: at most 5 s, or as set by
+    /// the handle's [`Retry`](crate::Retry).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_shared_with`](Self::lock_shared_with).
+    pub fn lock_shared(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.lock_shared_with(resource, &LockOptions::new(ttl))
+    }
+
+    /// Takes a shared lock on `resource` for `ttl` if nobody holds the lock now, in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_shared_with`](Self::lock_shared_with).
+    pub fn try_lock_shared(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.lock_shared_with(resource, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes a shared lock on `resource` with these `options`: see
+    /// [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with). [`LockError::Invalid`] also if the handle uses no scripts.
+    pub fn lock_shared_with(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
+        self.acquire(&Request::shared(resource.as_ref(), options))
+    }
+}

@@ -1,0 +1,175 @@
+//! Locks that several clients may hold at once, by every face, on servers of both kinds: shared locks.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use shearline::{InvalidRequest, Lock, LockError, LockOptions};
+
+use crate::face::{Face, Held, held, over, shared};
+use crate::scene::{FOREIGN, Scene};
+use crate::servers::{LONG, Raw, Reply, eventually, three};
+
+/// Takes a shared lock in one attempt.
+fn read(face: &mut Face, key: &str) -> Result<Held, LockError> {
+    face.lock_shared_with(key, &LockOptions::new(LONG).tries(1))
+}
+
+/// How many holders the sets under `key` have on these nodes.
+fn holders(raws: &mut [Raw], key: &str) -> Vec<i64> {
+    let count = |raw: &mut Raw| raw.integer(&[b"ZCARD", key.as_bytes()]);
+    raws.iter_mut().map(count).collect()
+}
+
+#[test]
+fn readers_share_a_lock_that_a_writer_has_alone() {
+    not_with!(NoScripts, "shared locks need scripts");
+    Scene::each(|scene| {
+        let (key, mut raws) = (scene.key.clone(), scene.cluster.raws());
+        let mut other = Face::Shared(shared(scene.cluster));
+        let mut one = read(&mut scene.face, &key).expect("free");
+        let two = read(&mut other, &key).expect("readers may come");
+        eventually("both stand on all nodes", || {
+            scene.face.settle();
+            (holders(&mut raws, &key) == [2; 3]).then_some(())
+        });
+        held(scene.face.try_lock(&key, LONG));
+        held(other.try_lock(&key, LONG));
+        scene.face.extend(&mut one, LONG * 2).expect("held");
+        scene.face.confirm(&mut one).expect("held");
+        other.unlock(two).expect("held");
+        // What the other has left is not shorter than what it was.
+        eventually("one stands on all nodes", || {
+            scene.face.settle();
+            (holders(&mut raws, &key) == [1; 3]).then_some(())
+        });
+        let longer = LONG.as_millis() as i64;
+        let lives_on = raws.iter_mut().map(|raw| longer < raw.pttl(key.as_bytes()));
+        assert!(2 <= lives_on.filter(|it| *it).count());
+        held(other.try_lock(&key, LONG));
+        scene.face.unlock(one).expect("held");
+        scene.face.assert_gone(scene.cluster, &key);
+        let writer = other.try_lock(&key, LONG).expect("free");
+        held(read(&mut scene.face, &key));
+        other.unlock(writer).expect("held");
+        other.assert_gone(scene.cluster, &key);
+    });
+}
+
+/// Locks of other libraries are plain keys.
+#[test]
+fn readers_exclude_locks_of_other_libraries_and_are_excluded() {
+    not_with!(NoScripts, "shared locks need scripts");
+    Scene::each(|scene| {
+        let (key, mut raws) = (scene.key.clone(), scene.cluster.raws());
+        let reader = read(&mut scene.face, &key).expect("free");
+        eventually("it stands on all nodes", || {
+            scene.face.settle();
+            (holders(&mut raws, &key) == [1; 3]).then_some(())
+        });
+        let foreign = [b"SET", key.as_bytes(), FOREIGN, b"NX", b"PX", b"60000"];
+        for raw in &mut raws {
+            assert_eq!(raw.command(&foreign), Reply::Nil);
+        }
+        scene.face.unlock(reader).expect("held");
+        scene.face.assert_gone(scene.cluster, &key);
+        for raw in &mut raws[..2] {
+            raw.command(&foreign);
+        }
+        held(read(&mut scene.face, &key));
+        assert_eq!(
+            scene.cluster.copies(&key),
+            2,
+            "nothing of others is touched"
+        );
+        for raw in &mut raws[..2] {
+            assert!(raw.del(key.as_bytes()));
+        }
+    });
+}
+
+#[test]
+fn many_readers_of_one_handle_hold_at_the_same_time() {
+    not_with!(NoScripts, "shared locks need scripts");
+    let cluster = three();
+    let redlock = shared(&cluster);
+    let (reading, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..24 {
+            scope.spawn(|| {
+                let guard = redlock.lock_shared("doc", LONG).expect("readers may come");
+                most.fetch_max(reading.fetch_add(1, SeqCst) + 1, SeqCst);
+                eventually("all are there", || (most.load(SeqCst) == 24).then_some(()));
+                guard.unlock().expect("held");
+            });
+        }
+    });
+    drop(redlock.lock("doc", LONG).expect("the readers have gone"));
+    eventually("nothing is left", || {
+        (cluster.copies("doc") == 0).then_some(())
+    });
+}
+
+/// Whoever has the lock changes two numbers one after the other; readers must see both or none of it.
+#[test]
+fn no_reader_sees_half_of_what_a_writer_does() {
+    not_with!(NoScripts, "shared locks need scripts");
+    let cluster = three();
+    let numbers = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    let handles = [shared(&cluster), shared(&cluster)];
+    thread::scope(|scope| {
+        for (index, handle) in handles.iter().enumerate() {
+            for caller in 0..6 {
+                let numbers = &numbers;
+                scope.spawn(move || {
+                    let patient = LockOptions::new(LONG).wait(LONG);
+                    for _ in 0..10 {
+                        if caller == index {
+                            let guard = handle.lock_with("doc", &patient).expect("it comes");
+                            numbers[0].fetch_add(1, SeqCst);
+                            thread::yield_now();
+                            numbers[1].fetch_add(1, SeqCst);
+                            guard.unlock().expect("held");
+                        } else {
+                            let guard = handle.lock_shared_with("doc", &patient).expect("it comes");
+                            let first = numbers[0].load(SeqCst);
+                            thread::yield_now();
+                            assert_eq!(numbers[1].load(SeqCst), first);
+                            guard.unlock().expect("held");
+                        }
+                    }
+                });
+            }
+        }
+    });
+    assert_eq!(numbers.map(AtomicUsize::into_inner), [20, 20]);
+}
+
+#[test]
+fn a_shared_lock_goes_to_another_handle_as_what_it_is() {
+    not_with!(NoScripts, "shared locks need scripts");
+    Scene::each(|scene| {
+        let key = scene.key.clone();
+        let reader = read(&mut scene.face, &key).expect("free");
+        let lock = scene.face.detach(reader);
+        let bytes = lock.to_bytes();
+        let lock = Lock::from_bytes(&bytes).expect("as it was written");
+        assert!(lock.is_shared());
+        let mut other = Face::Shared(shared(scene.cluster));
+        let mut reader = other.adopt(lock);
+        other.confirm(&mut reader).expect("held");
+        held(scene.face.try_lock(&key, LONG));
+        other.unlock(reader).expect("held");
+        scene.face.assert_gone(scene.cluster, &key);
+    });
+}
+
+#[test]
+fn without_scripts_no_shared_lock_is_asked_for() {
+    let cluster = three();
+    let redlock = over(&cluster).without_scripts(true).build();
+    let refused = redlock.expect("it connects").lock_shared("doc", LONG);
+    let Err(LockError::Invalid(why)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(why, InvalidRequest::SharedWithoutScripts);
+}
