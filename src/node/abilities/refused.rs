@@ -47,7 +47,10 @@ impl Abilities {
                 by: Taking::First,
             } => return self.first_refused(claim, refusal),
             Request::Take { by, .. } => self.take_refused(by, refusal, hints),
-            Request::Release { .. } | Request::Question { .. } | Request::Raise { .. }
+            Request::Release { .. }
+            | Request::Question { .. }
+            | Request::Raise { .. }
+            | Request::Name { .. }
                 if has_other_type(refusal) =>
             {
                 Reply::Foreign(0)
