@@ -29,7 +29,7 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::queues::{Caller, INTENT, Queues, Waiter};
+use super::queues::{Caller, INTENT, INTENT_ENDS, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -120,10 +120,17 @@ impl Parts {
 
     /// `operation` has taken the lock of `claim` on the resource of `place`.
     #[inline]
-    pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
+    pub(super) fn hold(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        operation: OperationKey,
+        claim: ClaimKey,
+    ) {
         self.queues.hold(place, operation, claim);
         if self.queues.is_anyone_waiting() {
             self.tell_watches_at(place);
+            self.end_intent(now, place);
         }
     }
 
@@ -243,6 +250,20 @@ impl Parts {
                 self.nodes
                     .writing_to(node)
                     .leave_intent(now, resource, INTENT);
+            }
+        }
+    }
+
+    /// The contender of `place` has the exclusive lock. Its intent ends, so that readers may come as soon as it has
+    /// released the lock. Another program that waits leaves its own again.
+    #[cold]
+    fn end_intent(&mut self, now: Instant, place: PlaceKey) {
+        if let Some((waiting, resource)) = self.queues.waiting(place)
+            && waiting.ends_intent(now)
+        {
+            for node in self.nodes.ids() {
+                let there = &mut self.nodes.writing_to(node);
+                there.leave_intent(now, resource, INTENT_ENDS);
             }
         }
     }

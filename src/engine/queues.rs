@@ -66,7 +66,7 @@ pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
-pub(super) use policy::{INTENT, Next, Wait, between};
+pub(super) use policy::{INTENT, INTENT_ENDS, Next, Wait, between};
 
 /// See the [module](self).
 #[derive(Debug)]

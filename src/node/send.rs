@@ -140,7 +140,7 @@ impl Node {
         let bytes = buffer.written(Dialect::Text, None, |out| {
             command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
         });
-        if self.abilities.may_run_scripts() {
+        if self.abilities.may_read_by_scripts() {
             self.send(now, Request::Name { place }, bytes);
         }
     }

@@ -159,6 +159,12 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
+    /// Returns `true` if a script that only reads may be run: a node that only ever gave shared locks and permits has not
+    /// shown how it releases others.
+    pub(super) const fn may_read_by_scripts(&self) -> bool {
+        self.may_run_scripts() || self.scripts.has_run_member
+    }
+
     /// Returns the form in which the node gets a command that runs this script.
     #[inline]
     pub(super) fn dialect(&self, taught: Taught) -> Dialect {
@@ -241,7 +247,10 @@ impl Abilities {
                 self.trust_scripts();
             }
             // A lock of another kind needs other permissions, so this says nothing about it.
-            (Taking::Member, None) => self.trust_scripts(),
+            (Taking::Member, None) => {
+                self.scripts.has_run_member = true;
+                self.trust_scripts();
+            }
             (Taking::Member, Some(_)) => {}
             (Taking::Untaught | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }

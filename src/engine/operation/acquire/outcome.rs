@@ -43,7 +43,7 @@ impl Acquire {
         let key = self.claim.must()?;
         let parts = &mut *cx.parts;
         match self.reading {
-            None => self.each_place(|place| parts.hold(place, cx.round.key, key)),
+            None => self.each_place(|place| parts.hold(cx.now, place, cx.round.key, key)),
             Some(_) => parts.share(self.place, Some(cx.round.key), key),
         }
         let place = match self.several.take() {
