@@ -25,6 +25,9 @@ A file that uses this says what an entry is (`kept`), and which two tokens exclu
 from prove import And, Elem, If, Implies, Model, Not, Or, Step
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
+# The guards of this file. Their stories are in `plain.py`.
+GUARDS = set("TwoQuorumsMeet EachAttemptHasAFreshToken DriftIsTakenOff ValidityCountsFromTheFirstByte "
+             "ExtensionsCountWithinTheOldValidity NoClockGainsMoreThanTheDrift QuarantineLastsForTheLongestTtl".split())
 
 
 def cast(*rounds):
@@ -34,7 +37,9 @@ def cast(*rounds):
                 taking=["request" in text for text in rounds])
 
 
-def lease(name, kept, conflict):
+def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r, q: {}, clash=None):
+    """`also` is what a belief needs besides, `on_grant` what a grant changes besides, and `clash` which promises of
+    one node exclude each other."""
     usual = cast("A's request", "A's extension", "B's request")
     m = Model(name, Node=["node 1", "node 2", "node 3"], Token=usual["Token"], Round=usual["Round"],
               Quorum=["nodes 1 and 2", "nodes 1 and 3", "nodes 2 and 3"])
@@ -108,7 +113,7 @@ def lease(name, kept, conflict):
         t = s.own(r)
         return Step(
             Not(s.sent(r)),
-            If(s.taking(r), s.guard("EachAttemptHasAFreshToken", Not(s.used(t)), True), Not(s.ended(t))),
+            If(s.taking(r), s.guard("EachAttemptHasAFreshToken", Not(s.used(t)), True), And(s.granted(t), Not(s.ended(t)))),
             change=dict(sent=lambda x: Or(x == r, s.sent(x)), used=lambda x: Or(x == t, s.used(x)),
                         ended=lambda x: And(s.ended(x), Not(And(x == t, s.taking(r)))),
                         begun=lambda x: If(x == r, s.time(t), s.begun(x))),
@@ -121,7 +126,7 @@ def lease(name, kept, conflict):
         t = s.own(r)
         allowance = s.guard("DriftIsTakenOff", s.drift(t), 0)
         start = s.guard("ValidityCountsFromTheFirstByte", s.begun(r), s.time(t))
-        return And(s.sent(r), Not(s.ended(t)), s.time(t) < e,
+        return And(s.sent(r), Not(s.ended(t)), s.time(t) < e, also(s, r, q),
                    s.every("Node", lambda n: Implies(s.within(n, q), And(
                        s.yes(n, r), e + allowance <= start + s.left(n, r)))))
 
@@ -133,9 +138,10 @@ def lease(name, kept, conflict):
     def holder_is_granted(s, r: "Round", q: "Quorum", e: "Time"):
         t = s.own(r)
         return Step(
-            s.taking(r), Not(s.granted(t)), Not(s.believed(r)), rests_on(s, r, q, e), m.same_answer(s, r, q),
-            change=dict(belief(s, r, q, e), granted=lambda x: Or(x == t, s.granted(x)), **m.on_grant(s, r, q),
-                        interrupted=lambda x: Or(s.interrupted(x), And(s.granted(x), conflict(s, x, t)))),
+            s.taking(r), Not(s.granted(t)), Not(s.believed(r)), rests_on(s, r, q, e),
+            change=dict(belief(s, r, q, e), granted=lambda x: Or(x == t, s.granted(x)), **on_grant(s, r, q),
+                        interrupted=lambda x: Or(s.interrupted(x), And(
+                            s.granted(x), conflict(s.after(on_grant(s, r, q)), x, t)))),
             tell=[f"{t} has a yes of {q}: it believes until ", e, " by its clock, which shows ", s.time(t), "."])
 
     @m.action
@@ -186,8 +192,6 @@ def lease(name, kept, conflict):
                   s.guard("QuarantineLastsForTheLongestTtl", barred, clock - 1), "."])
 
     m.loses = loses
-    m.same_answer = lambda s, r, q: True
-    m.on_grant = lambda s, r, q: {}
 
     # --- invariants ------------------------------------------------------------------------------------------------
 
@@ -210,8 +214,9 @@ def lease(name, kept, conflict):
             s.yes(n, r), s.end(r) + s.drift(s.own(r)) <= s.begun(r) + s.left(n, r)))
 
     @m.invariant
-    def who_believes_was_granted(s, r: "Round"):
-        return And(Implies(s.believed(r), And(s.granted(s.own(r)), s.sent(r))))
+    def who_believes_or_extends_was_granted(s, r: "Round"):
+        extends = And(s.sent(r), Not(s.taking(r)))
+        return And(Implies(s.believed(r), s.sent(r)), Implies(Or(s.believed(r), extends), s.granted(s.own(r))))
 
     @m.invariant
     def who_was_granted_had_sent(s, t: "Token"):
@@ -223,7 +228,8 @@ def lease(name, kept, conflict):
 
     @m.invariant
     def no_node_promises_what_excludes_each_other(s, n: "Node", r: "Round", x: "Round"):
-        return Implies(And(useful(s, n, r), useful(s, n, x)), Not(conflict(s, s.own(r), s.own(x))))
+        return Implies(And(useful(s, n, r), useful(s, n, x)), Not(
+            clash(s, n, r, x) if clash else conflict(s, s.own(r), s.own(x))))
 
     @m.safety(lambda s, r, x: [f"{s.own(r)} and {s.own(x)} both believe, by clocks that show ", s.time(s.own(r)),
                                " and ", s.time(s.own(x)), "."])
@@ -235,5 +241,6 @@ def lease(name, kept, conflict):
     def a_holder_was_never_interrupted(s, r: "Round"):
         return Implies(valid(s, r), Not(s.interrupted(s.own(r))))
 
+    m.elsewhere = GUARDS
     m.exclusion, m.continuity = mutual_exclusion, a_holder_was_never_interrupted
     return m

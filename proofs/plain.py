@@ -181,6 +181,7 @@ RELEASE = TAKE + "holder_releases node_releases node_denies "
 TAKEN = "holder_asks node_takes node_takes holder_is_granted "
 EXTENDED = "holder_asks node_extends node_extends holder_is_extended "
 
+m.elsewhere = set()
 m.shows("one holder after another, with a release", lambda s: [
     (s.every("Token", lambda t: s.granted(t)), ["both have held the lock."])], 10, RELEASE)
 m.shows("a lock that is extended beyond its first end", lambda s: [
