@@ -125,12 +125,14 @@ def holder_sends_move(s, n: "Node", r: "Round", to: "Time"):
 
 @m.action
 def node_moves(s, n: "Node", r: "Round", counted: "Bool"):
-    """MOVE_SLOT. The deadline stays, and so does what the node has promised."""
+    """MOVE_SLOT. The deadline stays, and so does what the node has promised. Members that are over are removed: if the
+    node's clock is set back a little, one of them would be live again, beside the other in the same slot."""
     t, to = s.own(r), s.goes_to(n, s.own(r))
+    purged = lambda x, u: And(s.has(x, u), Or(Not(x == n), live(s, n, u)))
     counts = And(counted, s.yes(n, r), s.guard("QuarantinedMoveDoesNotCount", m.votes(s, n)))
     return Step(
         s.taking(r), s.move_under_way(n, t), live(s, n, t), s.guard("AMoveNeedsAFreeSlot", free(s, n, t, to)),
-        change=dict(slot=at(n, t, s.slot, to), known=lambda x, y: Or(s.known(x, y), And(x == n, y == r, counts)),
+        change=dict(slot=at(n, t, s.slot, to), has=s.guard("AMovePurgesWhatIsOver", purged, s.has), known=lambda x, y: Or(s.known(x, y), And(x == n, y == r, counts)),
                     answer=lambda x, y: If(And(x == n, y == r, counts), to, s.answer(x, y))),
         tell=[f"{n} moves {t} to slot ", to, ".", m.counts(counts)])
 
@@ -179,6 +181,12 @@ def a_key_outlives_its_members(s, n: "Node", t: "Token"):
 
 
 @m.invariant
+def a_node_has_one_member_in_a_slot(s, n: "Node", t: "Token", u: "Token"):
+    both = And(s.has(n, t), s.has(n, u), Not(t == u))
+    return Implies(both, And(Not(s.slot(n, t) == s.slot(n, u)), s.permits(t) == s.permits(u)))
+
+
+@m.invariant
 def an_answer_is_a_slot_below_k(s, n: "Node", r: "Round"):
     t = s.own(r)
     return And(Implies(s.known(n, r), And(s.yes(n, r), 0 <= s.answer(n, r), s.answer(n, r) < s.permits(t))),
@@ -200,6 +208,7 @@ def a_believer_has_a_slot_below_k(s, r: "Round"):
 
 
 TAKEN = "holder_asks node_takes node_takes holder_is_granted "
+EXTENDED = "holder_asks node_extends node_extends holder_is_extended "
 TWO = dict(permits=[2, 2])
 
 m.shows("two permits at once, one of them after a move", lambda s: [
@@ -218,6 +227,10 @@ m.without("QuarantinedMoveDoesNotCount", m.exclusion, None, TAKEN + "holder_asks
           "holder_sends_move node_moves holder_is_granted", **TWO)
 m.without("AnExtensionNamesTheSlot", m.exclusion, None, "holder_asks node_takes node_takes node_takes "
           "holder_is_granted holder_asks node_extends node_extends holder_is_extended time_passes " + TAKEN, **TWO)
+m.without("AMovePurgesWhatIsOver", m.exclusion, None, "holder_asks node_takes node_takes node_takes holder_is_granted "
+          + EXTENDED + "holder_asks node_takes time_passes holder_sends_move node_moves time_passes " + EXTENDED
+          + "time_passes node_takes holder_is_granted", clocks="apart", **TWO,
+          **cast("A's request", "A's extension", "A's other extension", "B's request"))
 
 if __name__ == "__main__":
     m.run()
