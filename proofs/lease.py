@@ -22,7 +22,7 @@ promises away. Messages may be late or lost, and requests of old rounds may arri
 A file that uses this says what an entry is (`kept`), and which two tokens exclude each other (`conflict`).
 """
 
-from prove import And, Elem, If, Implies, Model, Not, Or, Step
+from prove import And, If, Implies, Model, Not, Or, Step
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
 # The guards of this file. Their stories are in `plain.py`.
@@ -49,7 +49,7 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
     m.world("drift", "Token->Time")
     m.world("MAX", "Time")
     m.world("within", "Node Quorum->Bool", lambda n, q: n in PAIRS[q])
-    m.world("meet", "Quorum Quorum->Node", lambda p, q: Elem(min(set(PAIRS[p]) & set(PAIRS[q])), ""))
+    m.world("meet", "Quorum Quorum->Node", lambda p, q: min(set(PAIRS[p]) & set(PAIRS[q])))
 
     m.has_state("node_time", "Node->Time", begins=0)
     m.has_state("time", "Token->Time", begins=0)  # By the holder's clock.

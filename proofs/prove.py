@@ -159,8 +159,9 @@ class Story:
             value = other.get(name, value)
             if value is None:
                 value = self.table(name, args, ret)
-            elif isinstance(value, list):  # The values for the elements of a sort, in their order.
-                value = dict(zip(self.tuples(args), (self.lift(one, ret) for one in value)))
+            else:  # The values for the elements of a sort in their order, or a function.
+                values = value if isinstance(value, list) else [value(*key) for key in self.tuples(args)]
+                value = dict(zip(self.tuples(args), (self.lift(one, ret) for one in values)))
             self.rigid[name] = self.look(value)
 
     def lift(self, value, ret):
