@@ -244,3 +244,46 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
     m.elsewhere = GUARDS
     m.exclusion, m.continuity = mutual_exclusion, a_holder_was_never_interrupted
     return m
+
+
+# --- keys, as they are at the nodes ----------------------------------------------------------------------------------
+
+
+def at(n, t, old, value):
+    return lambda x, u: If(And(x == n, u == t), value, old(x, u))
+
+
+def keys(m):
+    """Which tokens the key of a node has, and when it expires."""
+    m.has_state("has", "Node Token->Bool", False)
+    m.has_state("expiry", "Node->Time", begins=0)
+
+    @m.action
+    def node_expires(s, n: "Node"):
+        return Step(s.expiry(n) < s.node_time(n), change=dict(has=lambda x, u: And(s.has(x, u), Not(x == n))),
+                    tell=[f"The key at {n} is gone: it has expired."])
+
+    @m.action
+    def node_loses(s, n: "Node", clock: "Time", stays: "Token->Bool"):
+        return m.loses(s, n, clock, dict(has=lambda x, t: And(s.has(x, t), Or(Not(x == n), stays(t)))))
+
+
+def sets(m):
+    """Each token has a deadline."""
+    keys(m)
+    m.has_state("deadline", "Node Token->Time", begins=0)
+
+    @m.action
+    def holder_releases(s, t: "Token"):
+        return Step(s.used(t), change=dict(ended=lambda u: Or(u == t, s.ended(u))), tell=[f"{t} sends its release."])
+
+
+def live(s, n, t):
+    return And(s.has(n, t), s.node_time(n) <= s.deadline(n, t), s.node_time(n) <= s.expiry(n))
+
+
+def latest_of(s, n, e, has, deadline):
+    """`e` is the latest deadline of those that are there."""
+    last = s.some("Token", lambda u: And(has(n, u), deadline(n, u) == e))
+    none = And(s.every("Token", lambda u: Not(has(n, u))), e == s.node_time(n))
+    return And(s.every("Token", lambda u: Implies(has(n, u), deadline(n, u) <= e)), Or(last, none))

@@ -16,7 +16,7 @@ Proved for every N, every number of clients and every ttl and drift:
 
 import z3
 
-from lease import cast, lease
+from lease import at, cast, keys, lease
 from prove import And, If, Implies, Max, Not, Or, Step, ask
 
 
@@ -25,8 +25,7 @@ def kept(s, n, r):
 
 
 m = lease("plain", kept, conflict=lambda s, t, u: Not(t == u))
-m.has_state("has", "Node Token->Bool", False)
-m.has_state("expiry", "Node->Time", begins=0)
+keys(m)
 m.has_state("set_under_way", "Node Token->Bool", False)
 m.has_state("copy_under_way", "Node Token->Bool", False)
 m.has_state("release_under_way", "Node Token->Bool", False)
@@ -38,10 +37,6 @@ def free(s, n):
 
 def live(s, n, t):
     return And(s.has(n, t), s.node_time(n) <= s.expiry(n))
-
-
-def at(n, t, old, value):
-    return lambda x, u: If(And(x == n, u == t), value, old(x, u))
 
 
 def stored(s, n, t, expiry):
@@ -141,17 +136,6 @@ def node_releases(s, n: "Node", t: "Token"):
                     has=lambda x, u: And(s.has(x, u), Not(And(x == n, deleted)))),
         tell=[f"{n} executes the release of {t}",
               (And(deleted, s.some("Token", lambda u: s.has(n, u))), " and deletes the key.", " and finds no such key.")])
-
-
-@m.action
-def node_expires(s, n: "Node"):
-    return Step(s.expiry(n) < s.node_time(n), change=dict(has=lambda x, u: And(s.has(x, u), Not(x == n))),
-                tell=[f"The key at {n} is gone: it has expired."])
-
-
-@m.action
-def node_loses(s, n: "Node", clock: "Time", stays: "Token->Bool"):
-    return m.loses(s, n, clock, dict(has=lambda x, t: And(s.has(x, t), Or(Not(x == n), stays(t)))))
 
 
 @m.invariant

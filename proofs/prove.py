@@ -105,7 +105,6 @@ class State:
         return bad if self._world.broken == name else good
 
     def after(self, change):
-        """This state after a change, with short forms made whole."""
         return State(self._world, {**self._values, **change})
 
 
@@ -141,8 +140,8 @@ class EveryN:
     def parameters(self, action):
         for sort in sorts_of(action):
             args, ret = split(sort)
-            made = self.fresh("given", args, ret)
-            yield made if args else made()
+            given = self.fresh("given", args, ret)
+            yield given if args else given()
 
 
 class Story:
@@ -156,13 +155,11 @@ class Story:
         self.clocks = other.get("clocks", "same")
         self.rigid = {}
         for name, (args, ret, value) in model.rigid.items():
-            value = other.get(name, value)
-            if value is None:
-                value = self.table(name, args, ret)
-            else:  # The values for the elements of a sort in their order, or a function.
-                values = value if isinstance(value, list) else [value(*key) for key in self.tuples(args)]
-                value = dict(zip(self.tuples(args), (self.lift(one, ret) for one in values)))
-            self.rigid[name] = self.look(value)
+            value, table = other.get(name, value), self.table(name, args, ret)
+            if value is not None:  # The values for the elements of a sort in their order, or a function.
+                values = value if isinstance(value, list) else [value(*key) for key in table]
+                table = {key: self.lift(one, ret) for key, one in zip(table, values)}
+            self.rigid[name] = self.look(table)
 
     def lift(self, value, ret):
         """A Python value as a value of this sort."""
@@ -180,32 +177,28 @@ class Story:
         return made
 
     def table(self, name, args, ret):
-        return {key: self.fresh(name, ret) for key in self.tuples(args)} if args else {(): self.fresh(name, ret)}
+        return {key: self.fresh(name, ret) for key in self.tuples(args)}
 
     def tuples(self, args):
         return list(itertools.product(*(self.sorts[sort] for sort in args)))
 
     def look(self, table):
         def at(*key):
-            if isinstance(table, dict):
-                for place, part in enumerate(key):  # An element that is not known yet: any of its sort.
-                    if not isinstance(part, Elem):
-                        options = sorted({known[place] for known in table})
-                        found = None
-                        for option in options:
-                            value = at(*key[:place], option, *key[place + 1:])
-                            found = value if found is None else If(part == option, value, found)
-                        return found
-                return table[key]
-            return table(*key)
+            for place, part in enumerate(key):
+                if not isinstance(part, Elem):  # An element that is not known yet: any of its sort.
+                    found = None
+                    for option in {known[place] for known in table}:
+                        value = at(*key[:place], option, *key[place + 1:])
+                        found = value if found is None else If(part == option, value, found)
+                    return found
+            return table[key]
         return at
 
     def every(self, sorts, body):
         return And(*(body(*key) for key in self.tuples(sorts)))
 
     def as_state(self, tables):
-        state = State(self, {name: self.look(table) for name, table in tables.items()})
-        return state
+        return State(self, {name: self.look(table) for name, table in tables.items()})
 
     def first(self):
         made = {}
@@ -233,8 +226,8 @@ def sorts_of(function):
 
 
 def split(sort):
-    """`Node->Time` is a function."""
-    *args, ret = sort.split("->")
+    """`Node Token->Time` is a function of two, `Time` of none."""
+    *args, ret = sort.replace("->", " ").split()
     return args, ret
 
 
@@ -250,13 +243,11 @@ class Model:
 
     def world(self, name, kind, story=None):
         """Something that does not change: `Round->Token`. `story` is its value in a story."""
-        args, ret = split(kind)
-        self.rigid[name] = ([word for arg in args for word in arg.split()], ret, story)
+        self.rigid[name] = (*split(kind), story)
 
     def has_state(self, name, kind, init=None, begins=None):
         """A part of the state: `Node Token->Bool`. `begins` is its value at the beginning of a story."""
-        args, ret = split(kind)
-        self.state[name] = ([word for arg in args for word in arg.split()], ret, init)
+        self.state[name] = (*split(kind), init)
         if begins is not None:
             self.begins[name] = begins
 

@@ -16,7 +16,7 @@ Proved for every N and every number of readers and writers:
 * a key is a string with one token or a set, and never expires before the last deadline in it.
 """
 
-from lease import cast, lease
+from lease import at, cast, latest_of, lease, live, sets
 from prove import And, If, Implies, Max, Not, Or, Step
 
 
@@ -32,12 +32,8 @@ m = lease("shared", kept, conflict)
 m.world("reader", "Token->Bool", [True, False])  # Takes its lock as a reader; a writer may become one.
 m.has_state("shared", "Token->Bool")  # What its holder believes to have.
 m.has_state("downgrades", "Token->Bool", False)
-m.has_state("has", "Node Token->Bool", False)
-m.has_state("deadline", "Node Token->Time", begins=0)
 m.has_state("is_set", "Node->Bool", begins=False)
-m.has_state("expiry", "Node->Time", begins=0)
-
-
+sets(m)
 
 
 def gone(s, n):
@@ -45,20 +41,9 @@ def gone(s, n):
     return Or(s.expiry(n) < s.node_time(n), s.every("Token", lambda t: Not(s.has(n, t))))
 
 
-def live(s, n, t):
-    return And(s.has(n, t), s.node_time(n) <= s.deadline(n, t), s.node_time(n) <= s.expiry(n))
-
-
-def at(n, t, old, value):
-    return lambda x, u: If(And(x == n, u == t), value, old(x, u))
-
-
 def latest(s, n, e, has, deadline, mine):
-    """`e` is the latest deadline. Without the guard it is that of the one who has just come."""
-    last = s.some("Token", lambda u: And(has(n, u), deadline(n, u) == e))
-    none = And(s.every("Token", lambda u: Not(has(n, u))), e == s.node_time(n))
-    after_all = s.every("Token", lambda u: Implies(has(n, u), deadline(n, u) <= e))
-    return s.guard("ExpiryIsTheLatestDeadline", And(after_all, Or(last, none)), e == mine)
+    """Without the guard the key expires at the deadline of the one who has just come."""
+    return s.guard("ExpiryIsTheLatestDeadline", latest_of(s, n, e, has, deadline), e == mine)
 
 
 @m.action
@@ -117,11 +102,6 @@ def node_extends(s, n: "Node", r: "Round", e: "Time", counted: "Bool"):
 
 
 @m.action
-def holder_releases(s, t: "Token"):
-    return Step(s.used(t), change=dict(ended=lambda u: Or(u == t, s.ended(u))), tell=[f"{t} sends its release."])
-
-
-@m.action
 def node_releases(s, n: "Node", t: "Token", e: "Time"):
     """Of both kinds. The key stays while a member is left."""
     def has(x, u):
@@ -159,17 +139,6 @@ def downgrade_by_two_commands(s, n: "Node", t: "Token"):
     return Step(s.guard("DowngradeIsOneStep", False, True), s.downgrades(t), s.has(n, t), Not(s.is_set(n)),
                 change=dict(has=lambda x, u: And(s.has(x, u), Not(And(x == n, u == t)))),
                 tell=[f"{n} deletes the key of {t}, which is to come back as a reader."])
-
-
-@m.action
-def node_expires(s, n: "Node"):
-    return Step(s.expiry(n) < s.node_time(n), change=dict(has=lambda x, u: And(s.has(x, u), Not(x == n))),
-                tell=[f"The key at {n} is gone: it has expired."])
-
-
-@m.action
-def node_loses(s, n: "Node", clock: "Time", stays: "Token->Bool"):
-    return m.loses(s, n, clock, dict(has=lambda x, t: And(s.has(x, t), Or(Not(x == n), stays(t)))))
 
 
 @m.invariant

@@ -16,7 +16,7 @@ Proved for every N, every K and every number of claimants:
 * no other was granted the slot, or another K, since its holder was.
 """
 
-from lease import cast, lease
+from lease import at, cast, latest_of, lease, live, sets
 from prove import And, If, Implies, Max, Not, Or, Step
 
 
@@ -58,20 +58,10 @@ m.has_state("moves", "Token->Bool", False)
 m.has_state("target", "Token->Time", begins=0)
 m.has_state("move_under_way", "Node Token->Bool", False)
 m.has_state("goes_to", "Node Token->Time", begins=0)
-m.has_state("has", "Node Token->Bool", False)
 m.has_state("slot", "Node Token->Time", begins=0)
-m.has_state("deadline", "Node Token->Time", begins=0)
-m.has_state("expiry", "Node->Time", begins=0)
+sets(m)
 m.has_state("known", "Node Round->Bool", False)  # The claimant knows in which slot the node has its token.
 m.has_state("answer", "Node Round->Time", begins=0)
-
-
-def at(n, t, old, value):
-    return lambda x, u: If(And(x == n, u == t), value, old(x, u))
-
-
-def live(s, n, t):
-    return And(s.has(n, t), s.node_time(n) <= s.deadline(n, t), s.node_time(n) <= s.expiry(n))
 
 
 def free(s, n, t, slot):
@@ -85,12 +75,6 @@ def answers(s, n, r, left, slot, counts):
                 answer=lambda x, y: If(And(x == n, y == r, counts), slot, s.answer(x, y)))
 
 
-def latest(s, n, e, has, deadline):
-    last = s.some("Token", lambda u: And(has(n, u), deadline(n, u) == e))
-    none = And(s.every("Token", lambda u: Not(has(n, u))), e == s.node_time(n))
-    return And(s.every("Token", lambda u: Implies(has(n, u), deadline(n, u) <= e)), Or(last, none))
-
-
 @m.action
 def holder_asks(s, r: "Round"):
     return m.sends(s, r)
@@ -98,14 +82,15 @@ def holder_asks(s, r: "Round"):
 
 @m.action
 def node_takes(s, n: "Node", r: "Round", slot: "Time", e: "Time"):
-    """TAKE_SLOT, also late or again. A copy for a node that lacks the token is the same, and no vote."""
+    """TAKE_SLOT, also late or again: a token that is there keeps its slot. A copy for a node that lacks the token is the same, and no vote."""
     t, end = s.own(r), s.node_time(n) + s.ttl(r)
+    end = If(live(s, n, t), Max(end, s.deadline(n, t)), end)
     has = lambda x, u: If(x == n, Or(u == t, live(s, n, u)), s.has(x, u))
     deadline = at(n, t, s.deadline, end)
     others = s.every("Token", lambda u: Implies(live(s, n, u), s.permits(u) == s.permits(t)))
     return Step(
-        s.sent(r), Not(live(s, n, t)), 0 <= slot, slot < s.permits(t), free(s, n, t, slot),
-        s.guard("AnotherKIsRefused", others), latest(s, n, e, has, deadline),
+        s.sent(r), Or(Not(live(s, n, t)), slot == s.slot(n, t)), 0 <= slot, slot < s.permits(t), free(s, n, t, slot),
+        s.guard("AnotherKIsRefused", others), latest_of(s, n, e, has, deadline),
         change=dict(answers(s, n, r, s.ttl(r), slot, s.taking(r)), has=has, deadline=deadline,
                     slot=at(n, t, s.slot, slot), expiry=lambda x: If(x == n, e, s.expiry(x))),
         tell=[f"{n} gives slot ", slot, f" to {t} (K = ", s.permits(t), "), until ", end, "."])
@@ -144,7 +129,7 @@ def node_extends(s, n: "Node", r: "Round", e: "Time", counted: "Bool"):
     end = Max(s.deadline(n, t), s.node_time(n) + s.ttl(r))
     deadline = at(n, t, s.deadline, end)
     return Step(
-        Not(s.taking(r)), s.sent(r), live(s, n, t), latest(s, n, e, s.has, deadline),
+        Not(s.taking(r)), s.sent(r), live(s, n, t), latest_of(s, n, e, s.has, deadline),
         s.guard("AnExtensionNamesTheSlot", s.slot(n, t) == s.mine(t)),
         change=dict(answers(s, n, r, s.ttl(r), s.mine(t), counted), deadline=deadline,
                     expiry=lambda x: If(x == n, e, s.expiry(x))),
@@ -152,27 +137,11 @@ def node_extends(s, n: "Node", r: "Round", e: "Time", counted: "Bool"):
 
 
 @m.action
-def holder_releases(s, t: "Token"):
-    return Step(s.used(t), change=dict(ended=lambda u: Or(u == t, s.ended(u))), tell=[f"{t} sends its release."])
-
-
-@m.action
 def node_releases(s, n: "Node", t: "Token", e: "Time"):
     has = lambda x, u: And(s.has(x, u), Not(And(x == n, u == t)))
-    return Step(s.ended(t), latest(s, n, e, has, s.deadline),
+    return Step(s.ended(t), latest_of(s, n, e, has, s.deadline),
                 change=dict(has=has, expiry=lambda x: If(x == n, e, s.expiry(x))),
                 tell=[f"{n} executes the release of {t}."])
-
-
-@m.action
-def node_expires(s, n: "Node"):
-    return Step(s.expiry(n) < s.node_time(n), change=dict(has=lambda x, u: And(s.has(x, u), Not(x == n))),
-                tell=[f"The key at {n} is gone: it has expired."])
-
-
-@m.action
-def node_loses(s, n: "Node", clock: "Time", stays: "Token->Bool"):
-    return m.loses(s, n, clock, dict(has=lambda x, t: And(s.has(x, t), Or(Not(x == n), stays(t)))))
 
 
 @m.invariant
