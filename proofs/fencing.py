@@ -13,18 +13,18 @@ Assumed:
 * when the wait of a repair is over, each attempt that the node had confirmed before its loss is decided: it has its
   token or never gets it. This is the one place where time counts (the longest ttl and the drift have passed).
 
-Not modelled: an operator who vouches for nodes, and more than one resource (others only raise floors, as they may here).
+Not modelled: an operator who vouches for nodes, and more than one resource (others only raise floors, as here).
 
 Proved for every N and every number of attempts, losses and repairs:
-* if two locks share a node that confirms both, the one that it granted later has the larger token. So all tokens differ;
+* if two locks share a node that confirms both, the one that it granted later has the larger token. So tokens differ;
 * a lock whose request was first granted after another lock was confirmed has the larger token.
 """
 
 from prove import And, If, Implies, Max, Model, Not, Or, Step
 
 PAIRS = [(0, 1), (0, 2), (1, 2)]
-m = Model("fencing", Node=["node 1", "node 2", "node 3"], Attempt=["A", "B"],
-          Quorum=["nodes 1 and 2", "nodes 1 and 3", "nodes 2 and 3"], Reads=["nodes 1 and 2", "nodes 1 and 3", "nodes 2 and 3"])
+TWO_NODES = ["nodes 1 and 2", "nodes 1 and 3", "nodes 2 and 3"]
+m = Model("fencing", Node=["node 1", "node 2", "node 3"], Attempt=["A", "B"], Quorum=TWO_NODES, Reads=TWO_NODES)
 m.world("within", "Node Quorum->Bool", lambda n, q: n in PAIRS[q])
 m.world("read_in", "Node Reads->Bool", lambda n, q: n in PAIRS[q])
 m.world("meet", "Quorum Quorum->Node", lambda p, q: min(set(PAIRS[p]) & set(PAIRS[q])))
@@ -241,7 +241,8 @@ def a_later_request_is_granted_later(s, n: "Node", a: "Attempt", b: "Attempt"):
         And(s.within(n, s.quorum(a)), s.granted(n, b)), s.before(n, a, b))))
 
 
-@m.safety(lambda s, n, a, b: [f"{n} granted {a} before {b}, and {a} has token ", s.token(a), f", {b} has ", s.token(b), "."])
+@m.safety(lambda s, n, a, b: [f"{n} granted {a} before {b}, and {a} has token ", s.token(a), f", {b} has ",
+                              s.token(b), "."])
 def tokens_grow_in_the_order_of_grants(s, n: "Node", a: "Attempt", b: "Attempt"):
     common = And(s.within(n, s.quorum(a)), s.within(n, s.quorum(b)), s.before(n, a, b))
     return Implies(And(s.confirmed(a), s.confirmed(b), common), s.token(a) < s.token(b))
@@ -266,11 +267,13 @@ m.shows("two tokens of one node that lost its data in between, in two round trip
 m.without("AGrantRaisesTheCounter", tokens_differ, None, TOKEN + "key_ends " + TOKEN)
 m.without("AQuorumConfirmsTheNumber", tokens_differ, None, "node_grants key_ends " + TOKEN
           + "key_ends node_grants client_chooses client_confirms")
-m.without("ARaiseLooksForTheKey", tokens_differ, None, "node_grants key_ends node_grants node_grants key_ends node_grants "
-          "client_chooses node_raises client_confirms client_chooses node_raises client_confirms")
-m.without("ANodeWithALargerNumberDoesNotConfirm", tokens_grow_in_the_order_of_grants, None, "node_grants key_ends " + TOKEN
-          + "key_ends node_grants node_grants client_chooses node_raises client_confirms")
-m.without("TheFloorFollowsTheCounter", a_later_lock_has_the_larger_token, None, TOKEN + "counter_ends key_ends " + TOKEN)
+m.without("ARaiseLooksForTheKey", tokens_differ, None, "node_grants key_ends node_grants node_grants key_ends "
+          "node_grants client_chooses node_raises client_confirms client_chooses node_raises client_confirms")
+m.without("ANodeWithALargerNumberDoesNotConfirm", tokens_grow_in_the_order_of_grants, None,
+          "node_grants key_ends " + TOKEN + "key_ends node_grants node_grants client_chooses node_raises "
+          "client_confirms")
+m.without("TheFloorFollowsTheCounter", a_later_lock_has_the_larger_token, None,
+          TOKEN + "counter_ends key_ends " + TOKEN)
 m.without("OnlyARepairedNodeGrants", a_later_lock_has_the_larger_token, None, TOKEN + "node_loses " + TOKEN)
 m.without("EnoughFloorsAreRead", a_later_lock_has_the_larger_token, None,
           TOKEN + "node_loses wait_is_over repair_reads node_is_repaired " + TOKEN)

@@ -113,7 +113,7 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
         t = s.own(r)
         return Step(
             Not(s.sent(r)),
-            If(s.taking(r), s.guard("EachAttemptHasAFreshToken", Not(s.used(t)), True), And(s.granted(t), Not(s.ended(t)))),
+            If(s.taking(r), s.guard("EachAttemptHasAFreshToken", Not(s.used(t))), And(s.granted(t), Not(s.ended(t)))),
             change=dict(sent=lambda x: Or(x == r, s.sent(x)), used=lambda x: Or(x == t, s.used(x)),
                         ended=lambda x: And(s.ended(x), Not(And(x == t, s.taking(r)))),
                         begun=lambda x: If(x == r, s.time(t), s.begun(x))),
@@ -202,7 +202,8 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
 
     @m.invariant
     def no_node_gains_more_than_the_drift(s, n: "Node", r: "Round"):
-        return Implies(runs(s, n, r, s.time(s.own(r))), s.node_time(n) - s.time(s.own(r)) - s.ahead(n, r) <= s.drift(s.own(r)))
+        t = s.own(r)
+        return Implies(runs(s, n, r, s.time(t)), s.node_time(n) - s.time(t) - s.ahead(n, r) <= s.drift(t))
 
     @m.invariant
     def a_round_begins_in_the_past(s, r: "Round"):

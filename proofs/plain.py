@@ -135,7 +135,7 @@ def node_releases(s, n: "Node", t: "Token"):
         change=dict(release_under_way=at(n, t, s.release_under_way, False),
                     has=lambda x, u: And(s.has(x, u), Not(And(x == n, deleted)))),
         tell=[f"{n} executes the release of {t}",
-              (And(deleted, s.some("Token", lambda u: s.has(n, u))), " and deletes the key.", " and finds no such key.")])
+              (And(deleted, s.some("Token", lambda u: s.has(n, u))), " and deletes the key.", " and finds none.")])
 
 
 @m.invariant
@@ -146,7 +146,7 @@ def a_node_has_one_token(s, n: "Node", t: "Token", u: "Token"):
 @m.invariant
 def only_used_tokens_are_there(s, n: "Node", t: "Token"):
     there = Or(s.has(n, t), s.set_under_way(n, t), s.copy_under_way(n, t), s.release_under_way(n, t))
-    return And(Implies(there, s.used(t)), Implies(s.ended(t), s.used(t)), Implies(s.release_under_way(n, t), s.ended(t)))
+    return And(Implies(Or(there, s.ended(t)), s.used(t)), Implies(s.release_under_way(n, t), s.ended(t)))
 
 
 @m.invariant
@@ -169,7 +169,8 @@ m.elsewhere = set()
 m.shows("one holder after another, with a release", lambda s: [
     (s.every("Token", lambda t: s.granted(t)), ["both have held the lock."])], 10, RELEASE)
 m.shows("a lock that is extended beyond its first end", lambda s: [
-    (s.some("Round Round", lambda r, x: And(m.valid(s, r), s.own(r) == s.own(x), s.believed(x), s.end(x) < s.time(s.own(x)))),
+    (s.some("Round Round", lambda r, x: And(
+        m.valid(s, r), s.own(r) == s.own(x), s.believed(x), s.end(x) < s.time(s.own(x)))),
      ["the holder believes after the end of its first validity."])], None, TAKEN + EXTENDED + "time_passes")
 m.without("TwoQuorumsMeet", m.exclusion, 6, TAKE, within=lambda n, q: n == q)
 m.without("SetOnlyIfThereIsNoKey", m.exclusion, 8, TAKE)

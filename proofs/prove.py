@@ -349,7 +349,7 @@ class Model:
             return said
         model = solver.model()
         story = [say(model, lines[model.eval(choice, True).as_long()]) for choice, lines in told]
-        end = next(text for condition, text in ends if condition is True or z3.is_true(model.eval(sure(condition), True)))
+        end = next(text for condition, text in ends if z3.is_true(model.eval(sure(condition), True)))
         return story + [say(model, end)]
 
     def one_step(self, world, solver, tables, number, only):

@@ -41,9 +41,9 @@ def gone(s, n):
     return Or(s.expiry(n) < s.node_time(n), s.every("Token", lambda t: Not(s.has(n, t))))
 
 
-def latest(s, n, e, has, deadline, mine):
-    """Without the guard the key expires at the deadline of the one who has just come."""
-    return s.guard("ExpiryIsTheLatestDeadline", latest_of(s, n, e, has, deadline), e == mine)
+def latest(s, guard, n, e, has, deadline, mine):
+    """Without the guard the key expires at the deadline of the one who has just come, or at once."""
+    return s.guard(guard, latest_of(s, n, e, has, deadline), e == mine)
 
 
 @m.action
@@ -80,7 +80,7 @@ def node_takes_shared(s, n: "Node", r: "Round", e: "Time"):
     deadline = at(n, t, s.deadline, end)
     return Step(
         s.shared(t), s.sent(r), s.guard("AReaderNeedsASetOrAFreeKey", Or(gone(s, n), s.is_set(n))),
-        latest(s, n, e, has, deadline, end),
+        latest(s, "ATakeShortensNoOther", n, e, has, deadline, end),
         change=dict(has=has, deadline=deadline, is_set=lambda x: Or(s.is_set(x), x == n),
                     expiry=lambda x: If(x == n, e, s.expiry(x)),
                     **m.promise(s, n, r, s.ttl(r), And(s.taking(r), s.reader(t), m.votes(s, n)))),
@@ -95,7 +95,7 @@ def node_extends(s, n: "Node", r: "Round", e: "Time", counted: "Bool"):
     deadline = at(n, t, s.deadline, end)
     return Step(
         Not(s.taking(r)), s.sent(r), s.guard("ExtensionComparesTheToken", live(s, n, t), Not(gone(s, n))),
-        If(s.is_set(n), latest(s, n, e, s.has, deadline, end), e == end),
+        If(s.is_set(n), latest(s, "ARenewalShortensNoOther", n, e, s.has, deadline, end), e == end),
         change=dict(deadline=deadline, expiry=lambda x: If(x == n, e, s.expiry(x)),
                     **m.promise(s, n, r, s.ttl(r), And(counted, m.votes(s, n)))),
         tell=[f"{n} extends {t} until ", end, "; the key expires at ", e, ".", m.counts(counted)])
@@ -108,7 +108,7 @@ def node_releases(s, n: "Node", t: "Token", e: "Time"):
         mine = s.guard("ReleaseTakesItsOwnEntry", u == t, s.has(n, t))
         return And(s.has(x, u), Not(And(x == n, mine)))
 
-    return Step(s.ended(t), latest(s, n, e, has, s.deadline, s.node_time(n)),
+    return Step(s.ended(t), latest(s, "AReleaseShortensNoOther", n, e, has, s.deadline, s.node_time(n)),
                 change=dict(has=has, expiry=lambda x: If(x == n, e, s.expiry(x))),
                 tell=[f"{n} executes the release of {t}; the key expires at ", e, "."])
 
@@ -159,7 +159,8 @@ def a_key_outlives_its_members(s, n: "Node", t: "Token"):
 @m.invariant
 def a_token_becomes_shared_and_never_back(s, n: "Node", r: "Round", t: "Token"):
     return And(Implies(Or(s.has(n, t), s.downgrades(t)), s.used(t)), Implies(And(s.used(t), s.reader(t)), s.shared(t)),
-               Implies(s.downgrades(t), s.shared(t)), Implies(And(s.used(t), s.shared(t), Not(s.reader(t))), s.granted(t)))
+               Implies(s.downgrades(t), s.shared(t)),
+               Implies(And(s.used(t), s.shared(t), Not(s.reader(t))), s.granted(t)))
 
 
 ASK = "holder_asks node_takes_exclusive node_takes_shared holder_is_granted "
@@ -167,7 +168,6 @@ WRITES = "holder_asks node_takes_exclusive node_takes_exclusive holder_is_grante
 READS = "holder_asks node_takes_shared node_takes_shared holder_is_granted "
 BOTH_READ = dict(cast("A's request", "A's extension", "B's request", "C's request"), reader=[True, True, False])
 ONE_READS = dict(reader=[True, False])
-OVER = "time_passes node_takes_exclusive holder_is_granted"
 
 m.shows("two readers at once", lambda s: [
     (s.every("Token", lambda t: s.some("Round", lambda r: And(s.own(r) == t, m.valid(s, r)))), ["both read."])],
@@ -179,14 +179,20 @@ m.without("AWriterNeedsAFreeKey", m.exclusion, 8, ASK, **ONE_READS)
 m.without("AReaderNeedsASetOrAFreeKey", m.exclusion, 8, ASK, **ONE_READS)
 m.without("OnlyWhatIsOverIsPurged", m.exclusion, None, READS + "holder_asks node_takes_shared holder_releases "
           "node_releases " + WRITES, **BOTH_READ)
-m.without("ExpiryIsTheLatestDeadline", m.exclusion, None, READS + "holder_asks node_takes_shared time_passes " + WRITES,
+m.without("ARenewalShortensNoOther", m.exclusion, None,
+          READS + READS + "holder_asks node_extends time_passes " + WRITES,
+          **cast("A's request", "B's request", "B's extension", "C's request"), reader=[True, True, False])
+m.without("AReleaseShortensNoOther", m.exclusion, None, READS + "holder_asks node_takes_shared holder_releases "
+          "node_releases time_passes " + WRITES, **BOTH_READ)
+m.without("ATakeShortensNoOther", m.exclusion, None, READS + "holder_asks node_takes_shared time_passes " + WRITES,
           **BOTH_READ)
 m.without("ASecondTakeNeverShortens", m.exclusion, None, READS + "holder_asks node_takes_shared time_passes " + WRITES,
           **ONE_READS)
 m.without("ExtensionNeverShortensItsOwn", m.exclusion, None, READS + "holder_asks node_extends time_passes " + WRITES,
           **ONE_READS)
 m.without("ExtensionComparesTheToken", m.exclusion, None, READS + "holder_asks node_takes_exclusive holder_asks "
-          "node_extends node_extends holder_is_extended time_passes node_takes_exclusive holder_is_granted", **ONE_READS)
+          "node_extends node_extends holder_is_extended time_passes node_takes_exclusive holder_is_granted",
+          **ONE_READS)
 m.without("ReleaseTakesItsOwnEntry", m.exclusion, None, READS + "holder_asks node_takes_shared holder_releases "
           "node_releases " + WRITES, **BOTH_READ)
 m.without("BeliefChangesBeforeTheDowngrade", m.exclusion, None, WRITES + "holder_downgrades node_downgrades " + READS,

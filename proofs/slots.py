@@ -82,7 +82,7 @@ def holder_asks(s, r: "Round"):
 
 @m.action
 def node_takes(s, n: "Node", r: "Round", slot: "Time", e: "Time"):
-    """TAKE_SLOT, also late or again: a token that is there keeps its slot. A copy for a node that lacks the token is the same, and no vote."""
+    """TAKE_SLOT, also late or again: a token that is there keeps its slot. A copy is the same, and no vote."""
     t, end = s.own(r), s.node_time(n) + s.ttl(r)
     end = If(live(s, n, t), Max(end, s.deadline(n, t)), end)
     has = lambda x, u: If(x == n, Or(u == t, live(s, n, u)), s.has(x, u))
@@ -117,7 +117,8 @@ def node_moves(s, n: "Node", r: "Round", counted: "Bool"):
     counts = And(counted, s.yes(n, r), s.guard("QuarantinedMoveDoesNotCount", m.votes(s, n)))
     return Step(
         s.taking(r), s.move_under_way(n, t), live(s, n, t), s.guard("AMoveNeedsAFreeSlot", free(s, n, t, to)),
-        change=dict(slot=at(n, t, s.slot, to), has=s.guard("AMovePurgesWhatIsOver", purged, s.has), known=lambda x, y: Or(s.known(x, y), And(x == n, y == r, counts)),
+        change=dict(slot=at(n, t, s.slot, to), has=s.guard("AMovePurgesWhatIsOver", purged, s.has),
+                    known=lambda x, y: Or(s.known(x, y), And(x == n, y == r, counts)),
                     answer=lambda x, y: If(And(x == n, y == r, counts), to, s.answer(x, y))),
         tell=[f"{n} moves {t} to slot ", to, ".", m.counts(counts)])
 
@@ -181,7 +182,7 @@ EXTENDED = "holder_asks node_extends node_extends holder_is_extended "
 TWO = dict(permits=[2, 2])
 
 m.shows("two permits at once, one of them after a move", lambda s: [
-    (s.every("Token", lambda t: s.some("Round", lambda r: And(s.own(r) == t, m.valid(s, r)))), ["both have a permit."])],
+    (s.every("Token", lambda t: s.some("Round", lambda r: And(s.own(r) == t, m.valid(s, r)))), ["both hold one."])],
     None, TAKEN + "holder_asks node_takes node_takes holder_sends_move node_moves holder_is_granted", **TWO)
 m.without("ASlotIsGivenOnce", m.exclusion, None, TAKEN + TAKEN, **TWO)
 m.without("AnotherKIsRefused", m.exclusion, None, TAKEN + TAKEN, permits=[2, 1])
