@@ -242,7 +242,7 @@ fn member_added(value: Value<'_>) -> Option<Read> {
     let (said, marker) = said(value)?;
     let reply = match said {
         1 => Reply::Done,
-        2 => Reply::Foreign(0),
+        2 | 3 => Reply::Foreign((said - 2) as u8),
         _ => Reply::lacks(forbidden_to_join(said)?),
     };
     Some(Read { reply, marker })

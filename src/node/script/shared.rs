@@ -65,6 +65,17 @@ macro_rules! read_what_is_over {
     };
 }
 
+/// Puts the deadline of the member `m` into `v`. If the key holds the token alone, because the lock was exclusive until
+/// now, it becomes a set with this member and the same end.
+macro_rules! read_deadline {
+    () => {
+        "local v=redis.pcall('zscore',k,m) if type(v)=='table' then \
+         if redis.pcall('get',k)~=t then v=call('zscore',k,m) else \
+         v=call('pttl',k) if v<0 then v=9e15 else v=math.min(n+v,9e15) end \
+         call('del',k) call('zadd',k,v,m) call('pexpireat',k,v) call('zscore',k,m) end end "
+    };
+}
+
 /// Ends a script with its answer `s`, and with whether that counts if a marker is checked.
 macro_rules! said_and_whether_it_counts {
     () => {
@@ -78,8 +89,8 @@ pub(super) use {
     said_and_whether_it_counts,
 };
 
-/// Adds a reader. A reader that is there already gets at least this ttl. Answers `1`: taken. `2`: the key is another's,
-/// or a caller of the exclusive lock waits. `-5` or less: the user may not run one of the commands behind the fourth
+/// Adds a reader. A reader that is there already gets at least this ttl. Answers `1`: taken. `2`: the key is another's.
+/// `3`: a caller of the exclusive lock waits. `-5` or less: the user may not run one of the commands behind the fourth
 /// argument, the first for `-5`. Nothing was done unless it was taken. Without a ttl it only asks for the permissions.
 ///
 /// The second key is the intent of a caller of the exclusive lock who waits. With a text as the fourth argument it is
@@ -98,15 +109,15 @@ pub(crate) const TAKE_SHARED: Script = Script {
          if l[1] then x=l[2]+0 if x>=n then y=o(l[1])=='r' and x%1==0 and x<=9e15 end ",
         read_what_is_over!(),
         "end \
-         if y and ARGV[4]=='' and call('exists',KEYS[2])==1 then y=call('zscore',k,m) end \
+         if y and ARGV[4]=='' and call('exists',KEYS[2])==1 then s,y=3,call('zscore',k,m) end \
          if y then s=1 for i=1,#z do call('zrem',k,z[i]) end \
          local d=math.min(n+ARGV[2],9e15) call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "5155bd5ee5aff28e148dc22de3af8c0fc8509b78",
+    sha1: "775809ab6ff98f4e2e6fa42ba77805eac246203d",
 };
 
-/// Raises the deadline of a member. Answers `1`: it lives at least that long now, `0`: there is no such member, or it
+/// Raises the deadline of a member; see also `read_deadline`. Answers `1`: it lives at least that long now, `0`: there is no such member, or it
 /// is over, `-1`: the set is not ours. The fourth argument is the prefix of the member.
 ///
 /// After its own write it reads the key again, as [`EXTEND`](super::EXTEND) does.
@@ -115,37 +126,40 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
         read_arguments!(),
         kind_of_member!(),
         read_time!(),
-        "local m=ARGV[4]..t local s,v=0,call('zscore',k,m) \
-         if v and v+0>=n then s=1 \
+        "local m,s=ARGV[4]..t,0 ",
+        read_deadline!(),
+        "if v and v+0>=n then s=1 \
          local l,d=call('zrange',k,-1,-1,'withscores'),math.min(n+ARGV[2],9e15) local x=l[2]+0 \
          if not o(l[1]) or x%1~=0 or x>9e15 then s=-1 \
          elseif d>v+0 then call('zadd',k,d,m) call('pexpireat',k,math.max(d,x)) call('zscore',k,m) end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "268f9bd6ddbe958ed38885bfaa8de631e1a72a6e",
+    sha1: "3ae7a3b7ab74fe9787eb728848126ffbd5436b99",
 };
 
-/// Returns how many milliseconds a member lives on, in the form of [`CONFIRM`](super::CONFIRM). `0`: there is no such
+/// Returns how many milliseconds a member lives on (see also `read_deadline`), in the form of [`CONFIRM`](super::CONFIRM). `0`: there is no such
 /// member, or it is over. The ttl is empty, and the fourth argument is the prefix of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),
         read_time!(),
-        "local s,v=0,call('zscore',k,ARGV[4]..t) \
-         if v and v+0>=n then s=math.min(v-n,9e15)+1 end ",
+        "local m,s=ARGV[4]..t,0 ",
+        read_deadline!(),
+        "if v and v+0>=n then s=math.min(v-n,9e15)+1 end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "b8b408717c73630836ef56fe89883a3a50217edc",
+    sha1: "bef0f826ac49c31d2c86abc32ed2920369f347b3",
 };
 
-/// Removes a member. If no live one is left, removes the key, else it ends at the latest deadline that is left. Answers
+/// Removes a member, or the key if it holds the token alone. If no live one is left, removes the key, else it ends at the latest deadline that is left. Answers
 /// `1`: removed, `0`: there was no such member, or it was over.
 ///
 /// The arguments are the token and the prefix. A permit of this token is also found in another slot than the prefix
 /// says.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
-        "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=call('zscore',k,m) \
+        "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \
+         if type(v)=='table' then if redis.pcall('get',k)==t then return call('del',k) end v=call('zscore',k,m) end \
          if not v and ARGV[2]~='r/' then for _,a in ipairs(call('zrange',k,0,-1)) do \
          local _,e=string.find(a,'^%d+/%d+/') \
          if e and string.sub(a,e+1)==t then m,v=a,call('zscore',k,a) break end end end \
@@ -160,5 +174,5 @@ pub(crate) const RELEASE_MEMBER: Script = Script {
          elseif o(l[1]) and x%1==0 and x<=9e15 then call('pexpireat',k,math.max(x,n+1)) end end \
          return v+0<n and 0 or 1"
     ),
-    sha1: "123bfd2d376c1fe5a1ae58c57141d2374a629221",
+    sha1: "d8ee81f8943ddae200b9b6137d69d4a76f4d7955",
 };
