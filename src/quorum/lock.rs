@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::{Keeping, Kept, Majority, NodeSet};
 use crate::delay::Delay;
-use crate::entry::Entry;
+use crate::entry::{Entry, Kind};
 use crate::error::Shown;
 use crate::resource::Token;
 use crate::time::Instant;
@@ -116,6 +116,16 @@ impl Lock {
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
         self.entry.fencing_token()
+    }
+
+    /// Returns the slot of a permit, counted from 0: no two holders of permits of one resource have the same at the
+    /// same time. `None` if it is no permit.
+    #[must_use]
+    pub fn slot(&self) -> Option<u16> {
+        match self.entry.kind() {
+            Kind::Permit { slot, .. } => Some(slot),
+            Kind::Plain | Kind::Shared => None,
+        }
     }
 
     /// Returns its id in its engine. `Event::Expired` carries this id when the lock is lost.
