@@ -389,6 +389,70 @@ mod tests {
         assert!(Lock::from_bytes(&bytes).is_ok());
     }
 
+    fn of_kind(entry: Entry) -> Lock {
+        let (until, ttl) = (Instant::from_nanos(9), Duration::from_secs(10));
+        Lock::transferred(
+            entry.delayed(Delay::of_millis(4)),
+            until,
+            ttl,
+            NodeSet::first(2),
+        )
+    }
+
+    /// An exclusive lock has the bytes that it always had.
+    #[test]
+    fn a_shared_lock_and_a_permit_stay_what_they_are() {
+        let shared = || Entry::shared(Vec::new(), b"a", &[7; 20], false);
+        let permit = |permits, slot| {
+            let mut entry = Entry::permit(Vec::new(), b"a", &[7; 20], [permits, 0], false);
+            entry.set_slot(slot);
+            entry
+        };
+        for entry in [
+            shared(),
+            shared().fenced(5),
+            permit(1, 0),
+            permit(PERMITS_MAX, PERMITS_MAX - 1).fenced(FENCING_TOKEN_MAX),
+        ] {
+            let went = of_kind(entry);
+            let bytes = encode(&went, None);
+            assert_eq!(bytes[4], OF_KIND);
+            let came = Lock::from_bytes(&bytes).unwrap();
+            assert_eq!(came.entry().kind(), went.entry().kind());
+            assert_eq!(came.entry(), went.entry());
+            assert_eq!(came.fencing_token(), went.fencing_token());
+            assert_eq!(came.entry().has_slot(), went.entry().has_slot());
+            notices_all_changes(bytes);
+        }
+    }
+
+    #[test]
+    fn kinds_that_no_lock_has_are_refused_whatever_the_checksum() {
+        let whole = encode(
+            &of_kind(Entry::shared(Vec::new(), b"a", &[7; 20], false)),
+            None,
+        );
+        let kind = whole.len() - 12;
+        for numbers in [[0, 1], [1, 1], [2, 3], [PERMITS_MAX + 1, 0], [u16::MAX; 2]] {
+            let mut odd = whole.clone();
+            odd[kind..kind + 2].copy_from_slice(&numbers[0].to_be_bytes());
+            odd[kind + 2..kind + 4].copy_from_slice(&numbers[1].to_be_bytes());
+            reseal(&mut odd);
+            let refused = Lock::from_bytes(&odd).unwrap_err().0;
+            assert_eq!(refused, Fault::Damaged, "{numbers:?}");
+        }
+        // Several names, and no kind.
+        let mut several = on_several(&[b"b", b"a"], 0).to_bytes();
+        several[4] = OF_KIND;
+        let end = several.len() - 8;
+        several.splice(end..end, [0; 4]);
+        for mut odd in [several, lock(b"a", &[7; 20], 9).to_bytes()] {
+            odd[4] = OF_KIND;
+            reseal(&mut odd);
+            assert_eq!(Lock::from_bytes(&odd).unwrap_err().0, Fault::Damaged);
+        }
+    }
+
     #[test]
     fn formats_before_this_one_are_refused() {
         let mut bytes = lock(b"a", &[7; 20], 9).to_bytes();

@@ -84,7 +84,7 @@ impl Engine {
                 Err(InvalidRequest::Permits { permits })
             }
             _ if self.parts.settings.without_scripts => Err(InvalidRequest::NeedsScripts),
-            Some(_) if request.options.is_fenced() => Err(InvalidRequest::PermitFenced),
+            _ if request.options.is_fenced() => Err(InvalidRequest::NoFencingToken),
             permits => Ok(permits.and_then(in_range)),
         }
     }

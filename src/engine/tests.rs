@@ -46,6 +46,7 @@ mod scripts;
 #[cfg(feature = "embedded")]
 mod set_waits;
 mod sets;
+mod shared;
 mod stats;
 #[cfg(feature = "embedded")]
 mod strict;

@@ -232,6 +232,11 @@ pub enum InvalidRequest {
     /// A shared lock or a permit was requested from a handle that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     NeedsScripts,
+    /// A shared lock or a permit was requested with a fencing token.
+    #[error(
+        "shared locks and permits have no fencing token; leave out `fenced`, or take an exclusive lock"
+    )]
+    NoFencingToken,
     /// A permit was requested of no permits, or of too many.
     #[error(
         "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"
@@ -240,9 +245,6 @@ pub enum InvalidRequest {
         /// The number of permits asked for.
         permits: u32,
     },
-    /// A permit was requested with a fencing token.
-    #[error("a permit has no fencing token; leave out `fenced`, or take an exclusive lock")]
-    PermitFenced,
     /// A lock on several resources, or a permit, was to be made a shared lock.
     #[error("only an exclusive lock on one resource can be made a shared lock")]
     NotExclusive,

@@ -21,10 +21,10 @@ use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: a quarter
-/// of the time that a call waits, and less than an intent lasts, so that callers of the exclusive lock who have gone
-/// keep nobody out for longer. In that time the caller who waits has been let in, unless a reader holds its lock for
-/// longer than that.
+/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: twice as
+/// long as an intent lasts that is not renewed, and a quarter of the time that a call waits. By then the caller of the
+/// exclusive lock has been let in, unless a reader holds its lock for longer than that; then one more makes no
+/// difference to it.
 const PASSES_AFTER: u32 = 8;
 
 /// A node that refuses a reader because of an intent names this key, counted from 0. The name of the lock is the first.
@@ -121,15 +121,20 @@ impl Acquire {
         }
     }
 
-    /// It asks the nodes. Others may ask beside it. The write ends the registrations of a contender on the nodes.
+    /// It has asked the nodes, so that others may ask beside it. If a contender waits nevertheless, this write ends the
+    /// registrations of the contender on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
         if !cx.round.is_voting() {
             return; // It was refused at once, and waits.
         }
-        let key = cx.round.key;
-        cx.parts.queues.give_on(self.place, key);
+        let (parts, key) = (&mut *cx.parts, cx.round.key);
+        parts.queues.give_on(self.place, key);
+        if parts.queues.is_anyone_waiting() {
+            let name = parts.queues.name(self.place).to_vec();
+            parts.wrote_to(cx.now, &name);
+        }
     }
 
     /// `node` says that this key is taken, counted from 0.
