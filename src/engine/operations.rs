@@ -179,6 +179,8 @@ impl Operations {
         }
         if extra.shared {
             acquire.share(kept.started, &parts.settings);
+        } else if extra.permits != 0 {
+            acquire.permit(extra.permits, parts.nodes.len());
         }
         let mut round = Round::new(
             kept.started,

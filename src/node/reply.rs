@@ -72,9 +72,8 @@ impl Reply {
             | Self::NumberedSlot { .. }
             | Self::Counted { .. } => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
-            Self::Foreign(_) | Self::Full(_) | Self::OtherPermits(_) => {
-                (Vote::No, NodeOutcome::Held)
-            }
+            Self::Foreign(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
+            Self::OtherPermits(permits) => (Vote::No, NodeOutcome::OtherPermits(permits)),
             Self::Again(why) | Self::NotDone(why) | Self::Unsure(why) => (Vote::Abstain, why),
             Self::Later | Self::InRepair(_) => (Vote::Abstain, NodeOutcome::Pending),
             Self::Stopped => {

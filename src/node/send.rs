@@ -468,8 +468,25 @@ impl Node {
         if self.access() == Access::Open {
             let mut command = Vec::new();
             leave_intent(&mut command, resource, life);
-            self.connection.wire.put(now, Purpose::Intent, &command);
+            self.connection.wire.put(now, Purpose::Aside, &command);
         }
+    }
+
+    /// Takes the token of the permit of `entry` out of the slot that it has, whichever that is.
+    #[cold]
+    pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
+        let mut command = Vec::new();
+        recipes::release(&mut command, entry, Dialect::TextOnly);
+        self.connection.wire.put(now, Purpose::Aside, &command);
+    }
+
+    /// Makes the next command, which takes a permit, register the key: if all slots are taken, the node reports the
+    /// next change. What [`send`](Self::send) puts in front of the command goes before that.
+    #[cold]
+    pub(crate) fn register_take(&mut self, now: Instant, claim: ClaimKey) {
+        let by = Taking::Member;
+        self.send_time(now, Request::Take { claim, by });
+        self.connection.wire.register(now);
     }
 
     // ----- counters of fencing tokens -------------------------------------------------------

@@ -8,6 +8,7 @@ mod answers;
 pub(in crate::engine) mod fencing;
 mod nodes;
 mod outcome;
+pub(in crate::engine) mod permit;
 mod several;
 mod shared;
 mod turns;
@@ -60,7 +61,7 @@ pub(in crate::engine) struct Acquire {
     several: Option<Box<Several>>,
     /// `None`: it wants no fencing token.
     fencing: Option<Box<Fencing>>,
-    /// `None`: it wants an exclusive lock.
+    /// `None`: it wants an exclusive lock. Otherwise a shared lock, or a permit.
     reading: Option<Box<Reading>>,
 }
 
@@ -184,7 +185,9 @@ impl Acquire {
         let token = &token[..len];
         let name = parts.queues.name(self.place);
         if let Some(reading) = &mut self.reading {
-            return Self::shared_entry(reading, now, (spare, name, token), &parts.settings);
+            let (named, has_waited) = ((spare, name, token), self.waiter.is_some());
+            let others = (&parts.settings, &mut parts.random);
+            return Self::entry_beside(reading, now, named, has_waited, others);
         }
         if self.several.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, token);
@@ -282,7 +285,8 @@ impl Acquire {
         };
         // If only an operator can make a majority possible again, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
-        let rest = match refusal == Refusal::OtherCluster || is_out_of_reach(outcomes) {
+        let is_final = matches!(refusal, Refusal::OtherCluster | Refusal::OtherPermits);
+        let rest = match is_final || is_out_of_reach(outcomes) {
             true => None,
             false => self.rest(cx),
         };
@@ -372,16 +376,20 @@ impl Operate for Acquire {
     /// others, or is refused at once if this engine holds a lock on one of its resources.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
-        let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
         let (mut turn, mut leaves) = (true, None);
-        self.each_place(|place| turn &= queues.contend(place, key));
-        if turn && !once && self.reading.is_none() {
-            self.each_place(|place| {
-                if leaves.is_none() && queues.leaves_first(now, place) {
-                    leaves = Some(place);
-                }
-            });
-            leaves = leaves.filter(|_| self.has_time(cx));
+        if self.reading.is_some() {
+            turn = self.contends_beside(cx);
+        } else {
+            let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
+            self.each_place(|place| turn &= queues.contend(place, key));
+            if turn && !once {
+                self.each_place(|place| {
+                    if leaves.is_none() && queues.leaves_first(now, place) {
+                        leaves = Some(place);
+                    }
+                });
+                leaves = leaves.filter(|_| self.has_time(cx));
+            }
         }
         if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
@@ -413,6 +421,9 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
+        if self.reading.is_some() {
+            self.register(node, cx);
+        }
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
@@ -431,10 +442,11 @@ impl Operate for Acquire {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         match cx.round.tally.acquisition() {
-            None => {}
+            None if self.reading.is_none() => {}
+            None => self.weigh(cx),
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
             Some(Acquisition::Held) => {
-                let refusal = self.refusal(Refusal::Held);
+                let refusal = self.refusal(cx);
                 self.fail(refusal, cx);
             }
             Some(Acquisition::NoQuorum) => {
@@ -464,7 +476,9 @@ impl Operate for Acquire {
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
-                    Refusal::Held | Refusal::Intent => LockError::Held(self.report_held(cx)),
+                    Refusal::Held | Refusal::Intent | Refusal::OtherPermits => {
+                        LockError::Held(self.report_held(cx))
+                    }
                     // Adds what the nodes said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);

@@ -101,9 +101,9 @@ fn without_scripts_and_with_a_fencing_token_a_shared_lock_is_refused_at_once() {
         (
             named(3).without_scripts(true),
             options,
-            InvalidRequest::SharedWithoutScripts,
+            InvalidRequest::NeedsScripts,
         ),
-        (named(3), options.fenced(), InvalidRequest::SharedFenced),
+        (named(3), options.fenced(), InvalidRequest::NoFencingToken),
     ] {
         let mut world = World::with(builder);
         let request = Request::shared(b"k", &options);
