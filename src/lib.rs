@@ -206,7 +206,7 @@ pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::breaking::{BreakError, Breaking, Broken};
 #[doc(inline)]
 pub use engine::contract::NodeStatus;
-pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
+pub use engine::inspection::{Found, Holder, HolderKind, InspectError, InspectedNode, Inspection};
 #[doc(inline)]
 pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]

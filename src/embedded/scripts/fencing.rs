@@ -9,7 +9,7 @@ use crate::embedded::keyspace::{Database, Millis};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::set_in;
-use crate::resource::COUNTER_PREFIX;
+use crate::resource::{COUNTER_PREFIX, NUMBER_MARK};
 
 /// Scripts use no larger number.
 const MOST: f64 = 9e15;
@@ -184,6 +184,9 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
     }
     if MOST < number {
         return Ok(said([-1, 0, 1]));
+    }
+    if number != fenced.number && fenced.token.get(8..13) == Some(&NUMBER_MARK) {
+        return Ok(said([0, counts.unwrap_or(0), number as i64]));
     }
     let text = fenced.raise(&floor, database, now, arguments, number)?;
     for key in fenced.names {

@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 
 use rand::Rng;
 
+use crate::config::{LockOptions, Owner};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
 use crate::invariant::Must;
@@ -23,6 +24,7 @@ use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{Access, Answer, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
+use crate::resource::name_number;
 use crate::time::Instant;
 
 use super::ballot::Bounds;
@@ -32,7 +34,7 @@ use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Refusal, Waiter};
+use crate::engine::queues::{Extra, Refusal, Waiter};
 pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
@@ -58,6 +60,8 @@ pub(in crate::engine) struct Acquire {
     several: Option<Box<Several>>,
     /// `None`: it wants no fencing token.
     fencing: Option<Box<Fencing>>,
+    /// `None`: the owner of the handle.
+    owner: Option<Box<Owner>>,
 }
 
 /// The state of an attempt.
@@ -88,6 +92,17 @@ impl Acquire {
             verdict: Verdict::Open,
             several: None,
             fencing: None,
+            owner: None,
+        }
+    }
+
+    /// Takes the wishes in `options` that few requests have.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn want(&mut self, options: &LockOptions, parts: &mut Parts) {
+        self.owner = options.own_owner().map(|owner| Box::new(*owner));
+        if options.is_fenced() {
+            self.fence(parts);
         }
     }
 
@@ -106,19 +121,20 @@ impl Acquire {
         self
     }
 
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
-    /// for `keep` nanoseconds.
-    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it, and its rare wishes
+    /// but the fencing token.
+    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, rare: &Extra) -> Self {
         Self {
             claim: None,
             place: kept.place,
             waiter: Some(waiter),
             tries_allowed: kept.tries_allowed(),
             extensions: kept.extensions,
-            keep,
+            keep: rare.keep,
             verdict: Verdict::Open,
             several: None,
             fencing: None,
+            owner: rare.owner.clone(),
         }
     }
 
@@ -170,12 +186,13 @@ impl Acquire {
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
-        let owner = &parts.settings.owner;
+        let own = self.owner.as_ref().map(|owner| owner.as_bytes());
+        let owner = own.unwrap_or(&parts.settings.owner);
         let mut token = [0; TOKEN_BYTES_MAX];
         parts.random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
         let len = TOKEN_RANDOM_BYTES + owner.len();
         token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-        let token = &token[..len];
+        let token = &mut token[..len];
         if self.several.is_none() && self.fencing.is_none() {
             return Entry::new(spare, parts.queues.name(self.place), token);
         }
@@ -184,6 +201,9 @@ impl Acquire {
         }
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
+            if !owner.is_empty() {
+                name_number(token, fencing.proposal());
+            }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));
         match self.fencing {
@@ -270,6 +290,9 @@ impl Acquire {
         let Some(claim) = self.claim.take().must() else {
             return;
         };
+        if let Some(fencing) = &mut self.fencing {
+            fencing.stop_renumbering();
+        }
         // If only an operator can make a majority possible again, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let rest = match refusal == Refusal::OtherCluster || is_out_of_reach(outcomes) {
@@ -417,6 +440,7 @@ impl Operate for Acquire {
         match cx.round.tally.acquisition() {
             None => {}
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
+            Some(_) if self.is_to_renumber(cx) => self.renumber(cx),
             Some(Acquisition::Held) => self.fail(Refusal::Held, cx),
             Some(Acquisition::NoQuorum) => {
                 let refusal = why_no_quorum(cx);

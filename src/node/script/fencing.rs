@@ -74,6 +74,7 @@ macro_rules! whether_it_counts {
 /// {i + 1, b, 0}    the i-th name is another's
 /// {-1, 0, 0}       the floor is missing or of another run_id
 /// {-1, 0, 1}       there is no larger number
+/// {0, b, number}   the number would be this, and the token names another
 /// {-2, 0, 0}       the user may not run `TIME`
 /// {-i - 2, 0, 0}   the user may not run the i-th of the commands behind the run_id
 /// ```
@@ -99,13 +100,14 @@ pub(crate) const TAKE_FENCED: Script = Script {
          for i=n+1,2*n do ",
         read_counter!("K[i]"),
         "if k>=s then s=k+1 end end if s>9e15 then return {-1,0,1} end \
+         if s~=p and string.sub(t,9,13)=='\\0term' then return {0,b,s} end \
          local d=s==p and A[4] or string.format('%.0f',s) ",
         lift_floor!(),
         "for i=n+1,2*n do call('set',K[i],d,'px',A[5]) end \
          for i=1,n do call('set',K[i],t,'px',A[2]) end \
          if g=='' then return d end return {1,b,s}"
     ),
-    sha1: "fd7682e25f8653a20fd5d1c48f92025f4cadeb1e",
+    sha1: "c895e2b7c643f100efd9001c5996fc4b789a2a42",
 };
 
 /// Raises all counters and the floor at least to the number, if all names hold the token. Answers `1`: done. Otherwise

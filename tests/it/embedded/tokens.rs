@@ -161,7 +161,7 @@ impl Pair {
             keys.extend(GUARD);
         }
         let arguments = vec![
-            self.pick(&["t", "t", "u"]),
+            self.pick(&["t", "t", "u", "rrrrrrrr\0term1234567u"]),
             self.pick(&["40000000", "40000000", "40000000", "40000000", "0", "x"]),
             marker,
             self.pick(&NUMBERS[..10]),

@@ -59,6 +59,7 @@ impl Acquire {
         let Answer { request, reply } = *answer;
         let said = match reply {
             Reply::Number(number) => return self.counted(node, number, cx),
+            Reply::Renumbered(number) => return self.renumbered(node, number, cx),
             Reply::Done if matches!(request, Request::Raise { .. }) => {
                 return self.raised(node, cx);
             }

@@ -66,11 +66,14 @@ impl Acquire {
             self.extensions,
         );
         self.waiter = cx.parts.queue(waiter);
-        let (keep, fenced) = (self.keep, self.fencing.is_some());
+        let extra = Extra {
+            keep: self.keep,
+            fenced: self.fencing.is_some(),
+            owner: self.owner.take(),
+        };
         if let Some(waiter) = self.waiter
-            && (keep != 0 || fenced)
+            && extra != Extra::default()
         {
-            let extra = Extra { keep, fenced };
             cx.parts.queues.waiters.want(waiter, extra);
         }
         if let Some(fencing) = self.fencing.take() {
