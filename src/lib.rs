@@ -223,7 +223,10 @@ pub use node::{NodeState, Waking};
 pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
-pub use shared::{Acquiring, AtRisk, Building, Health, LockGuard, Lost, Redlock, Watch};
+pub use shared::{
+    Acquiring, AtRisk, Building, Campaigning, Health, Leader, Leadership, LockGuard, Lost,
+    Observer, Redlock, Watch,
+};
 pub use time::Instant;
 
 /// The programs in the README are compiled as tests.

@@ -117,7 +117,9 @@ impl<'a> Token<'a> {
     /// counter that has just this number.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
-        let digits = named.strip_prefix(&NUMBER_MARK)?;
+        let digits = named
+            .strip_prefix(&NUMBER_MARK)
+            .or_else(|| named.strip_prefix(&WANTED_MARK))?;
         let number = digits
             .iter()
             .fold(0, |all, byte| all << 8 | u64::from(*byte));
@@ -144,11 +146,15 @@ const RANDOM_BEFORE_MARK: usize = 8;
 /// this mark once in 10^12 times.
 pub(crate) const NUMBER_MARK: [u8; 5] = *b"\0term";
 
-/// Puts `number` into the random part of a token.
-pub(crate) fn name_number(token: &mut [u8], number: u64) {
+/// The mark if nodes have asked for this number. A node then takes a number that is far ahead of its clock.
+pub(crate) const WANTED_MARK: [u8; 5] = *b"\0Term";
+
+/// Puts `number` into the random part of a token. `wanted`: nodes have asked for it.
+pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
+    let mark = if wanted { WANTED_MARK } else { NUMBER_MARK };
     let named = &mut token[RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES];
-    named[..NUMBER_MARK.len()].copy_from_slice(&NUMBER_MARK);
-    named[NUMBER_MARK.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
+    named[..mark.len()].copy_from_slice(&mark);
+    named[mark.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
 /// What the token of a broken lock begins with. What follows it tells the lock from others that were broken.

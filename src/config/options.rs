@@ -360,6 +360,16 @@ impl LockOptions {
         self
     }
 
+    /// Returns the options of the lock of a leader: kept, fenced, and with this `owner`.
+    #[cfg(feature = "std")]
+    pub(crate) fn of_leader(&self, owner: impl AsRef<[u8]>) -> Self {
+        let options = self.fenced().owner(owner);
+        match options.keep {
+            0 => options.keep(),
+            _ => options,
+        }
+    }
+
     /// Returns the owner text of this lock, if it has one of its own.
     pub(crate) const fn own_owner(&self) -> Option<&Owner> {
         self.owner.as_ref()

@@ -254,6 +254,19 @@ impl Inspection {
         nodes.find(holds)?.token.as_deref()
     }
 
+    /// Returns `true` if a majority may have the same token, because some nodes have not given an answer that counts.
+    #[cfg(feature = "std")]
+    pub(crate) fn may_be_held(&self) -> bool {
+        let (nodes, counted) = (
+            self.nodes.len(),
+            self.nodes.iter().filter(|node| node.counts),
+        );
+        let tokens = counted.clone().filter_map(|node| node.token.as_ref());
+        let having = |token| tokens.clone().filter(|other| *other == token).count();
+        let most = tokens.clone().map(having).max().unwrap_or(0);
+        nodes / 2 < most + (nodes - counted.count())
+    }
+
     /// Returns `true` if a majority of the nodes has given answers that count.
     fn is_known(&self) -> bool {
         let counted = self.nodes.iter().filter(|node| node.counts).count();

@@ -46,6 +46,7 @@ mod deadlines;
 mod delay;
 mod deleted;
 mod drops;
+mod elections;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod endings;

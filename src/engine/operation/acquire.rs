@@ -112,7 +112,9 @@ impl Acquire {
     pub(in crate::engine) fn fence(&mut self, parts: &mut Parts) {
         parts.fencing.set_used();
         let spare = parts.fencing.take_spare();
-        self.fencing = Some(spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len()))));
+        let mut fencing = spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len())));
+        fencing.stop_renumbering();
+        self.fencing = Some(fencing);
     }
 
     /// Makes it an acquisition of several resources, which have these `places`.
@@ -201,8 +203,8 @@ impl Acquire {
         }
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
-            if !owner.is_empty() {
-                name_number(token, fencing.proposal());
+            if own.is_some() || !owner.is_empty() {
+                name_number(token, fencing.proposal(), fencing.is_wanted());
             }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));

@@ -4,6 +4,9 @@ use super::inspect::ONE;
 use super::inspection::{Found, HolderKind, Inspection};
 use super::*;
 use crate::limits::OWNER_BYTES_MAX;
+use crate::resource::{NUMBER_MARK, WANTED_MARK, name_number};
+#[cfg(feature = "std")]
+use crate::shared::{Leader, Told};
 
 /// The wall clock is this far ahead of the clock of the stories.
 const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
@@ -48,19 +51,30 @@ fn grants(world: &mut World, number: u64) {
 
 /// Returns the inspection by another client of a lock with this token.
 fn inspected(token: Vec<u8>) -> Inspection {
+    inspected_on(3, Some(token))
+}
+
+/// The same where only so many nodes answer; without a token there is no key.
+fn inspected_on(nodes: usize, token: Option<Vec<u8>>) -> Inspection {
     let mut world = World::ready(3);
-    world.inspect();
-    for node in 0..3 {
-        let mut reply = format!("*3\r\n:5001\r\n:0\r\n${}\r\n", token.len()).into_bytes();
-        reply.extend_from_slice(&token);
-        reply.extend_from_slice(b"\r\n");
-        let (node, bytes) = (id(node), &reply[..]);
+    world.engine.watch(world.now, b"k", None).expect("asked");
+    world.drain();
+    let reply = match &token {
+        None => b"+OK\r\n+OK\r\n*3\r\n:0\r\n:0\r\n$0\r\n\r\n".to_vec(),
+        Some(token) => {
+            let head = format!("+OK\r\n+OK\r\n*3\r\n:5001\r\n:0\r\n${}\r\n", token.len());
+            [head.as_bytes(), token, b"\r\n"].concat()
+        }
+    };
+    (nodes..3).for_each(|node| world.lose(node));
+    for node in (0..nodes).map(id) {
+        let bytes = &reply[..];
         world
             .engine
             .handle(world.now, Input::Received { node, bytes });
-        world.drain();
     }
-    world.inspected()
+    world.drain();
+    world.told().expect("a watch always tells")
 }
 
 #[test]
@@ -146,9 +160,18 @@ fn nodes_that_would_give_another_number_are_asked_again_with_the_largest() {
     let lock = world.lock();
     assert_eq!(lock.fencing_token(), Some(PROPOSED + 9));
     assert_eq!(lock.token().number(), lock.fencing_token());
+    assert_eq!(lock.token().as_bytes()[8..13], WANTED_MARK);
     world.give_back(lock);
     let stats = world.engine.stats();
     assert_eq!(stats.second_round_trips, 1);
+    // The next lock is asked for as if nothing had been.
+    world.all_say(0..3, ":1|");
+    world.acquire(&options().fenced());
+    grants(&mut world, PROPOSED + 10);
+    let lock = world.lock();
+    assert_eq!(lock.token().as_bytes()[8..13], NUMBER_MARK);
+    world.give_back(lock);
+    assert_eq!(world.engine.stats().second_round_trips, 1);
 }
 
 #[test]
@@ -271,4 +294,41 @@ fn a_watch_tells_of_changes_in_a_set() {
             false
         )
     ));
+}
+
+/// The token of a leader in this term.
+#[cfg(feature = "std")]
+fn leading(owner: &str, term: u64) -> Option<Vec<u8>> {
+    let mut token = [ONE.as_bytes(), owner.as_bytes()].concat();
+    name_number(&mut token, term, term == 8);
+    Some(token)
+}
+
+#[cfg(feature = "std")]
+fn leader(owner: &str, term: u64) -> Option<Leader> {
+    let owner = owner.into();
+    Some(Leader { owner, term })
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn terms_never_fall_for_an_observer() {
+    let mut told = Told::default();
+    let mut sees = |nodes, token| told.changed_to(&inspected_on(nodes, token));
+    assert_eq!(sees(3, None), Some(None), "the present state comes first");
+    assert_eq!(sees(2, None), None, "it is known");
+    assert_eq!(sees(3, leading("a", 7)), Some(leader("a", 7)));
+    assert_eq!(sees(2, leading("a", 7)), None, "the same leader");
+    assert_eq!(sees(1, None), None, "two nodes may have its lock");
+    assert_eq!(sees(1, leading("b", 8)), None, "one node is no majority");
+    assert_eq!(sees(2, leading("b", 8)), Some(leader("b", 8)));
+    assert_eq!(sees(3, leading("a", 7)), Some(None), "it leads no more");
+    assert_eq!(
+        sees(3, Some(format!("{ONE}c").into())),
+        None,
+        "no fenced lock"
+    );
+    assert_eq!(sees(3, leading("b", 8)), Some(leader("b", 8)));
+    assert_eq!(sees(2, None), Some(None), "it has resigned");
+    assert_eq!(sees(3, leading("", 9)), Some(leader("", 9)));
 }

@@ -54,11 +54,13 @@ pub(in crate::engine) struct Fencing {
     took_second: bool,
     /// The largest number that a node would have given in place of the one that the token names. Zero: none.
     wanted: u64,
+    /// Nodes have asked for the proposal.
+    is_wanted: bool,
     /// How often the attempt was repeated for such a number.
     renumbered: u8,
 }
 
-/// How often an attempt is repeated at once. The second time the numbers of others are known, unless a clock is wrong.
+/// How often an attempt is repeated at once. Once is enough unless another client gets a number in between.
 const RENUMBERED_MAX: u8 = 2;
 
 impl Fencing {
@@ -71,6 +73,7 @@ impl Fencing {
             token: 0,
             took_second: false,
             wanted: 0,
+            is_wanted: false,
             renumbered: 0,
         }
     }
@@ -84,24 +87,33 @@ impl Fencing {
         self.proposal
     }
 
+    /// Returns `true` if nodes have asked for the proposal.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
     pub(super) fn took_second(&self) -> bool {
         self.took_second
     }
 
     /// Another attempt begins, with this proposal unless nodes have asked for another.
     pub(super) fn begin(&mut self, proposal: u64) {
+        self.is_wanted = self.wanted != 0;
+        if !self.is_wanted {
+            self.renumbered = 0;
+        }
         self.proposal = match core::mem::take(&mut self.wanted) {
             0 => proposal,
             wanted => wanted,
         };
         self.numbers.fill(0);
         (self.raised_to, self.raised) = (0, NodeSet::EMPTY);
-        (self.token, self.took_second) = (0, self.renumbered != 0);
+        (self.token, self.took_second) = (0, self.is_wanted);
     }
 
-    /// The attempt has failed, and is not repeated at once.
+    /// The next attempt does not repeat this one.
     pub(super) fn stop_renumbering(&mut self) {
-        (self.wanted, self.renumbered) = (0, 0);
+        self.wanted = 0;
     }
 
     /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
