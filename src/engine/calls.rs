@@ -59,8 +59,8 @@ impl Engine {
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             let mut acquire = Acquire::new(request, tries, place);
-            if request.options.is_fenced() {
-                acquire.fence(parts);
+            if request.options.is_rare() {
+                acquire.want(request.options, parts);
             }
             if request.shared {
                 acquire.share(now, &parts.settings);
@@ -109,8 +109,8 @@ impl Engine {
             let places: Box<[_]> = places.collect();
             let acquire = Acquire::new(&request, tries, places[0]);
             let mut acquire = acquire.of_several(places, parts.nodes.len());
-            if options.is_fenced() {
-                acquire.fence(parts);
+            if options.is_rare() {
+                acquire.want(options, parts);
             }
             acquire
         })
@@ -127,8 +127,8 @@ impl Engine {
         let parts = &mut self.parts;
         let delay = parts.settings.delay;
         let ttl = parts.settings.check_ttl(options.ttl(), delay)?;
-        if options.is_fenced() && parts.settings.without_scripts {
-            return Err(InvalidRequest::FencedWithoutScripts.into());
+        if options.is_rare() {
+            options.check_rare(parts.settings.without_scripts)?;
         }
         let tries_allowed = options.tries_allowed(&parts.settings.retry);
         if tries_allowed == Some(0) {

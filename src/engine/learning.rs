@@ -116,10 +116,13 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
         let why = parts.fencing.has_no_floor(node, quorum, &mut parts.news);
         return Reply::NotDone(NodeOutcome::Unusable(why));
     }
-    if let Reply::Number(number) | Reply::NumberedSlot { number, .. } = reply {
+    if let Reply::Number(number) | Reply::Renumbered(number) | Reply::NumberedSlot { number, .. } =
+        reply
+    {
         parts.fencing.saw(number);
     }
     if let Reply::Number(_)
+    | Reply::Renumbered(_)
     | Reply::NumberedSlot { .. }
     | Reply::Foreign(_)
     | Reply::Full(_)

@@ -173,7 +173,7 @@ impl Operations {
             parts.timers.cancel(timer);
         }
         let extra = parts.queues.waiters.wanted(waiter);
-        let mut acquire = Acquire::opened(waiter, &kept, extra.keep);
+        let mut acquire = Acquire::opened(waiter, &kept, &extra);
         if extra.fenced {
             acquire.fence(parts);
         }

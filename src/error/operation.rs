@@ -8,7 +8,7 @@ use super::config::NEED_SCRIPTS;
 use super::report::gone;
 use super::span::Span;
 use super::{Report, Shown, ends_by};
-use crate::limits::{PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
+use crate::limits::{OWNER_BYTES_MAX, PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -248,6 +248,12 @@ pub enum InvalidRequest {
     /// A lock on several resources, or a permit, was to be made a shared lock.
     #[error("only an exclusive lock on one resource can be made a shared lock")]
     NotExclusive,
+    /// The owner text ([`LockOptions::owner`](crate::LockOptions::owner)) is too long.
+    #[error("the owner text has {bytes} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
+    OwnerTooLong {
+        /// Its length.
+        bytes: usize,
+    },
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.
     #[error(

@@ -4,6 +4,7 @@
 //! one type says what happened. Errors are in [`refusal`](super::refusal), and what follows from them is in
 //! `abilities`.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
@@ -14,6 +15,7 @@ use crate::resp::Value;
 use super::abilities::{
     forbidden_to_extend, forbidden_to_fence, forbidden_to_join, forbidden_to_lock,
 };
+use super::members::{Member, members_in};
 use super::request::{Dialect, Question, Request, Taking};
 
 /// What a node has said to a command.
@@ -33,6 +35,8 @@ pub(crate) enum Reply {
     Full(Duration),
     /// The resource has this number of permits, which is another than was asked for.
     OtherPermits(u16),
+    /// Nothing was done: the token names another number than this, which the node would give.
+    Renumbered(u64),
     /// There are this many counters among the keys that were scanned. The count continues at `cursor`; zero is the end.
     Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.
@@ -75,7 +79,9 @@ impl Reply {
             Self::Foreign(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
             Self::OtherPermits(permits) => (Vote::No, NodeOutcome::OtherPermits(permits)),
             Self::Again(why) | Self::NotDone(why) | Self::Unsure(why) => (Vote::Abstain, why),
-            Self::Later | Self::InRepair(_) => (Vote::Abstain, NodeOutcome::Pending),
+            Self::Later | Self::InRepair(_) | Self::Renumbered(_) => {
+                (Vote::Abstain, NodeOutcome::Pending)
+            }
             Self::Stopped => {
                 let error = ServerError::from_line(b"ERR");
                 (Vote::Abstain, NodeOutcome::Refused(error))
@@ -158,11 +164,14 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             Question::Extend | Question::Move => about_token(value),
             Question::Confirm | Question::Overwrite => kept(value),
             Question::Inspect => {
-                let (above, marker, _) = three(value)?;
-                Some(Read {
-                    reply: inspected(above)?,
-                    marker: Some(marker),
-                })
+                let (above, marker, key) = three(value)?;
+                let reply = match key.as_bytes() {
+                    Some(_) => inspected(above)?,
+                    None if members_in(key).is_some() => kept_for(above)?,
+                    None => key.as_items().map(|_| Reply::Foreign(0))?,
+                };
+                let marker = Some(marker);
+                Some(Read { reply, marker })
             }
         },
         Request::Floor { .. } => match value.as_integer()? {
@@ -177,6 +186,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
         .map(Read::from),
         Request::Count { .. } => {
             let (counters, _, cursor) = three(value)?;
+            let cursor = cursor.as_bytes()?;
             let counters = u32::try_from(counters).ok()?;
             let cursor = core::str::from_utf8(cursor).ok()?.parse().ok()?;
             Some(Reply::Counted { counters, cursor }.into())
@@ -219,12 +229,13 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
             let [said, marker, number] = integers(value)?;
             let reply = match said {
                 1 => Reply::Number(taken(number)?),
+                0 => Reply::Renumbered(taken(number)?),
                 2.. => Reply::Foreign(u8::try_from(said - 2).ok()?),
                 -1 => no_number(number),
                 _ => Reply::lacks(forbidden_to_fence(said)?),
             };
             // A script that has taken nothing may not have read the marker.
-            let marker = (0 < said).then_some(marker);
+            let marker = (0 <= said).then_some(marker);
             Some(Read { reply, marker })
         }
         Taking::Watch => None, // A transaction has no single answer.
@@ -380,20 +391,26 @@ fn integers<const N: usize>(value: Value<'_>) -> Option<[i64; N]> {
     Some(integers)
 }
 
-/// Returns two integers and the text behind them, if that is all of `value`.
-pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
+/// Returns two integers and what stands behind them, if that is all of `value`.
+pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, Value<'_>)> {
     let items = value.as_items()?;
     let mut items = items.iter();
     let first = items.next()?.as_integer()?;
     let second = items.next()?.as_integer()?;
-    let text = items.next()?.as_bytes()?;
-    items.next().is_none().then_some((first, second, text))
+    let third = items.next()?;
+    items.next().is_none().then_some((first, second, third))
+}
+
+/// Returns the holders in the answer to an inspection. `None` if it names a token, or something that is no lock.
+pub(super) fn holders_in(value: Value<'_>) -> Option<Box<[Member]>> {
+    members_in(three(value)?.2)
 }
 
 /// Returns the token in the answer to an inspection, cut to one byte more than the longest token has. `None` if there
 /// is no key.
 pub(super) fn token_in(value: Value<'_>) -> Option<&[u8]> {
     let (_, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
+    let token = token.as_bytes()?;
     Some(&token[..token.len().min(TOKEN_BYTES_MAX + 1)])
 }
 

@@ -9,7 +9,7 @@ use crate::embedded::keyspace::{Database, Millis};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::set_in;
-use crate::resource::COUNTER_PREFIX;
+use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
 
 /// Scripts use no larger number.
 const MOST: f64 = 9e15;
@@ -263,13 +263,21 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
             return Ok(said([number, counts.unwrap_or(0), 0]));
         }
     }
-    let mut number = fenced.number.min(latest(now));
+    let mark = fenced.token.get(8..13);
+    let is_wanted = mark == Some(&WANTED_MARK);
+    let mut number = match is_wanted {
+        true => fenced.number,
+        false => fenced.number.min(latest(now)),
+    };
     for key in fenced.counters {
         let counter = Fenced::counter(&floor, database, now, arguments, key)?;
         number = number.max(counter + 1.0);
     }
     if MOST < number {
         return Ok(said([-1, 0, 1]));
+    }
+    if number != fenced.number && (is_wanted || mark == Some(&NUMBER_MARK)) {
+        return Ok(said([0, counts.unwrap_or(0), number as i64]));
     }
     let text = fenced.raise(&floor, database, now, arguments, number)?;
     for key in fenced.names {

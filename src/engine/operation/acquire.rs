@@ -18,6 +18,7 @@ use alloc::boxed::Box;
 
 use rand::Rng;
 
+use crate::config::{LockOptions, Owner};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
 use crate::invariant::Must;
@@ -25,6 +26,7 @@ use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{Access, Answer, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
+use crate::resource::name_number;
 use crate::time::Instant;
 
 use super::ballot::Bounds;
@@ -34,7 +36,7 @@ use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Refusal, Waiter};
+use crate::engine::queues::{Extra, Refusal, Waiter};
 pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
@@ -63,6 +65,8 @@ pub(in crate::engine) struct Acquire {
     fencing: Option<Box<Fencing>>,
     /// `None`: it wants an exclusive lock. Otherwise a shared lock, or a permit.
     reading: Option<Box<Reading>>,
+    /// `None`: the owner of the handle.
+    owner: Option<Box<Owner>>,
 }
 
 /// The state of an attempt.
@@ -94,6 +98,17 @@ impl Acquire {
             several: None,
             fencing: None,
             reading: None,
+            owner: None,
+        }
+    }
+
+    /// Takes the wishes in `options` that few requests have.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn want(&mut self, options: &LockOptions, parts: &mut Parts) {
+        self.owner = options.own_owner().map(|owner| Box::new(*owner));
+        if options.is_fenced() {
+            self.fence(parts);
         }
     }
 
@@ -103,7 +118,9 @@ impl Acquire {
     pub(in crate::engine) fn fence(&mut self, parts: &mut Parts) {
         parts.fencing.set_used();
         let spare = parts.fencing.take_spare();
-        self.fencing = Some(spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len()))));
+        let mut fencing = spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len())));
+        fencing.stop_renumbering();
+        self.fencing = Some(fencing);
     }
 
     /// Makes it an acquisition of several resources, which have these `places`.
@@ -112,20 +129,21 @@ impl Acquire {
         self
     }
 
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
-    /// for `keep` nanoseconds.
-    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it, and its rare wishes
+    /// but the fencing token.
+    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, rare: &Extra) -> Self {
         Self {
             claim: None,
             place: kept.place,
             waiter: Some(waiter),
             tries_allowed: kept.tries_allowed(),
             extensions: kept.extensions,
-            keep,
+            keep: rare.keep,
             verdict: Verdict::Open,
             several: None,
             fencing: None,
             reading: None,
+            owner: rare.owner.clone(),
         }
     }
 
@@ -177,15 +195,16 @@ impl Acquire {
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
-        let owner = &parts.settings.owner;
+        let own = self.owner.as_ref().map(|owner| owner.as_bytes());
+        let owner = own.unwrap_or(&parts.settings.owner);
         let mut token = [0; TOKEN_BYTES_MAX];
         parts.random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
         let len = TOKEN_RANDOM_BYTES + owner.len();
         token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-        let token = &token[..len];
+        let token = &mut token[..len];
         let name = parts.queues.name(self.place);
         if let Some(reading) = &mut self.reading {
-            let (named, has_waited) = ((spare, name, token), self.waiter.is_some());
+            let (named, has_waited) = ((spare, name, &*token), self.waiter.is_some());
             let others = (&parts.settings, &mut parts.random);
             return Self::entry_beside(reading, now, named, has_waited, others);
         }
@@ -197,6 +216,9 @@ impl Acquire {
         }
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
+            if own.is_some() || !owner.is_empty() {
+                name_number(token, fencing.proposal(), fencing.is_wanted());
+            }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));
         match self.fencing {
@@ -283,6 +305,9 @@ impl Acquire {
         let Some(claim) = self.claim.take().must() else {
             return;
         };
+        if let Some(fencing) = &mut self.fencing {
+            fencing.stop_renumbering();
+        }
         // If only an operator can make a majority possible again, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
         let is_final = matches!(refusal, Refusal::OtherCluster | Refusal::OtherPermits);
@@ -445,6 +470,7 @@ impl Operate for Acquire {
             None if self.reading.is_none() => {}
             None => self.weigh(cx),
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
+            Some(_) if self.is_to_renumber(cx) => self.renumber(cx),
             Some(Acquisition::Held) => {
                 let refusal = self.refusal(cx);
                 self.fail(refusal, cx);

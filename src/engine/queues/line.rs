@@ -6,9 +6,11 @@
 //! A waiter is not an operation yet: it has no round, no ballots and no claim. It is opened when its turn comes or its
 //! time is up. From then on its record leads to the operation, because its caller knows only the key of the record.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
+use crate::config::Owner;
 use crate::invariant::Must;
 use crate::keys::{OperationKey, PlaceKey, WaiterKey};
 use crate::slab::{self, Key, Link, Slab};
@@ -53,7 +55,7 @@ struct Links {
 }
 
 /// The wishes of a waiter besides its lock.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(in crate::engine) struct Extra {
     /// How many nanoseconds the engine keeps the lock. Zero: it does not.
     pub(in crate::engine) keep: u64,
@@ -63,6 +65,8 @@ pub(in crate::engine) struct Extra {
     pub(in crate::engine) shared: bool,
     /// It wants one of so many permits. Zero: it does not.
     pub(in crate::engine) permits: u16,
+    /// The owner of its lock. `None`: that of the handle.
+    pub(in crate::engine) owner: Option<Box<Owner>>,
 }
 
 /// All that is stored of an operation that waits for its turn. It is packed, because the links of the slab and the line
@@ -220,7 +224,7 @@ impl Waiters {
 
     /// Returns the other wishes of `waiter`.
     pub(in crate::engine) fn wanted(&self, waiter: WaiterKey) -> Extra {
-        self.extras.get(&waiter.0).copied().unwrap_or_default()
+        self.extras.get(&waiter.0).cloned().unwrap_or_default()
     }
 
     /// Returns the first of `line`, which becomes the contender. A set then leaves the line; a waiter leaves it when it

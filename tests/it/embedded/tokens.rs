@@ -203,7 +203,13 @@ impl Pair {
             keys.extend(GUARD);
         }
         let arguments = vec![
-            self.pick(&["t", "t", "u"]),
+            self.pick(&[
+                "t",
+                "t",
+                "u",
+                "rrrrrrrr\0term1234567u",
+                "rrrrrrrr\0Term1234567",
+            ]),
             self.pick(&["40000000", "40000000", "40000000", "40000000", "0", "x"]),
             marker,
             self.pick(&NUMBERS[..10]),

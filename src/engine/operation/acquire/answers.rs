@@ -69,6 +69,7 @@ impl Acquire {
         let said = match reply {
             Reply::Number(number) => return self.counted(node, number, cx),
             Reply::Slot(slot) => return self.gave(node, slot, cx),
+            Reply::Renumbered(number) => return self.renumbered(node, number, cx),
             Reply::Done if matches!(request, Request::Raise { .. }) => {
                 return self.raised(node, cx);
             }

@@ -21,7 +21,7 @@ impl Acquire {
         };
         let own = parts.queues.holder(place);
         if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
-            return report.held_here(&parts.settings.owner, claim.entry.end());
+            return report.held_here(claim.entry.token().owner(), claim.entry.end());
         }
         let Some((waiting, _)) = parts.queues.waiting(place) else {
             return report;

@@ -71,6 +71,7 @@ impl Acquire {
             fenced: self.fencing.is_some(),
             shared: self.wants() == Wants::Reader,
             permits: self.slots().map_or(0, |slots| slots.permits),
+            owner: self.owner.take(),
         };
         if let Some(waiter) = self.waiter
             && extra != Extra::default()
