@@ -5,7 +5,10 @@
 //! token is made, and copied in one piece into every command about the lock. The holder, the claim and the questions
 //! about the lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking
 //! allocates nothing. Beside it stand the lock delay, the end of the lock's validity and its longest ttl, which all
-//! clones of the entry share. The fencing token, if there is one, is in the buffer behind the token.
+//! clones of the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer behind
+//! the token.
+//!
+//! The entry also says of which [`Kind`] the lock is.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -67,14 +70,56 @@ enum Shape {
     },
     /// A lock on several names: the rest of the layout is read from the buffer, which has no other bytes.
     ///
-    /// An entry with room for a fencing token has this shape too, even if it has one name. The room is behind the rest,
-    /// and zero until the token is known.
+    /// An entry with room for a fencing token has this shape too, and one of another kind than [`Kind::Plain`], even if
+    /// it has one name. Behind the token stand the numbers of a permit, and then the room for the fencing token, which
+    /// is zero until that is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
         names: u8,
         /// The length of the token in wire form.
         token_len: u8,
+        mark: Mark,
     },
+}
+
+/// The kind of a lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// One holder: the keys hold its token.
+    Plain,
+    /// Any number of holders, which stand in a sorted set.
+    Shared,
+    /// One holder for each slot. They stand in a sorted set too.
+    Permit {
+        /// The number of slots.
+        permits: u16,
+        /// The slot that is held; before one is held, the slot with which a node begins its search.
+        slot: u16,
+    },
+}
+
+/// The kind of a lock without its numbers, and what a node has to know to take it.
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Mark {
+    #[default]
+    Plain,
+    Shared,
+    /// A shared lock that is also taken where a caller of the exclusive lock waits.
+    Passing,
+    /// A permit for any slot.
+    AnySlot,
+    /// A permit for this slot alone.
+    ThisSlot,
+}
+
+impl Mark {
+    const fn is_permit(self) -> bool {
+        matches!(self, Self::AnySlot | Self::ThisSlot)
+    }
+
+    const fn is_shared(self) -> bool {
+        matches!(self, Self::Shared | Self::Passing)
+    }
 }
 
 /// The lengths of the headers before the text of the key and before the text of the token: four bits each.
@@ -101,6 +146,7 @@ impl Default for Shape {
         Self::Several {
             names: 0,
             token_len: 0,
+            mark: Mark::Plain,
         }
     }
 }
@@ -112,6 +158,8 @@ const _: () = assert!(size_of::<Body>() == 40);
 /// This bit in the number of names means that there is room for a fencing token, of this length, behind the rest.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
+/// The length of the numbers of a permit: those of its slots and of its slot.
+const SLOT_BYTES: usize = 4;
 
 const _: () = assert!(RESOURCES_MAX < FENCED as usize);
 
@@ -154,7 +202,7 @@ impl Entry {
         resources: impl Iterator<Item = &'a [u8]>,
         token: &[u8],
     ) -> Self {
-        let entry = spare.into().write_all(resources, token, &[]);
+        let entry = spare.into().write_all(resources, token, Mark::Plain, &[]);
         match entry.names().len() {
             1 => Self::new(Vec::new(), entry.resource(), token),
             _ => entry,
@@ -170,7 +218,97 @@ impl Entry {
     ) -> Self {
         spare
             .into()
-            .write_all(resources, token, &[0; FENCING_BYTES])
+            .write_all(resources, token, Mark::Plain, &[0; FENCING_BYTES])
+    }
+
+    /// [`new`](Self::new) for a shared lock, with room for a fencing token if it `is_fenced`.
+    #[cold]
+    pub(crate) fn shared(
+        spare: impl Into<Spare>,
+        resource: &[u8],
+        token: &[u8],
+        is_fenced: bool,
+    ) -> Self {
+        let room = &[0; FENCING_BYTES][..FENCING_BYTES * usize::from(is_fenced)];
+        let resources = core::iter::once(resource);
+        spare.into().write_all(resources, token, Mark::Shared, room)
+    }
+
+    /// [`new`](Self::new) for one of so many `permits`, with room for a fencing token if it `is_fenced`. Each node
+    /// gives the first free slot, and begins its search with the slot `start`.
+    #[cold]
+    pub(crate) fn permit(
+        spare: impl Into<Spare>,
+        resource: &[u8],
+        token: &[u8],
+        [permits, start]: [u16; 2],
+        is_fenced: bool,
+    ) -> Self {
+        let mut room = [0; SLOT_BYTES + FENCING_BYTES];
+        room[..2].copy_from_slice(&permits.to_be_bytes());
+        room[2..SLOT_BYTES].copy_from_slice(&start.to_be_bytes());
+        let room = &room[..SLOT_BYTES + FENCING_BYTES * usize::from(is_fenced)];
+        let resources = core::iter::once(resource);
+        spare
+            .into()
+            .write_all(resources, token, Mark::AnySlot, room)
+    }
+
+    /// Returns the entry of a shared lock that is also taken where a caller of the exclusive lock waits. The entry must
+    /// be new and not shared.
+    #[cold]
+    pub(crate) fn passing(mut self) -> Self {
+        if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape
+            && mark.is_shared()
+        {
+            *mark = Mark::Passing;
+        }
+        self
+    }
+
+    /// Sets the slot of a permit. From now on a node gives this slot or none. Copies the entry if it is shared.
+    #[cold]
+    pub(crate) fn set_slot(&mut self, slot: u16) {
+        let body = Arc::make_mut(&mut self.0);
+        if let Shape::Several { names, mark, .. } = &mut body.shape
+            && mark.is_permit()
+        {
+            *mark = Mark::ThisSlot;
+            let end = body.buffer.len() - fencing_len(*names);
+            body.buffer[end - 2..end].copy_from_slice(&slot.to_be_bytes());
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        match self.0.shape {
+            Shape::One { .. } => Mark::Plain,
+            Shape::Several { mark, .. } => mark,
+        }
+    }
+
+    /// Returns the kind of the lock.
+    pub(crate) fn kind(&self) -> Kind {
+        match self.mark() {
+            Mark::Plain => Kind::Plain,
+            Mark::Shared | Mark::Passing => Kind::Shared,
+            Mark::AnySlot | Mark::ThisSlot => {
+                let numbers = &self.0.buffer[self.wire().len()..];
+                let number = |at: usize| u16::from_be_bytes([numbers[at], numbers[at + 1]]);
+                let (permits, slot) = (number(0), number(2));
+                Kind::Permit { permits, slot }
+            }
+        }
+    }
+
+    /// Returns `true` if a node takes the shared lock even if a caller of the exclusive lock waits: it was
+    /// [asked](Self::passing) to, or the lock was held before.
+    pub(crate) fn passes_over_intent(&self) -> bool {
+        self.mark() == Mark::Passing || self.ttl() != Duration::ZERO
+    }
+
+    /// Returns `true` if a node gives the slot of the permit or none: the slot was [set](Self::set_slot).
+    pub(crate) fn has_slot(&self) -> bool {
+        self.mark() == Mark::ThisSlot
     }
 
     /// Returns the entry with this fencing token.
@@ -184,7 +322,14 @@ impl Entry {
     #[cold]
     pub(crate) fn set_fencing_token(&mut self, token: u64) {
         if !self.has_room() {
-            *self = Self::to_be_fenced(Vec::new(), self.names(), self.token().as_bytes())
+            let numbers = &self.0.buffer[self.arguments().len()..];
+            let room = match self.mark().is_permit() {
+                true => [numbers, &[0; FENCING_BYTES]].concat(),
+                false => [0; FENCING_BYTES].to_vec(),
+            };
+            let (token, spare) = (self.token().as_bytes(), Spare::default());
+            *self = spare
+                .write_all(self.names(), token, self.mark(), &room)
                 .delayed(self.delay());
         }
         if let Some(room) = Arc::make_mut(&mut self.0).buffer.last_chunk_mut() {
@@ -204,13 +349,22 @@ impl Entry {
             .filter(|token| *token != 0)
     }
 
-    /// Returns the keys and the token of an entry with several names.
+    /// Returns the keys and the token of an entry whose layout is that of several names.
     fn wire(&self) -> &[u8] {
         let buffer = &self.0.buffer;
-        match self.has_room() {
-            true => &buffer[..buffer.len() - FENCING_BYTES],
-            false => buffer,
+        match self.0.shape {
+            Shape::Several { names, mark, .. } => {
+                let slot = SLOT_BYTES * usize::from(mark.is_permit());
+                &buffer[..buffer.len() - fencing_len(names) - slot]
+            }
+            Shape::One { .. } => buffer,
         }
+    }
+
+    /// Returns `true` if it is a plain lock on one name without room for a fencing token.
+    #[inline]
+    pub(crate) fn is_bare(&self) -> bool {
+        matches!(self.0.shape, Shape::One { .. })
     }
 
     /// Returns the entry with this lock delay. The entry must be new and not shared.
@@ -382,7 +536,12 @@ impl Entry {
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |entry: &Self| (entry.is_several(), entry.delay());
+        let of_kind = |entry: &Self| match entry.kind() {
+            Kind::Plain => (0, 0),
+            Kind::Shared => (1, 0),
+            Kind::Permit { permits, .. } => (2, permits),
+        };
+        let parts = |entry: &Self| (entry.is_several(), of_kind(entry), entry.delay());
         parts(self) == parts(other) && self.arguments() == other.arguments()
     }
 }
@@ -406,15 +565,21 @@ impl Spare {
         Entry(self.0)
     }
 
-    /// Returns the entry of these `resources` and this `token`, with `room` behind them.
+    /// Returns the entry of these `resources` and this `token`, with `room` behind them: the numbers of a permit, and
+    /// the room for a fencing token, if there is to be one.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
         token: &[u8],
+        mark: Mark,
         room: &[u8],
     ) -> Entry {
         let token = &token[..token.len().min(TOKEN_BYTES_MAX)];
-        let mut names = if room.is_empty() { 0 } else { FENCED };
+        let mut names = if room.len() < FENCING_BYTES {
+            0
+        } else {
+            FENCED
+        };
         self.write(|buffer| {
             for resource in resources.take(RESOURCES_MAX) {
                 let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
@@ -425,7 +590,11 @@ impl Spare {
             argument(buffer, token);
             let token_len = (buffer.len() - keys_len) as u8;
             buffer.extend_from_slice(room);
-            Shape::Several { names, token_len }
+            Shape::Several {
+                names,
+                token_len,
+                mark,
+            }
         })
     }
 }
@@ -478,6 +647,11 @@ impl<'a> Iterator for Names<'a> {
 }
 
 impl ExactSizeIterator for Names<'_> {}
+
+/// Returns the length of the room for a fencing token, if this number of names says that there is one.
+fn fencing_len(names: u8) -> usize {
+    FENCING_BYTES * usize::from(names / FENCED)
+}
 
 /// Returns the text of the first of `arguments`, and the others.
 fn first_text(arguments: &[u8]) -> (&[u8], &[u8]) {
@@ -663,6 +837,71 @@ mod tests {
         ] {
             assert_eq!(terms(&entry), (0, 0));
         }
+    }
+
+    #[test]
+    fn the_kind_and_its_numbers_change_nothing_else() {
+        let (delay, plain) = (Delay::of_millis(7), Entry::new(Vec::new(), b"k", b"token"));
+        let plain = plain.delayed(delay);
+        assert_eq!((plain.kind(), plain.is_bare()), (Kind::Plain, true));
+        for is_fenced in [false, true] {
+            let permit = |numbers| Entry::permit(vec![9; 300], b"k", b"token", numbers, is_fenced);
+            let shared = || Entry::shared(vec![9; 300], b"k", b"token", is_fenced);
+            let (permits, slot) = (1024, 1023);
+            for (entry, kind) in [
+                (shared(), Kind::Shared),
+                (shared().passing(), Kind::Shared),
+                (permit([permits, slot]), Kind::Permit { permits, slot }),
+            ] {
+                let entry = entry.delayed(delay);
+                assert_ne!(entry, plain);
+                let mut fenced = entry.clone();
+                fenced.set_fencing_token(5);
+                for (entry, number) in [(entry, None), (fenced, Some(5))] {
+                    assert_eq!(entry, entry.clone());
+                    assert_eq!((entry.kind(), entry.fencing_token()), (kind, number));
+                    assert_eq!((entry.is_bare(), entry.is_several()), (false, false));
+                    assert_eq!((entry.resource(), entry.delay()), (&b"k"[..], delay));
+                    assert_eq!(entry.arguments(), plain.arguments());
+                    assert_eq!(entry.key_argument(), plain.key_argument());
+                    assert_eq!(entry.key_arguments(), plain.key_arguments());
+                    assert_eq!(entry.token_argument(), plain.token_argument());
+                    assert_eq!(entry.token().as_bytes(), b"token");
+                }
+            }
+            assert_ne!(permit([2, 0]), permit([3, 0]));
+        }
+    }
+
+    #[test]
+    fn a_slot_is_set_for_those_that_do_not_share_the_entry() {
+        let kind = |slot| Kind::Permit { permits: 4, slot };
+        for fencing_token in [None, Some(7)] {
+            let mut entry = Entry::permit(Vec::new(), b"k", b"t", [4, 3], false);
+            if let Some(token) = fencing_token {
+                entry.set_fencing_token(token);
+            }
+            let reader = entry.clone();
+            entry.set_slot(1);
+            assert_eq!((entry.kind(), entry.has_slot()), (kind(1), true));
+            assert_eq!((reader.kind(), reader.has_slot()), (kind(3), false));
+            assert_eq!(entry.fencing_token(), fencing_token);
+            assert_eq!(entry.token().as_bytes(), b"t");
+            assert_eq!(entry, reader);
+        }
+        let mut plain = Entry::new(Vec::new(), b"k", b"t");
+        plain.set_slot(1);
+        assert_eq!((plain.kind(), plain.has_slot()), (Kind::Plain, false));
+    }
+
+    #[test]
+    fn a_reader_passes_over_the_intent_if_it_is_told_to_or_was_granted_before() {
+        let reader = || Entry::shared(Vec::new(), b"k", b"t", false);
+        assert!(!reader().passes_over_intent());
+        assert!(reader().passing().passes_over_intent());
+        let held = reader();
+        held.set_end(Instant::from_nanos(5), Duration::from_secs(1));
+        assert!(held.passes_over_intent());
     }
 
     #[test]

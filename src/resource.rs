@@ -75,6 +75,10 @@ pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 /// name follows. They end a day after the last token. No lock can have such a name.
 pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 
+/// What the keys begin with that tell readers of a [shared lock](crate::entry::Kind) that a caller waits for the
+/// exclusive lock on one resource, whose name follows. No lock can have such a name.
+pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
+
 /// What the keys of this library begin with that are no locks. A lock has no such name on any handle: one
 /// without the strict guard would take a key of those that have it.
 const RESERVED: &[u8] = b"shearline:";

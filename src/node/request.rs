@@ -30,6 +30,8 @@ pub(crate) enum Purpose {
     Time,
     /// Asks for notifications of changed keys: once on a connection, and before each look.
     Track,
+    /// Leaves the intent of a caller who waits for an exclusive lock. Nothing depends on the answer.
+    Intent,
     /// Asks how long the key of `place` lives on.
     Look {
         /// The place of the resource.
@@ -51,6 +53,7 @@ impl Purpose {
             | Self::Withdrawn
             | Self::Time
             | Self::Track
+            | Self::Intent
             | Self::Look { .. } => None,
         }
     }
@@ -210,6 +213,8 @@ pub(crate) enum Taking {
     First,
     /// The script of a lock for which nodes are taught no scripts. It asks for the permissions itself.
     Untaught,
+    /// The script that adds the token to a sorted set. It asks for the permissions itself.
+    Member,
     /// The script that returns a fencing token.
     Fenced {
         /// The form of the command.
@@ -230,6 +235,9 @@ pub(crate) enum Question {
     Inspect,
     /// Replace the token by the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
     Overwrite,
+    /// Move the permit to the slot of its entry, and keep its deadline. [`Reply::Foreign`](super::Reply): another has
+    /// this slot.
+    Move,
 }
 
 /// The form in which a script or its native equivalent is sent to a node.
@@ -247,19 +255,21 @@ pub(crate) enum Dialect {
     SetIfEq,
     /// By a transaction.
     Watch,
+    /// By its whole text, and nothing takes the place of the script on a node without scripts.
+    TextOnly,
 }
 
 impl Dialect {
     /// Returns `true` if it is the form of a script.
     pub(crate) const fn is_script(self) -> bool {
-        matches!(self, Self::Sha1 | Self::Text)
+        matches!(self, Self::Sha1 | Self::Text | Self::TextOnly)
     }
 
     /// Returns the command for which the user needs a permission, as ACL rules name it.
     pub(crate) const fn verb(self) -> &'static str {
         match self {
             Self::Sha1 => "evalsha",
-            Self::Text => "eval",
+            Self::Text | Self::TextOnly => "eval",
             Self::DelIfEq => "delifeq",
             Self::DelEx => "delex",
             Self::SetIfEq => "set",

@@ -18,7 +18,8 @@ use super::connection::{Renewal, Work};
 use super::handshake::Access;
 use super::recipes::fenced::{self, Counters};
 use super::recipes::one::{take_if_permitted, trial};
-use super::recipes::{Command, Filling};
+use super::recipes::shared::leave_intent;
+use super::recipes::{Command, Filling, Form};
 use super::request::{Dialect, Purpose, Question, Request, Taking, Taught};
 use super::script::INSPECT;
 use super::trust::TIME;
@@ -64,13 +65,14 @@ impl<'a> Asking<'a> {
     /// Returns the work of a transaction that answers the question.
     #[cold]
     #[inline(never)]
-    const fn work(&self) -> Work {
+    fn work(&self) -> Work {
         let (life, watched) = (self.life, self.watched);
         match self.question {
             Question::Extend => Work::Extend { life, watched },
             Question::Confirm => Work::Confirm,
             Question::Inspect => Work::Inspect { watched },
             Question::Overwrite => Work::Overwrite,
+            Question::Move => unreachable!("no transaction does this"),
         }
     }
 }
@@ -167,18 +169,19 @@ impl Node {
             return Ok(true);
         }
         if !self.abilities.may_run_scripts()
-            && let Some(sent) = self.take_unproved(now, claim, entry, life)
+            && let Some(sent) = self.take_unproved(now, claim, entry, life)?
         {
             return Ok(sent);
         }
         let marker = self.trust.marker();
-        let (taking, by) = match (recipes::of(entry).is_taught, marker) {
-            (true, None) => (Taking::Set, Dialect::Text),
-            (true, Some(_)) => {
+        let (taking, by) = match (recipes::of(entry).form, marker) {
+            (Form::Taught, None) => (Taking::Set, Dialect::Text),
+            (Form::Taught, Some(_)) => {
                 let by = self.abilities.dialect(Taught::CheckedAcquire);
                 (Taking::Checked { by }, by)
             }
-            (false, _) => (Taking::Untaught, Dialect::Text),
+            (Form::Untaught, _) => (Taking::Untaught, Dialect::Text),
+            (Form::Only, _) => (Taking::Member, Dialect::TextOnly),
         };
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
@@ -188,6 +191,10 @@ impl Node {
 
     /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if nothing was
     /// sent, because the keys are taken as over any other connection.
+    ///
+    /// # Errors
+    ///
+    /// The node runs no scripts, and the lock needs them. Nothing was sent.
     #[cold]
     #[inline(never)]
     fn take_unproved(
@@ -196,33 +203,36 @@ impl Node {
         claim: ClaimKey,
         entry: &Entry,
         life: Duration,
-    ) -> Option<bool> {
+    ) -> Result<Option<bool>, Unusable> {
         let may_release = self.abilities.may_release();
         if !may_release {
             self.abilities.reconsider_scripts();
             if self.abilities.is_to_try_scripts() {
                 self.try_script(now, claim, entry);
-                return Some(false);
+                return Ok(Some(false));
             }
         }
-        let is_taught = recipes::of(entry).is_taught;
-        match (is_taught, self.abilities.is_without_scripts()) {
-            (true, _) if may_release => None,
-            (true, true) => {
-                self.try_all(now, claim, entry);
-                Some(false)
-            }
-            (true, false) => {
-                self.take_first(now, claim, entry, life);
-                Some(true)
-            }
-            (false, true) => {
-                let by = Taking::Watch;
-                self.transact(now, Request::Take { claim, by }, entry, Work::Take(life));
-                Some(true)
-            }
-            (false, false) => None,
-        }
+        Ok(
+            match (recipes::of(entry).form, self.abilities.is_without_scripts()) {
+                (Form::Only, true) => return Err(Unusable::NeedsScripts),
+                (Form::Only, false) => None,
+                (Form::Taught, _) if may_release => None,
+                (Form::Taught, true) => {
+                    self.try_all(now, claim, entry);
+                    Some(false)
+                }
+                (Form::Taught, false) => {
+                    self.take_first(now, claim, entry, life);
+                    Some(true)
+                }
+                (Form::Untaught, true) => {
+                    let by = Taking::Watch;
+                    self.transact(now, Request::Take { claim, by }, entry, Work::Take(life));
+                    Some(true)
+                }
+                (Form::Untaught, false) => None,
+            },
+        )
     }
 
     /// Takes the key by the script that also asks whether the user may release it.
@@ -256,6 +266,7 @@ impl Node {
         }
         let knows = abilities.scripts.has_run_fenced && abilities.takes_digests();
         let (by, to_ask): (_, &[&str]) = match knows {
+            _ if recipes::of(entry).form == Form::Only => (Dialect::TextOnly, &[]),
             true => (Dialect::Sha1, &[]),
             false => (Dialect::Text, abilities.to_lock()),
         };
@@ -344,11 +355,13 @@ impl Node {
         entry: &Entry,
         repair: bool,
     ) -> bool {
-        let is_taught = recipes::of(entry).is_taught;
-        let by = match is_taught {
-            true => self.abilities.release_dialect(repair),
-            false if self.abilities.is_without_scripts() => Dialect::Watch,
-            false => Dialect::Text,
+        let form = recipes::of(entry).form;
+        let is_taught = form == Form::Taught;
+        let by = match form {
+            Form::Taught => self.abilities.release_dialect(repair),
+            Form::Only => Dialect::TextOnly,
+            Form::Untaught if self.abilities.is_without_scripts() => Dialect::Watch,
+            Form::Untaught => Dialect::Text,
         };
         // A transaction that takes the keys may be repeated after a release by a script, and take them again.
         let is_taken = !self.connection.transactions.is_empty()
@@ -393,14 +406,18 @@ impl Node {
             again,
             is_renewal,
         } = *asking;
+        let form = recipes::of(entry).form;
         let by = match question {
+            _ if form == Form::Only => Dialect::TextOnly,
             _ if self.abilities.is_without_scripts() => Dialect::Watch,
-            Question::Extend if !again && recipes::of(entry).is_taught => {
+            Question::Extend if !again && form == Form::Taught => {
                 self.abilities.dialect(Taught::Extend)
             }
-            Question::Extend | Question::Confirm | Question::Inspect | Question::Overwrite => {
-                Dialect::Text
-            }
+            Question::Extend
+            | Question::Confirm
+            | Question::Inspect
+            | Question::Overwrite
+            | Question::Move => Dialect::Text,
         };
         let request = Request::Question {
             question,
@@ -442,6 +459,17 @@ impl Node {
         let mut command = Vec::new();
         recipes::ask(&mut command, entry, &TO_EXTEND);
         self.send(now, Request::Why { operation }, &command);
+    }
+
+    /// Leaves the intent of a caller who waits for the exclusive lock on `resource`, for `life`: until then no reader
+    /// joins. Does nothing if the node cannot be asked now.
+    #[cold]
+    pub(crate) fn leave_intent(&mut self, now: Instant, resource: &[u8], life: Duration) {
+        if self.access() == Access::Open {
+            let mut command = Vec::new();
+            leave_intent(&mut command, resource, life);
+            self.connection.wire.put(now, Purpose::Intent, &command);
+        }
     }
 
     // ----- counters of fencing tokens -------------------------------------------------------

@@ -35,6 +35,8 @@ use crate::error::Unusable;
 use crate::keys::ClaimKey;
 
 use super::handshake::Words;
+use super::recipes::fenced::TO_NUMBER;
+use super::recipes::shared::TO_JOIN;
 use super::reply::Reply;
 use super::request::{Dialect, Taking, Taught};
 use doubt::Doubt;
@@ -188,7 +190,7 @@ impl Abilities {
             Some(Dialect::DelEx) => "DELEX",
             Some(Dialect::SetIfEq) => "SET IFEQ",
             Some(Dialect::Watch) => "a transaction",
-            Some(Dialect::Sha1 | Dialect::Text) | None => "a script",
+            Some(Dialect::Sha1 | Dialect::Text | Dialect::TextOnly) | None => "a script",
         })
     }
 
@@ -234,11 +236,14 @@ impl Abilities {
             (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
             }
-            (Taking::Fenced { .. }, missing) => {
+            (Taking::Fenced { by }, missing) if by != Dialect::TextOnly => {
                 // If a permission is missing, the next script has to check the permissions too.
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
+            // A lock of another kind needs other permissions, so this says nothing about it.
+            (Taking::Member | Taking::Fenced { .. }, None) => self.trust_scripts(),
+            (Taking::Member | Taking::Fenced { .. }, Some(_)) => {}
             (Taking::Untaught | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }
         (reply, Then::Nothing)
@@ -278,9 +283,16 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
+/// Returns which command the user may not run, according to this answer of the script that takes a shared lock or a
+/// permit.
+pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
+    let answer = answer.checked_add(4)?;
+    named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
+}
+
 /// Returns which command the user may not run, according to this answer to the question why an extension was refused.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
-    named(&TO_EXTEND, answer)
+    named(&TO_EXTEND, answer).or_else(|| forbidden_to_join(answer))
 }
 
 fn named(commands: &[&'static str], answer: i64) -> Option<Unusable> {
@@ -305,5 +317,16 @@ mod tests {
         for said in [1, 2, -1, 0, -7, i64::MAX, i64::MIN] {
             assert_eq!(forbidden_to_fence(said), None, "{said}");
         }
+        let all = TO_JOIN.iter().chain(&TO_NUMBER).copied();
+        for (said, command) in (5..).map(|said: i64| -said).zip(all) {
+            let missing = Some(Unusable::Permission { command });
+            assert_eq!(forbidden_to_join(said), missing);
+            assert_eq!(forbidden_to_extend(said), missing);
+        }
+        for said in [1, 2, 0, -4, -14, i64::MAX, i64::MIN] {
+            assert_eq!(forbidden_to_join(said), None, "{said}");
+        }
+        let missing = Unusable::Permission { command: "pexpire" };
+        assert_eq!(forbidden_to_extend(-3), Some(missing));
     }
 }

@@ -47,7 +47,10 @@ impl Abilities {
                 by: Taking::First,
             } => return self.first_refused(claim, refusal),
             Request::Take { by, .. } => self.take_refused(by, refusal, hints),
-            Request::Release { .. } | Request::Question { .. } | Request::Raise { .. }
+            Request::Release { .. }
+            | Request::Question { .. }
+            | Request::Raise { .. }
+            | Request::Name { .. }
                 if has_other_type(refusal) =>
             {
                 Reply::Foreign(0)
@@ -113,19 +116,23 @@ impl Abilities {
 
     fn take_refused(&mut self, by: Taking, refusal: Refusal, hints: &mut Hints<'_>) -> Reply {
         let is_fenced = matches!(by, Taking::Fenced { .. });
-        self.scripts.has_run_fenced &= !is_fenced;
+        let by_text = Taking::Fenced {
+            by: Dialect::TextOnly,
+        };
+        self.scripts.has_run_fenced &= !is_fenced || by == by_text;
+        let is_special = is_fenced || by == Taking::Member;
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
             Taking::Watch => (self.verb_of_transaction(hints.forbidden), false),
             Taking::Checked { by } | Taking::Fenced { by } => (by.verb(), true),
-            Taking::First | Taking::Untaught => (Dialect::Text.verb(), true),
+            Taking::First | Taking::Untaught | Taking::Member => (Dialect::Text.verb(), true),
         };
         match refusal {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
                 Reply::Again(NodeOutcome::Refused(error))
             }
             // Other locks need fewer permissions, so this refusal says nothing about them.
-            Refusal::Forbidden(_) if is_fenced => reported(refusal, verb),
+            Refusal::Forbidden(_) if is_special => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
                     Ok(()) => again_for(verb),
@@ -163,6 +170,9 @@ impl Abilities {
             {
                 Reply::Again(NodeOutcome::Refused(error))
             }
+            Refusal::Forbidden(Forbidden::Command) if by == Dialect::TextOnly => {
+                reported(refusal, by.verb())
+            }
             Refusal::Forbidden(Forbidden::Command) => match self.scripts_refused(by.verb()) {
                 Ok(()) => again_for(by.verb()),
                 Err(missing) => Reply::lacks(missing),
@@ -185,6 +195,9 @@ impl Abilities {
         hints: &mut Hints<'_>,
     ) -> Reply {
         let error = refusal.error();
+        if by == Dialect::TextOnly {
+            return Reply::Unsure(refusal.outcome(by.verb()));
+        }
         if by.is_script()
             && refusal == Refusal::Forbidden(Forbidden::Command)
             && self.scripts_refused(by.verb()).is_ok()
@@ -218,7 +231,7 @@ impl Abilities {
         let refused = refuses_the_verb(error);
         match by {
             Dialect::Sha1 => wants_the_text(error),
-            Dialect::Text => {
+            Dialect::Text | Dialect::TextOnly => {
                 self.native_refused &= !refused; // On the next connection the native way comes first again.
                 false
             }
@@ -267,5 +280,69 @@ fn reported(refusal: Refusal, command: &'static str) -> Reply {
     match refuses_for_certain(refusal.error()) {
         true => Reply::NotDone(outcome),
         false => Reply::Unsure(outcome),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::keys::OperationKey;
+    use crate::node::handshake::Words;
+    use crate::resp::Value;
+    use crate::slab::Slab;
+
+    /// A node that refuses a script which nothing can replace is asked in the same way again, and other locks are not
+    /// affected.
+    #[test]
+    fn a_refused_script_of_a_shared_lock_says_nothing_about_other_locks() {
+        let claim = ClaimKey(Slab::new().insert(()));
+        let operation = OperationKey(Slab::new().insert(()));
+        let (by, is_taught, repair) = (Dialect::TextOnly, false, false);
+        let requests = [
+            Request::Take {
+                claim,
+                by: Taking::Member,
+            },
+            Request::Take {
+                claim,
+                by: Taking::Fenced { by },
+            },
+            Request::Question {
+                question: Question::Extend,
+                operation,
+                claim: Some(claim),
+                by,
+            },
+            Request::Release {
+                claim,
+                by,
+                is_taught,
+                repair,
+            },
+        ];
+        let missing = NodeOutcome::Unusable(Unusable::Permission { command: "eval" });
+        for line in [
+            "NOPERM this user has no permissions to run the 'eval' command",
+            "ERR unknown command 'EVAL', with args beginning with:",
+        ] {
+            for request in requests {
+                let config = Config::builder().node("a").config().expect("valid");
+                let mut abilities = Abilities::new(&config);
+                let mut hints = Hints {
+                    words: &mut Words::default(),
+                    forbidden: "",
+                };
+                let refusal = Refusal::of(Value::Error(line.as_bytes()));
+                let (reply, then) = abilities.refused(request, refusal, false, &mut hints);
+                let expected = match matches!(request, Request::Release { .. }) {
+                    true => Reply::Unsure(missing),
+                    false => Reply::NotDone(missing),
+                };
+                assert_eq!(reply, expected, "{request:?} {line}");
+                assert!(matches!(then, Then::Nothing), "{then:?}");
+                assert!(!abilities.is_without_scripts() && abilities.missing.is_none());
+            }
+        }
     }
 }

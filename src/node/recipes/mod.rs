@@ -5,8 +5,10 @@
 //! | one name: [`one`] | `SET NX PX`, or a script | a native command, or a script | a script | a script | a script |
 //! | several names: [`several`] | a script | a script | a script | a script | no name of it is asked about |
 //! | with a fencing token: [`fenced`] | a script | as without | as without | as without | as without |
+//! | shared by readers: [`shared`] | a script | a script | a script | a script | no |
+//! | a permit: [`permit`] | a script | as shared | as shared | as shared | no |
 //!
-//! A node without scripts gets a transaction in place of each script, and no fenced lock: see
+//! A node without scripts gets a transaction in place of each script, and no fenced lock, shared lock or permit: see
 //! [`transaction`](super::connection). To add a kind of lock, write its file with its row, and choose it in [`of`].
 //!
 //! Each command is a template that was encoded at compile time. Only the entry (key and token in wire form) is copied
@@ -16,12 +18,14 @@
 
 pub(super) mod fenced;
 pub(super) mod one;
+mod permit;
 mod several;
+pub(super) mod shared;
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Kind};
 
 use super::request::{Dialect, Question};
 
@@ -86,19 +90,41 @@ pub(super) struct Recipe {
     confirm: Write,
     inspect: Write,
     overwrite: Write,
+    /// Moves a permit to its slot.
+    move_slot: Write,
     /// Asks which of these commands the user may not run on the keys.
     ask: fn(&mut Vec<u8>, &Entry, &[&'static str]),
-    /// Nodes are taught its scripts, or have native commands in place of them. Such a lock is taken by `SET`, once a
-    /// trial has shown that it may be released. The scripts of other locks are sent by their text each time, and the
-    /// one that takes a lock asks for the permissions itself.
-    pub(super) is_taught: bool,
+    pub(super) form: Form,
+}
+
+/// How nodes get the scripts of a kind of lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    /// Nodes are taught the scripts, or have native commands in place of them. Such a lock is taken by `SET`, once a
+    /// trial has shown that it may be released.
+    Taught,
+    /// The scripts are sent by their text each time, and the one that takes a lock asks for the permissions itself. On
+    /// a node without scripts transactions take their place.
+    Untaught,
+    /// The same, but nothing takes their place.
+    Only,
 }
 
 /// Returns the recipe for the lock of `entry`.
 pub(super) fn of(entry: &Entry) -> &'static Recipe {
-    match entry.is_several() {
-        false => &one::RECIPE,
-        true => &several::RECIPE,
+    match entry.is_bare() {
+        true => &one::RECIPE,
+        false => of_another(entry),
+    }
+}
+
+#[cold]
+fn of_another(entry: &Entry) -> &'static Recipe {
+    match entry.kind() {
+        Kind::Plain if entry.is_several() => &several::RECIPE,
+        Kind::Plain => &one::RECIPE,
+        Kind::Shared => &shared::RECIPE,
+        Kind::Permit { .. } => &permit::RECIPE,
     }
 }
 
@@ -126,6 +152,7 @@ pub(super) fn question(
         Question::Confirm => recipe.confirm,
         Question::Inspect => recipe.inspect,
         Question::Overwrite => recipe.overwrite,
+        Question::Move => recipe.move_slot,
     };
     write(out, entry, filling);
 }

@@ -10,7 +10,7 @@ use crate::resource::{BARRIER_KEY, MARKER_KEY, broken};
 use crate::resp::Word::{Encoded, Hole, Text};
 use crate::resp::{Decimal, Template, argument, command};
 
-use super::{Filling, Recipe};
+use super::{Filling, Form, Recipe};
 
 pub(super) static RECIPE: Recipe = Recipe {
     take,
@@ -20,7 +20,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect,
     overwrite,
     ask: |out, entry, commands| take_if_permitted(out, entry, None, None, commands),
-    is_taught: true,
+    move_slot: |_, _, _| unreachable!("it has no slots"),
+    form: Form::Taught,
 };
 
 /// The commands that run a script. The last words of each are the keys and the arguments.
@@ -39,7 +40,8 @@ impl<const HOLES: usize, const BYTES: usize> Run<HOLES, BYTES> {
             | Dialect::DelIfEq
             | Dialect::DelEx
             | Dialect::SetIfEq
-            | Dialect::Watch => self.by_sha1.write(out, fillings),
+            | Dialect::Watch
+            | Dialect::TextOnly => self.by_sha1.write(out, fillings),
         }
     }
 }
@@ -117,7 +119,7 @@ fn release(out: &mut Vec<u8>, entry: &Entry, by: Dialect) {
         Dialect::DelIfEq => DELIFEQ.write(out, [arguments]),
         Dialect::DelEx => DELEX.write(out, [entry.key_argument(), entry.token_argument()]),
         Dialect::SetIfEq => SET_IF_EQ.write(out, [arguments, entry.token_argument()]),
-        Dialect::Watch => unreachable!("a transaction is no command"),
+        Dialect::Watch | Dialect::TextOnly => unreachable!("{by:?} is not for one name"),
     }
 }
 

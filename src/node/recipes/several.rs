@@ -11,7 +11,7 @@ use crate::node::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Scri
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 
-use super::{Filling, Recipe};
+use super::{Filling, Form, Recipe};
 
 pub(super) static RECIPE: Recipe = Recipe {
     take,
@@ -21,7 +21,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect: about_one_name,
     overwrite: about_one_name,
     ask: |out, entry, commands| take_if_permitted(out, entry, b"", None, commands),
-    is_taught: false,
+    move_slot: about_one_name,
+    form: Form::Untaught,
 };
 
 /// The commands that the lock needs. An answer names a forbidden one by its place, so the order is that of `TO_LOCK` in

@@ -1,0 +1,54 @@
+//! The commands about a permit: one of several slots. See [`script::permit`](crate::node::script).
+
+use alloc::vec::Vec;
+
+use crate::entry::{Entry, Kind};
+use crate::node::script::{MOVE_SLOT, TAKE_SLOT};
+use crate::resp::{Decimal, argument};
+
+use super::shared::{TO_JOIN, confirm, extend, head, not_asked, question, release, tail};
+use super::{Filling, Form, Recipe};
+
+pub(super) static RECIPE: Recipe = Recipe {
+    take: |out, entry, filling| {
+        let life = Decimal::millis(filling.life);
+        take_if_permitted(out, entry, life.as_bytes(), filling.marker);
+    },
+    release,
+    extend,
+    confirm,
+    inspect: not_asked,
+    overwrite: not_asked,
+    move_slot,
+    ask: |out, entry, _| take_if_permitted(out, entry, b"", None),
+    form: Form::Only,
+};
+
+/// Takes the first free slot, or the only one that is wanted. Each such command also asks whether the user may release
+/// it. With an empty ttl that is all.
+#[cold]
+fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], marker: Option<&[u8]>) {
+    head(out, &TAKE_SLOT, entry, None, marker, 6 + TO_JOIN.len());
+    tail(out, ttl, marker);
+    slots(out, entry);
+    for command in TO_JOIN {
+        argument(out, command.as_bytes());
+    }
+}
+
+/// Writes the number of permits, the first slot to try, and how many are tried.
+pub(super) fn slots(out: &mut Vec<u8>, entry: &Entry) {
+    let Kind::Permit { permits, slot } = entry.kind() else {
+        unreachable!("only a permit has slots");
+    };
+    let tried = if entry.has_slot() { 1 } else { permits };
+    for number in [permits, slot, tried] {
+        argument(out, Decimal::new(number.into()).as_bytes());
+    }
+}
+
+/// Moves the token to the slot of `entry`.
+#[cold]
+fn move_slot(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    question(out, &MOVE_SLOT, entry, b"", filling.marker);
+}

@@ -1,0 +1,285 @@
+//! The commands about a shared lock, and those that permits have in common with it.
+//!
+//! They are scripts, sent by their text, and nothing takes their place on a node without scripts. The only plain
+//! command is the intent of a caller of the exclusive lock who waits. See [`script::shared`](crate::node::script).
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::entry::{Entry, Kind};
+use crate::node::request::Dialect;
+use crate::node::script::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, Script, TAKE_SHARED};
+use crate::resource::{BARRIER_KEY, INTENT_PREFIX, MARKER_KEY};
+use crate::resp::{Decimal, argument, write};
+
+use super::several::NO_MARKER;
+use super::{Filling, Form, Recipe};
+
+pub(super) static RECIPE: Recipe = Recipe {
+    take: |out, entry, filling| {
+        let life = Decimal::millis(filling.life);
+        take_if_permitted(out, entry, life.as_bytes(), filling.marker);
+    },
+    release,
+    extend,
+    confirm,
+    inspect: not_asked,
+    overwrite: not_asked,
+    move_slot: not_asked,
+    ask: |out, entry, _| take_if_permitted(out, entry, b"", None),
+    form: Form::Only,
+};
+
+/// The commands that the scripts run, in the order in which they are checked.
+pub(in crate::node) const TO_JOIN: [&str; 7] = [
+    "time",
+    "zrange",
+    "zrem",
+    "zadd",
+    "pexpireat",
+    "exists",
+    "zscore",
+];
+
+/// Adds the reader. Each such command also asks whether the user may remove it. With an empty ttl that is all.
+#[cold]
+fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], marker: Option<&[u8]>) {
+    let (name, words) = (entry.resource(), 4 + TO_JOIN.len());
+    head(out, &TAKE_SHARED, entry, Some(name), marker, words);
+    tail(out, ttl, marker);
+    argument(out, passes(entry));
+    for command in TO_JOIN {
+        argument(out, command.as_bytes());
+    }
+}
+
+/// Removes the member.
+#[cold]
+pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
+    head(out, &RELEASE_MEMBER, entry, None, None, 2);
+    argument(out, &prefix(entry));
+}
+
+#[cold]
+pub(super) fn extend(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    let life = Decimal::millis(filling.life);
+    question(out, &EXTEND_MEMBER, entry, life.as_bytes(), filling.marker);
+}
+
+#[cold]
+pub(super) fn confirm(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
+    question(out, &CONFIRM_MEMBER, entry, b"", filling.marker);
+}
+
+/// Asks about the member of `entry`.
+pub(super) fn question(
+    out: &mut Vec<u8>,
+    script: &Script,
+    entry: &Entry,
+    ttl: &[u8],
+    marker: Option<&[u8]>,
+) {
+    head(out, script, entry, None, marker, 4);
+    tail(out, ttl, marker);
+    argument(out, &prefix(entry));
+}
+
+/// Leaves the intent of a caller who waits for the exclusive lock on `resource`. It ends after `life`.
+#[cold]
+pub(in crate::node) fn leave_intent(out: &mut Vec<u8>, resource: &[u8], life: Duration) {
+    write::array(out, 5);
+    argument(out, b"SET");
+    intent(out, resource);
+    for word in [&b"1"[..], b"PX", Decimal::millis(life).as_bytes()] {
+        argument(out, word);
+    }
+}
+
+pub(super) fn not_asked(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
+    unreachable!("no such question is asked about this kind of lock");
+}
+
+/// Returns what stands before the token in a member.
+pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
+    match entry.kind() {
+        Kind::Plain | Kind::Shared => b"r/".to_vec(),
+        Kind::Permit { permits, slot } => alloc::format!("{permits}/{slot}/").into_bytes(),
+    }
+}
+
+/// Returns the argument that says whether the intent is passed over.
+pub(super) fn passes(entry: &Entry) -> &'static [u8] {
+    if entry.passes_over_intent() {
+        b"1"
+    } else {
+        b""
+    }
+}
+
+pub(super) fn intent(out: &mut Vec<u8>, resource: &[u8]) {
+    argument(out, &[INTENT_PREFIX, resource].concat());
+}
+
+/// Writes the command up to the token. So many `words` are the arguments, the token included. The intent to take this
+/// name exclusively is a key too, if there is one.
+pub(super) fn head(
+    out: &mut Vec<u8>,
+    script: &Script,
+    entry: &Entry,
+    of_intent: Option<&[u8]>,
+    marker: Option<&[u8]>,
+    words: usize,
+) {
+    let guard: &[&[u8]] = match marker {
+        None => &[],
+        Some(_) => &[MARKER_KEY, BARRIER_KEY],
+    };
+    let keys = 1 + of_intent.iter().len() + guard.len();
+    write::array(out, 3 + keys + words);
+    argument(out, b"EVAL");
+    argument(out, script.text.as_bytes());
+    argument(out, Decimal::new(keys as u64).as_bytes());
+    out.extend_from_slice(entry.key_argument());
+    if let Some(resource) = of_intent {
+        intent(out, resource);
+    }
+    for key in guard {
+        argument(out, key);
+    }
+    out.extend_from_slice(entry.token_argument());
+}
+
+/// Writes the ttl and the marker.
+pub(super) fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
+    argument(out, ttl);
+    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fenced;
+    use super::*;
+    use crate::limits::{RESOURCE_BYTES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
+    use crate::node::request::Question;
+    use crate::node::trust::marker::MARKER_BYTES_MAX;
+    use alloc::string::String;
+
+    const COMMANDS: &str = "time zrange zrem zadd pexpireat exists zscore";
+
+    /// A command without its text.
+    fn shown(write: impl Fn(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        fenced::tests::shown(&out)
+    }
+
+    fn filling(marker: Option<&[u8]>) -> Filling<'_> {
+        let (life, by) = (Duration::from_secs(10), Dialect::TextOnly);
+        Filling { life, marker, by }
+    }
+
+    #[test]
+    fn the_commands_are_what_the_servers_read() {
+        let reader = Entry::shared(Vec::new(), b"a\n", b"token", false);
+        let mut holder = Entry::permit(Vec::new(), b"a\n", b"token", [12, 3], true);
+        let mut marker = Vec::new();
+        argument(&mut marker, b"m");
+        let commands = |entry: &Entry, marker: Option<&[u8]>| {
+            let filling = filling(marker);
+            let ask =
+                |question| shown(|out| super::super::question(out, question, entry, &filling));
+            [
+                shown(|out| super::super::take(out, entry, &filling)),
+                ask(Question::Extend),
+                ask(Question::Confirm),
+                shown(|out| super::super::release(out, entry, Dialect::TextOnly)),
+            ]
+        };
+        assert_eq!(
+            commands(&reader, None),
+            [
+                &*alloc::format!(r"EVAL 2 a\n shearline:intent:a\n token 10000   {COMMANDS}"),
+                r"EVAL 1 a\n token 10000  r/",
+                r"EVAL 1 a\n token   r/",
+                r"EVAL 1 a\n token r/",
+            ]
+        );
+        let guard = "shearline:marker shearline:barrier";
+        assert_eq!(
+            commands(&reader.passing(), Some(&marker)),
+            [
+                &*alloc::format!(
+                    r"EVAL 4 a\n shearline:intent:a\n {guard} token 10000 m 1 {COMMANDS}"
+                ),
+                &*alloc::format!(r"EVAL 3 a\n {guard} token 10000 m r/"),
+                &*alloc::format!(r"EVAL 3 a\n {guard} token  m r/"),
+                r"EVAL 1 a\n token r/",
+            ]
+        );
+        assert_eq!(
+            commands(&holder, None),
+            [
+                &*alloc::format!(r"EVAL 1 a\n token 10000  12 3 12 {COMMANDS}"),
+                r"EVAL 1 a\n token 10000  12/3/",
+                r"EVAL 1 a\n token   12/3/",
+                r"EVAL 1 a\n token 12/3/",
+            ]
+        );
+        holder.set_slot(11);
+        assert_eq!(
+            commands(&holder, Some(&marker)),
+            [
+                &*alloc::format!(r"EVAL 3 a\n {guard} token 10000 m 12 11 1 {COMMANDS}"),
+                &*alloc::format!(r"EVAL 3 a\n {guard} token 10000 m 12/11/"),
+                &*alloc::format!(r"EVAL 3 a\n {guard} token  m 12/11/"),
+                r"EVAL 1 a\n token 12/11/",
+            ]
+        );
+        let moves = |marker| {
+            let (question, filling) = (Question::Move, filling(marker));
+            shown(|out| super::super::question(out, question, &holder, &filling))
+        };
+        assert_eq!(moves(None), r"EVAL 1 a\n token   12/11/");
+        let checked = alloc::format!(r"EVAL 3 a\n {guard} token  m 12/11/");
+        assert_eq!(moves(Some(&marker)), checked);
+        let intent = shown(|out| leave_intent(out, b"a\n", Duration::from_secs(2)));
+        assert_eq!(intent, "SET 1 PX 2000");
+    }
+
+    #[test]
+    fn the_permissions_alone_are_asked_for() {
+        let (reader, holder) = (
+            Entry::shared(Vec::new(), b"a", b"token", false),
+            Entry::permit(Vec::new(), b"a", b"token", [2, 1], false),
+        );
+        let ask = |entry: &Entry| shown(|out| super::super::ask(out, entry, &["get"]));
+        let shared = alloc::format!("EVAL 2 a shearline:intent:a token    {COMMANDS}");
+        assert_eq!(ask(&reader), shared);
+        assert_eq!(
+            ask(&holder),
+            alloc::format!("EVAL 1 a token   2 1 2 {COMMANDS}")
+        );
+    }
+
+    #[test]
+    fn no_command_is_longer_than_its_limit() {
+        let (name, token) = (
+            &[b'k'; RESOURCE_BYTES_MAX][..],
+            &[b't'; TOKEN_BYTES_MAX][..],
+        );
+        let mut marker = Vec::new();
+        argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
+        let filling = Filling {
+            life: Duration::MAX,
+            ..filling(Some(&marker))
+        };
+        for entry in [
+            Entry::shared(Vec::new(), name, token, false),
+            Entry::permit(Vec::new(), name, token, [1024, 1023], false),
+        ] {
+            let mut out = Vec::new();
+            super::super::take(&mut out, &entry, &filling);
+            assert!(out.len() <= SEVERAL_BYTES_MAX, "{}", out.len());
+        }
+    }
+}

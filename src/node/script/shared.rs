@@ -1,0 +1,212 @@
+//! The scripts of a shared lock, and those that permits use too.
+//!
+//! The holders stand in a sorted set under the name of the lock. A member is a prefix, which says what it holds, and
+//! the token. Its score is its deadline, in milliseconds of the server's clock.
+//!
+//! ```text
+//! r/TOKEN         a reader: it holds a shared lock
+//! K/SLOT/TOKEN    it holds the slot SLOT of K permits: see `permit`
+//! ```
+//!
+//! * A member is live through the millisecond of its deadline, as a key is. One that is over counts for nothing.
+//! * The key ends at the latest deadline. A live member of another is never removed, nor its deadline brought forward.
+//! * A set that is not ours is another's, and stays as it is: if a member that is over, or the last one, has another
+//!   form, or if the last deadline is no whole number up to 9e15. So members that are over are removed one by one.
+//!
+//! The keys are the name, and those of the [marker](super::super::trust::marker) and the barrier if a marker is
+//! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have
+//! the form of the scripts for a plain lock, with and without the check. All of them are sent by their text.
+
+use super::Script;
+
+/// Puts the name into `k`, the token into `t`, and the marker into `g`.
+macro_rules! read_arguments {
+    () => {
+        "local call,k,t,g=redis.call,KEYS[1],ARGV[1],ARGV[3] "
+    };
+}
+
+/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]`, for each argument from the
+/// place `$first` on. Then ends it with 0 if there is no ttl: it was only asked for the permissions.
+macro_rules! end_unless_all_permitted {
+    ($first:literal, $refused:literal) => {
+        concat!(
+            "local c=redis.acl_check_cmd if c then for i=",
+            $first,
+            ",#ARGV do local a,y=ARGV[i] \
+             if a=='time' then y=c(a) elseif a=='get' then y=c(a,k) elseif a=='zadd' or a=='zrange' then y=c(a,k,k,k) else y=c(a,k,k) end \
+             if not y then return ",
+            $refused,
+            " end end end if ARGV[2]=='' then return 0 end "
+        )
+    };
+}
+
+/// Puts the server's time in milliseconds into `n`.
+macro_rules! read_time {
+    () => {
+        "local w=call('time') local n=w[1]*1000+(w[2]-w[2]%1000)/1000 "
+    };
+}
+
+/// Defines `o`, which returns the kind of a member: `r` for a reader, `K` for a permit. Of another form: nil.
+macro_rules! kind_of_member {
+    () => {
+        "local function o(m) if string.sub(m,1,2)=='r/' then return 'r' end \
+         local p,s=string.match(m,'^([1-9]%d*)/(%d+)/') \
+         if p and p+0<1025 and s+0<p+0 and not string.find(s,'^0.') then return p end end "
+    };
+}
+
+/// Puts the members that are over into `z`, and makes `y` false if one of them has another form.
+macro_rules! read_what_is_over {
+    () => {
+        "z=call('zrange',k,'-inf','('..n,'byscore') for i=1,#z do y=y and o(z[i]) end "
+    };
+}
+
+/// Puts the deadline of the member `m` into `v`. If the key holds the token alone, because the lock was exclusive until
+/// now, it becomes a set with this member and the same end.
+macro_rules! read_deadline {
+    () => {
+        "local v=redis.pcall('zscore',k,m) if type(v)=='table' then \
+         if redis.pcall('get',k)~=t then v=call('zscore',k,m) else \
+         v=call('pttl',k) if v<0 then v=9e15 else v=math.min(n+v,9e15) end \
+         call('del',k) call('zadd',k,v,m) call('pexpireat',k,v) call('zscore',k,m) end end "
+    };
+}
+
+/// Puts into `b` whether the answer counts, if a marker is checked.
+macro_rules! whether_it_counts {
+    () => {
+        "local b=0 if g~='' then \
+         local m=redis.pcall('get',KEYS[#KEYS-1]) b=call('pttl',KEYS[#KEYS]) \
+         if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end "
+    };
+}
+
+/// Ends a script with its answer `s`, and with whether that counts if a marker is checked.
+macro_rules! said_and_whether_it_counts {
+    () => {
+        concat!(
+            "if g=='' then return s end ",
+            whether_it_counts!(),
+            "return {s,b}"
+        )
+    };
+}
+
+/// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
+/// the argument that passes over it, and `$before` is done before the first write.
+macro_rules! add_reader {
+    ($intent:literal, $passes:literal, $before:expr) => {
+        concat!(
+            "local m,s,l='r/'..t,2,redis.pcall('zrange',k,-1,-1,'withscores') \
+             if l.err then \
+             if not string.find(l.err,'WRONGTYPE',1,true) then l=call('zrange',k,-1,-1,'withscores') end \
+             else ",
+            read_time!(),
+            "local x,y,z=0,true,{} \
+             if l[1] then x=l[2]+0 if x>=n then y=o(l[1])=='r' and x%1==0 and x<=9e15 end ",
+            read_what_is_over!(),
+            "end if y and ",
+            $passes,
+            "=='' and call('exists',",
+            $intent,
+            ")==1 then s,y=3,call('zscore',k,m) end if y then s=1 ",
+            $before,
+            write_member!(),
+            "end end "
+        )
+    };
+}
+
+/// Adds the member `m` to what is not over, or raises its deadline. The last deadline that is there is `x`.
+macro_rules! write_member {
+    () => {
+        "for i=1,#z do call('zrem',k,z[i]) end \
+         local d=math.min(n+ARGV[2],9e15) call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) "
+    };
+}
+pub(super) use {
+    add_reader, end_unless_all_permitted, kind_of_member, read_arguments, read_time,
+    read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
+};
+
+/// Adds a reader. A reader that is there already gets at least this ttl. Answers `1`: taken. `2`: the key is another's.
+/// `3`: a caller of the exclusive lock waits. `-5` or less: the user may not run one of the commands behind the fourth
+/// argument, the first for `-5`. Nothing was done unless it was taken. Without a ttl it only asks for the permissions.
+///
+/// The second key is the intent of a caller of the exclusive lock who waits. With a text as the fourth argument it is
+/// passed over; so it is for a reader that is there already. The commands to check follow.
+pub(crate) const TAKE_SHARED: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        end_unless_all_permitted!("5", "-i"),
+        kind_of_member!(),
+        add_reader!("KEYS[2]", "ARGV[4]", ""),
+        said_and_whether_it_counts!()
+    ),
+    sha1: "8c0e7cf9c65339f682e3d922baed03a76c0c1385",
+};
+
+/// Raises the deadline of a member; see also `read_deadline`. Answers `1`: it lives at least that long now, `0`: there
+/// is no such member, or it is over, `-1`: the set is not ours. The fourth argument is the prefix of the member.
+///
+/// After its own write it reads the key again, as [`EXTEND`](super::EXTEND) does.
+pub(crate) const EXTEND_MEMBER: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        kind_of_member!(),
+        read_time!(),
+        "local m,s=ARGV[4]..t,0 ",
+        read_deadline!(),
+        "if v and v+0>=n then s=1 \
+         local l,d=call('zrange',k,-1,-1,'withscores'),math.min(n+ARGV[2],9e15) local x=l[2]+0 \
+         if not o(l[1]) or x%1~=0 or x>9e15 then s=-1 \
+         elseif d>v+0 then call('zadd',k,d,m) call('pexpireat',k,math.max(d,x)) call('zscore',k,m) end end ",
+        said_and_whether_it_counts!()
+    ),
+    sha1: "c997be729a8d599c4d4910bea02a23a4cd410536",
+};
+
+/// Returns how many milliseconds a member lives on, in the form of [`CONFIRM`](super::CONFIRM); see also
+/// `read_deadline`. `0`: there is no such member, or it is over. The ttl is empty, and the fourth argument is the prefix
+/// of the member.
+pub(crate) const CONFIRM_MEMBER: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        read_time!(),
+        "local m,s=ARGV[4]..t,0 ",
+        read_deadline!(),
+        "if v and v+0>=n then s=math.min(v-n,9e15)+1 end ",
+        said_and_whether_it_counts!()
+    ),
+    sha1: "1778ce159a7f768692512653ae6b8c7032f4da45",
+};
+
+/// Removes a member, or the key if it holds the token alone. If no live one is left, removes the key, else it ends at the
+/// latest deadline that is left. Answers `1`: removed, `0`: there was no such member, or it was over.
+///
+/// The arguments are the token and the prefix. A permit of this token is also found in another slot than the prefix
+/// says.
+pub(crate) const RELEASE_MEMBER: Script = Script {
+    text: concat!(
+        "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \
+         if type(v)=='table' then if redis.pcall('get',k)==t then return call('del',k) end v=call('zscore',k,m) end \
+         if not v and ARGV[2]~='r/' then for _,a in ipairs(call('zrange',k,0,-1)) do \
+         local _,e=string.find(a,'^%d+/%d+/') \
+         if e and string.sub(a,e+1)==t then m,v=a,call('zscore',k,a) break end end end \
+         if not v then return 0 end call('zrem',k,m) ",
+        kind_of_member!(),
+        read_time!(),
+        "local l=call('zrange',k,-1,-1,'withscores') \
+         if l[1] then local x,y,z=l[2]+0,true,{} \
+         if x<n then ",
+        read_what_is_over!(),
+        "if y then for i=1,#z do call('zrem',k,z[i]) end end \
+         elseif o(l[1]) and x%1==0 and x<=9e15 then call('pexpireat',k,math.max(x,n+1)) end end \
+         return v+0<n and 0 or 1"
+    ),
+    sha1: "d8ee81f8943ddae200b9b6137d69d4a76f4d7955",
+};
