@@ -10,7 +10,7 @@ mod programs;
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 
 /// The script that reads the token has found a sorted set.
-const A_SET: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value|";
+const A_SET: &str = "*3|:10000|:0|*2|$7|r/other|:9999|";
 
 /// The script that reads the token has found no key.
 const NOBODY: &str = "*3|:0|:0|$0||";
