@@ -206,7 +206,7 @@ pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
 pub use engine::breaking::{BreakError, Breaking, Broken};
 #[doc(inline)]
 pub use engine::contract::NodeStatus;
-pub use engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
+pub use engine::inspection::{Found, Holder, HolderKind, InspectError, InspectedNode, Inspection};
 #[doc(inline)]
 pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]
@@ -224,7 +224,8 @@ pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{
-    Acquiring, AtRisk, Building, Guard, Health, LockGuard, Lost, Redlock, SharedGuard, Watch, held,
+    Acquiring, AtRisk, Building, Campaigning, Guard, Health, Leader, Leadership, LockGuard, Lost,
+    Observer, Redlock, SharedGuard, Watch, held,
 };
 pub use time::Instant;
 

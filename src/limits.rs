@@ -101,6 +101,9 @@ pub(crate) const STRING_BYTES_MAX: usize = 192;
 /// The same during the handshake, which asks for `INFO`.
 pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 
+/// Most holders of one shared lock, or of permits, that an inspection shows for a node: so many fit into a reply.
+pub(crate) const HOLDERS_SHOWN_MAX: usize = 512;
+
 /// Deepest nesting of a reply. The deepest that a server sends is four: `HELLO`, its modules, one
 /// module, its arguments.
 pub const REPLY_DEPTH_MAX: usize = 32;
@@ -209,6 +212,8 @@ const _: () = {
     assert!(BATCH_BYTES_MAX >= 4 * COMMAND_BYTES_MAX);
     assert!(BATCH_MAX <= REPLY_ELEMENTS_MAX);
     assert!(STRING_BYTES_MAX > TOKEN_BYTES_MAX);
+    // Each has its slot, its token, and a deadline.
+    assert!(HOLDERS_SHOWN_MAX * (TOKEN_BYTES_MAX + 40) < REPLY_BYTES_MAX);
     assert!(DEAD_AFTER_MIN.as_nanos() >= NODE_TIMEOUT_MIN.as_nanos());
     assert!(TTL_DEFAULT_MAX.as_millis() < TTL_HARD_MAX.as_millis());
     assert!(TTL_HARD_MAX.as_nanos() < (u64::MAX / 2) as u128);

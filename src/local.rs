@@ -134,6 +134,37 @@ impl LocalRedlock {
         self.acquire(&Request::new(resource.as_ref(), options))
     }
 
+    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept, and
+    /// has this `owner`; its fencing token is the number of the term. See
+    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for what `poll` has to do.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn campaign_with(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
+        self.lock_with(name, &options.of_leader(owner))
+    }
+
+    /// [`campaign_with`](Self::campaign_with) for `ttl`, however long that takes. To resign,
+    /// [`unlock`](Self::unlock) the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with), if only an operator can help.
+    pub fn campaign(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
+    }
+
     /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is held, waits
     /// for it: at most 5 s, or as long as the handle's [`Retry`](crate::Retry) says.
     ///

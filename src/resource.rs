@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::error::{InvalidRequest, Shown};
-use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::limits::{
+    FENCING_TOKEN_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
+};
 
 /// Checks that `resource` can be a lock's name, or one of several at place `index`.
 ///
@@ -82,7 +84,8 @@ pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes: 20 random bytes, fresh for every attempt, followed by
-/// the label of `Builder::owner`, if any.
+/// the label of `Builder::owner` or `LockOptions::owner`, if any. If a lock with a label is also
+/// fenced, its fencing token stands in place of the last 12 of the random bytes.
 ///
 /// A client that knows it can release the lock, so `Debug` shows only its first two bytes and the
 /// label.
@@ -114,6 +117,19 @@ impl<'a> Token<'a> {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
+    /// Returns the fencing token of the lock, if the token names it. A node stores such a token only together with a
+    /// counter that has just this number.
+    pub(crate) fn number(self) -> Option<u64> {
+        let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
+        let digits = named
+            .strip_prefix(&NUMBER_MARK)
+            .or_else(|| named.strip_prefix(&WANTED_MARK))?;
+        let number = digits
+            .iter()
+            .fold(0, |all, byte| all << 8 | u64::from(*byte));
+        (1..=FENCING_TOKEN_MAX).contains(&number).then_some(number)
+    }
+
     /// Returns the label in a token that any client may have written. Tokens of this library begin with
     /// random bytes; one that begins with text, blanks included, is of another, and the rest of it is no
     /// label.
@@ -125,6 +141,24 @@ impl<'a> Token<'a> {
             false => self.owner(),
         }
     }
+}
+
+/// The random bytes before the mark in a token that names its fencing token.
+const RANDOM_BEFORE_MARK: usize = 8;
+
+/// The mark in such a token. The number follows in seven bytes, and ends what is otherwise random. A random token has
+/// this mark once in 10^12 times.
+pub(crate) const NUMBER_MARK: [u8; 5] = *b"\0term";
+
+/// The mark if nodes have asked for this number. A node then takes a number that is far ahead of its clock.
+pub(crate) const WANTED_MARK: [u8; 5] = *b"\0Term";
+
+/// Puts `number` into the random part of a token. `wanted`: nodes have asked for it.
+pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
+    let mark = if wanted { WANTED_MARK } else { NUMBER_MARK };
+    let named = &mut token[RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES];
+    named[..mark.len()].copy_from_slice(&mark);
+    named[mark.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
 /// What the token of a broken lock begins with. What follows it tells the lock from others that were broken.

@@ -37,6 +37,7 @@ patches=(tests/breakages tests/breakages.sh tests/sim/mutations.rs ':!tests/brea
 heard=("${library[@]}" tests/sim "${patches[@]}")
 told=("${all[@]}" ':!src/manual' "${patches[@]}")
 told_by_command=("${told[@]}" cli tests/it)
+proofs=(proofs ':!proofs/*.md')
 checked=("${all[@]}" cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz
     ':!benches/reference/record.tsv')
 
@@ -77,6 +78,7 @@ shards() {
     for number in {1..12}; do
         shard "kills-$number" told bash tests/breakages.sh --kills "$number/12"
     done
+    shard proofs proofs bash proofs/check.sh
     shard clippy checked clippy_of_all
     shard packages checked packages
     shard instructions counted instructions

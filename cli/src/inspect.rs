@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shearline::{Found, Holder, InspectedNode, Inspection, Instant, NodeOutcome, Redlock};
+use shearline::{
+    Found, Holder, HolderKind, InspectedNode, Inspection, Instant, NodeOutcome, Redlock,
+};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -18,7 +20,7 @@ use crate::status::Status;
 
 /// Says who holds a lock, for how long, and which nodes disagree.
 ///
-/// A lock is held while a majority of the nodes has the same token. What else a node may have is a copy: of
+/// A lock is held while a majority of the nodes has the same token. Of shared locks and permits all holders are shown. What else a node may have is a copy: of
 /// an attempt under way, or of one that failed; it ends by itself. The answer is already old when it is
 /// printed, so it gives no right to do anything.
 ///
@@ -64,9 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let told = told.map_err(unanswered)?;
     args.format
         .say(|| object("status", name, &told), || lines(name, &told))?;
-    Ok(match told.holder() {
-        Some(_) => Status::Success,
-        None => Status::Failure,
+    Ok(match told.holders() {
+        [] => Status::Failure,
+        [..] => Status::Success,
     })
 }
 
@@ -83,7 +85,9 @@ pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
 /// Returns the state in one word, for programs.
 fn word(told: &Inspection) -> &'static str {
     let counted = told.nodes().iter().filter(|node| node.counts).count();
-    match told.holder() {
+    match told.holders().first().map(|holder| holder.kind) {
+        Some(HolderKind::Shared) => "shared",
+        Some(HolderKind::Permit { .. }) => "permits",
         Some(_) => "held",
         None if told.is_free() => "free",
         None if counted <= told.nodes().len() / 2 => "unknown",
@@ -93,20 +97,54 @@ fn word(told: &Inspection) -> &'static str {
 
 /// Returns the state in one line.
 pub(crate) fn line(name: &[u8], told: &Inspection) -> String {
-    item(&printable(name), &state(told))
+    let each = each_of_several(told).map(|(what, held)| format!("; {what} {held}"));
+    item(&printable(name), &(state(told) + &each.collect::<String>()))
+}
+
+/// Returns what each holder of a shared lock or a permit has, and how it is held.
+fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
+    told.holders().iter().filter_map(|holder| {
+        let what = match holder.kind {
+            HolderKind::Shared => "reader".to_owned(),
+            HolderKind::Permit { slot, .. } => format!("slot {slot}"),
+            HolderKind::Exclusive | _ => return None,
+        };
+        let held = held(holder, told);
+        Some((what, held.trim_start_matches([',', ' ']).to_owned()))
+    })
+}
+
+/// Returns by whom, for how long and on how many nodes it is held.
+fn held(holder: &Holder, told: &Inspection) -> String {
+    let token = holder.fencing_token;
+    format!(
+        "{}, {}, on {} of {}{}",
+        by(&holder.owner),
+        left(holder.valid_for),
+        holder.nodes,
+        count(told.nodes().len(), "node"),
+        token.map_or_else(String::new, |token| format!(", fencing token {token}")),
+    )
 }
 
 /// Returns the state in words.
 pub(crate) fn state(told: &Inspection) -> String {
+    let holders = told.holders();
+    let first = holders.first().map(|holder| holder.kind);
     match (told.holder(), word(told)) {
-        (Some(holder), _) => format!(
-            "{}{}, {}, on {} of {}",
-            painted(DOUBTFUL, "held"),
-            by(&holder.owner),
-            left(holder.valid_for),
-            holder.nodes,
-            count(told.nodes().len(), "node"),
-        ),
+        (Some(holder), _) => painted(DOUBTFUL, "held") + &held(holder, told),
+        (None, "shared") => {
+            let readers = count(holders.len(), "reader");
+            format!("{} by {readers}", painted(DOUBTFUL, "shared"))
+        }
+        (None, "permits") => {
+            let of = match first {
+                Some(HolderKind::Permit { permits, .. }) => format!(" of {permits}"),
+                _ => String::new(),
+            };
+            let taken = holders.len();
+            format!("{taken}{of} permits {}", painted(DOUBTFUL, "held"))
+        }
         (None, "free") => painted(GOOD, "free"),
         (None, "unknown") => format!(
             "{}: too few answers count; `shearline nodes` says why",
@@ -131,7 +169,11 @@ fn other_types(told: &Inspection) -> usize {
 
 /// Returns the state, and a line for each node.
 pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
-    let mut lines = line(name, told);
+    let mut lines = item(&printable(name), &state(told));
+    for (what, held) in each_of_several(told) {
+        lines += "\n";
+        lines += &item(&format!("  {what}"), &held);
+    }
     for node in told.nodes() {
         let found = match &node.found {
             Found::Holder { left: span } => format!("held, {}", left(*span)),
@@ -179,13 +221,26 @@ pub(crate) fn object(command: &str, name: &[u8], told: &Inspection) -> Value {
     let fields = json!({
         "state": word(told),
         "holder": told.holder().map(holder_object),
+        "holders": told.holders().iter().map(holder_object).collect::<Vec<_>>(),
         "nodes": told.nodes().iter().map(node_object).collect::<Vec<_>>(),
     });
     json::object(command, joined(named("resource", name), fields))
 }
 
 pub(crate) fn holder_object(holder: &Holder) -> Value {
-    let fields = json!({ "left_ms": left_ms(holder.valid_for), "nodes": holder.nodes });
+    let (kind, permit) = match holder.kind {
+        HolderKind::Shared => ("shared", None),
+        HolderKind::Permit { permits, slot } => ("permit", Some((permits, slot))),
+        HolderKind::Exclusive | _ => ("exclusive", None),
+    };
+    let fields = json!({
+        "left_ms": left_ms(holder.valid_for),
+        "nodes": holder.nodes,
+        "kind": kind,
+        "slot": permit.map(|(_, slot)| slot),
+        "permits": permit.map(|(permits, _)| permits),
+        "fencing_token": holder.fencing_token,
+    });
     joined(named("owner", &holder.owner), fields)
 }
 
@@ -196,6 +251,9 @@ fn node_object(node: &InspectedNode) -> Value {
         Found::Copy { owner, token, left } => {
             let copy = joined(json!({ "found": "copy" }), named("owner", owner));
             joined(copy, json!({ "token": token, "left_ms": left_ms(*left) }))
+        }
+        Found::Several { holders, left } => {
+            json!({ "found": "holders", "holders": holders, "left_ms": left_ms(*left) })
         }
         Found::OtherType => json!({ "found": "other_type" }),
         Found::Unknown(outcome) => json!({ "found": "unknown", "reason": why(outcome) }),

@@ -30,6 +30,7 @@ pub(crate) use node::Provider;
 #[cfg(feature = "std")]
 pub(crate) use node::{Address, Host};
 pub use node::{Credentials, NodeConfig};
+pub(crate) use options::Owner;
 pub use options::{LockOptions, RestartGuard, Retry};
 #[cfg(feature = "tls")]
 pub use tls::TlsOptions;

@@ -3,6 +3,9 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
+use crate::error::InvalidRequest;
+use crate::limits::OWNER_BYTES_MAX;
+
 /// How long a handle waits for a lock, if the call does not say.
 ///
 /// The default is 5 s, and any number of attempts. [`Retry::new`] limits the attempts instead.
@@ -163,6 +166,31 @@ pub struct LockOptions {
     /// How many nanoseconds the lock is kept. Zero if it is not kept.
     keep: u64,
     fenced: bool,
+    owner: Option<Owner>,
+}
+
+/// The owner text of one lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Owner {
+    /// The length that was asked for, which may be too long. The rest of the text is zero.
+    len: usize,
+    text: [u8; OWNER_BYTES_MAX],
+}
+
+impl Owner {
+    fn new(text: &[u8]) -> Self {
+        let mut owner = Self {
+            len: text.len(),
+            text: [0; OWNER_BYTES_MAX],
+        };
+        let kept = &text[..text.len().min(OWNER_BYTES_MAX)];
+        owner.text[..kept.len()].copy_from_slice(kept);
+        owner
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.len.min(OWNER_BYTES_MAX)]
+    }
 }
 
 impl LockOptions {
@@ -178,6 +206,7 @@ impl LockOptions {
             extensions: u32::MAX,
             keep: 0,
             fenced: false,
+            owner: None,
         }
     }
 
@@ -308,6 +337,65 @@ impl LockOptions {
     pub const fn fenced(mut self) -> Self {
         self.fenced = true;
         self
+    }
+
+    /// Sets the owner text of this lock, in place of that of the handle ([`Builder::owner`](crate::Builder::owner)): at
+    /// most 64 bytes of any value, such as the address of the holder. Others see it in an
+    /// [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the report of
+    /// [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested, as
+    /// [`OwnerTooLong`](InvalidRequest::OwnerTooLong).
+    ///
+    /// If the lock is also [`fenced`](Self::fenced), others see its fencing token too:
+    /// [`Holder::fencing_token`](crate::Holder::fencing_token).
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use shearline::LockOptions;
+    ///
+    /// let options = LockOptions::new(Duration::from_secs(10)).owner("10.0.0.7:8080");
+    /// # let _ = options;
+    /// ```
+    pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
+        self.owner = Some(Owner::new(owner.as_ref()));
+        self
+    }
+
+    /// Returns the options of the lock of a leader: kept, fenced, and with this `owner`.
+    #[cfg(feature = "std")]
+    pub(crate) fn of_leader(&self, owner: impl AsRef<[u8]>) -> Self {
+        let options = self.fenced().owner(owner);
+        match options.keep {
+            0 => options.keep(),
+            _ => options,
+        }
+    }
+
+    /// Returns the owner text of this lock, if it has one of its own.
+    pub(crate) const fn own_owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+
+    /// Returns `true` if the request has a wish that few have: a fencing token, or an owner of its own.
+    pub(crate) const fn is_rare(&self) -> bool {
+        self.fenced || self.owner.is_some()
+    }
+
+    /// Checks the rare wishes, on a handle that may be `without_scripts`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRequest::FencedWithoutScripts`], [`InvalidRequest::OwnerTooLong`].
+    #[cold]
+    pub(crate) fn check_rare(&self, without_scripts: bool) -> Result<(), InvalidRequest> {
+        if self.fenced && without_scripts {
+            return Err(InvalidRequest::FencedWithoutScripts);
+        }
+        match self.owner {
+            Some(Owner { len, .. }) if OWNER_BYTES_MAX < len => {
+                Err(InvalidRequest::OwnerTooLong { bytes: len })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns `true` if the request asks for a [fencing token](Self::fenced).

@@ -295,6 +295,17 @@ impl Driver {
             .ask(|engine, now| calls::acquire(engine, now, &request))
     }
 
+    /// Begins to turn `lock` into a shared one. The outcome is an [`Event::Confirmed`]. See
+    /// [`LockGuard::downgrade`](crate::LockGuard::downgrade).
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
+    /// [`ExtendError::Closed`]: nothing is sent, and the lock is what it was.
+    pub fn downgrade(&mut self, lock: &mut Lock) -> Result<RoundId, ExtendError> {
+        self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
+    }
+
     /// Begins to extend `lock` to `ttl` from now. The outcome is an [`Event::Extended`]. Apply it to the lock, so that
     /// it counts as one of its extensions.
     ///

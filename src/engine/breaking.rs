@@ -30,7 +30,7 @@ pub enum Breaking {
 #[non_exhaustive]
 pub struct Broken {
     /// The holder, as it was seen before the lock was broken.
-    pub holder: Holder,
+    pub holder: Box<Holder>,
     /// The number of nodes that have broken it, at least a majority. With [`Breaking::AtOnce`] more may follow.
     pub nodes: usize,
     /// The time after which the lock is free on every node: the longest time that one of them keeps its key. Zero if
@@ -132,7 +132,7 @@ pub(crate) fn finish(
         return Err(BreakError::NotHeld(Box::new(seen.clone())));
     };
     Ok(Broken {
-        holder,
+        holder: holder.into(),
         nodes: released.deleted.into(),
         free_in: Duration::ZERO,
     })

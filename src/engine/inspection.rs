@@ -11,25 +11,28 @@ use core::mem::discriminant;
 use core::time::Duration;
 
 use crate::error::{InvalidRequest, NodeOutcome, Report, Shown, Span, answers, ends_by};
+use crate::node::Slot;
+use crate::quorum::NodeSet;
+use crate::resource::Token;
 use crate::time::Instant;
 
-/// The holder of a resource, as a majority of the nodes says, and what each node has.
+/// The holders of a resource, as a majority of the nodes says, and what each node has.
 ///
 /// It says what the nodes had at some time between the call and its return. When you read it, the lock may already have
 /// been released or taken. It is for operators and logs, and gives no right to do anything.
 #[derive(Clone)]
 pub struct Inspection {
     pub(super) free: bool,
-    pub(super) holder: Option<Holder>,
+    pub(super) holders: Box<[Holder]>,
     pub(super) nodes: Box<[InspectedNode]>,
 }
 
-/// The holder of a resource.
+/// A holder of a resource.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The owner text of its handle ([`Builder::owner`](crate::Builder::owner)), or empty if it has none. Any client
-    /// can write any text. It is also empty if the token looks like one of another library.
+    /// The owner text of its lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of its handle
+    /// ([`Builder::owner`](crate::Builder::owner)), or empty if it has none. Any client can write any text. It is also empty if the token looks like one of another library.
     pub owner: Box<[u8]>,
     /// The minimum time for which a majority of the nodes still keeps its token. Until then no other client can take
     /// the lock, unless it is released. [`Duration::MAX`] if the keys have no expiry, zero if they may have ended by
@@ -40,6 +43,44 @@ pub struct Holder {
     pub valid_for: Duration,
     /// The number of nodes that have its token and whose answers count.
     pub nodes: usize,
+    /// What it holds.
+    pub kind: HolderKind,
+    /// The [fencing token](crate::LockOptions::fenced) of its lock, if the lock is fenced and has an owner text. The
+    /// fencing token is part of its token then, so it is the right one, whenever the nodes are asked.
+    ///
+    /// Other inspections may have shown a larger fencing token before. That holder was later: this one has lost its
+    /// lock, and has not noticed yet.
+    pub fencing_token: Option<u64>,
+}
+
+/// What a holder has of a resource.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum HolderKind {
+    /// The lock.
+    Exclusive,
+    /// A shared lock.
+    Shared,
+    /// One of several permits.
+    Permit {
+        /// The number of permits.
+        permits: u16,
+        /// Its slot, counted from 0.
+        slot: u16,
+    },
+}
+
+impl Holder {
+    pub(super) fn new(kind: HolderKind, token: &[u8], valid_for: Duration, nodes: NodeSet) -> Self {
+        let token = Token::new(token);
+        Self {
+            owner: token.label().into(),
+            valid_for,
+            nodes: nodes.len(),
+            kind,
+            fencing_token: token.number(),
+        }
+    }
 }
 
 /// What one node has.
@@ -56,6 +97,16 @@ pub struct InspectedNode {
     /// The token in the key, if there is one. It is never shown.
     pub(super) token: Option<Box<[u8]>>,
     /// About when the key ends, counted from before the question. Zero without a token.
+    pub(super) end: Instant,
+    /// The holders in the set under the key, if there is one.
+    pub(super) members: Box<[InSet]>,
+}
+
+/// A holder in the set of a node.
+#[derive(Clone)]
+pub(super) struct InSet {
+    pub(super) slot: Option<Slot>,
+    pub(super) token: Box<[u8]>,
     pub(super) end: Instant,
 }
 
@@ -80,6 +131,13 @@ pub enum Found {
         /// The time that is left of it.
         left: Duration,
     },
+    /// Holders of shared locks or permits. [`Inspection::holders`] has those that a majority has.
+    Several {
+        /// The number of holders. The largest number that is counted is 512.
+        holders: usize,
+        /// The time until the last of them ends.
+        left: Duration,
+    },
     /// A key of another type than a lock. No client can take the lock on this node.
     OtherType,
     /// Not known: the node did not answer, or its answer does not say.
@@ -92,11 +150,19 @@ const SAME_END: Duration = Duration::from_millis(100);
 impl InspectedNode {
     /// Returns `true` if the node has the same content as in `other`, with about the same end.
     pub(super) fn is_as_in(&self, other: &Self) -> bool {
-        let apart = |one: Instant, other: Instant| one.saturating_since(other);
+        let apart = |one: Instant, other: Instant| {
+            one.saturating_since(other).max(other.saturating_since(one))
+        };
+        let same_member = |(one, other): (&InSet, &InSet)| {
+            (one.slot, &one.token) == (other.slot, &other.token)
+                && apart(one.end, other.end) < SAME_END
+        };
         self.counts == other.counts
             && discriminant(&self.found) == discriminant(&other.found)
             && self.token == other.token
-            && apart(self.end, other.end).max(apart(other.end, self.end)) < SAME_END
+            && apart(self.end, other.end) < SAME_END
+            && self.members.len() == other.members.len()
+            && self.members.iter().zip(&other.members).all(same_member)
     }
 }
 
@@ -138,10 +204,19 @@ impl Inspection {
         self.free
     }
 
-    /// Returns the holder, if a majority of the nodes has the same token.
+    /// Returns the holder of the lock, if a majority of the nodes has the same token. For the holders of shared locks
+    /// and permits, see [`holders`](Self::holders).
     #[must_use]
-    pub const fn holder(&self) -> Option<&Holder> {
-        self.holder.as_ref()
+    pub fn holder(&self) -> Option<&Holder> {
+        let holder = self.holders.first();
+        holder.filter(|holder| holder.kind == HolderKind::Exclusive)
+    }
+
+    /// Returns all holders that a majority of the nodes has: the holder of the lock, or those of shared locks, or those
+    /// of permits in the order of their slots. Each node names at most 512.
+    #[must_use]
+    pub const fn holders(&self) -> &[Holder] {
+        &self.holders
     }
 
     /// Returns `true` if both name the same holder: a majority has the same token. So an extension can be told from a
@@ -175,8 +250,21 @@ impl Inspection {
     pub(super) fn holder_token(&self) -> Option<&[u8]> {
         let mut nodes = self.nodes.iter();
         let holds = |node: &&InspectedNode| matches!(node.found, Found::Holder { .. });
-        self.holder.as_ref()?;
+        self.holder()?;
         nodes.find(holds)?.token.as_deref()
+    }
+
+    /// Returns `true` if a majority may have the same token, because some nodes have not given an answer that counts.
+    #[cfg(feature = "std")]
+    pub(crate) fn may_be_held(&self) -> bool {
+        let (nodes, counted) = (
+            self.nodes.len(),
+            self.nodes.iter().filter(|node| node.counts),
+        );
+        let tokens = counted.clone().filter_map(|node| node.token.as_ref());
+        let having = |token| tokens.clone().filter(|other| *other == token).count();
+        let most = tokens.clone().map(having).max().unwrap_or(0);
+        nodes / 2 < most + (nodes - counted.count())
     }
 
     /// Returns `true` if a majority of the nodes has given answers that count.
@@ -194,8 +282,12 @@ impl Inspection {
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.holder {
-            Some(holder) => write!(f, "{holder}")?,
+        for (index, holder) in self.holders.iter().enumerate() {
+            let before = if index == 0 { "" } else { "; " };
+            write!(f, "{before}{holder}")?;
+        }
+        match self.holders.first() {
+            Some(_) => {}
             None if self.free => f.write_str("free")?,
             None if !self.is_known() => f.write_str("not known, because too few answers count")?,
             None => f.write_str("neither free nor held by a majority")?,
@@ -216,7 +308,16 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (owner, left) = (Owner(&self.owner), Left(self.valid_for));
         let nodes = if self.nodes == 1 { "node" } else { "nodes" };
-        write!(f, "held{owner} by {} {nodes}{left}", self.nodes)
+        match self.kind {
+            HolderKind::Exclusive => f.write_str("held")?,
+            HolderKind::Shared => f.write_str("shared")?,
+            HolderKind::Permit { permits, slot } => write!(f, "slot {slot} of {permits} held")?,
+        }
+        write!(f, "{owner} by {} {nodes}{left}", self.nodes)?;
+        match self.fencing_token {
+            Some(token) => write!(f, ", fencing token {token}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -238,6 +339,10 @@ impl fmt::Display for Found {
             Self::Holder { left } => write!(f, "held{}", Left(*left)),
             Self::Copy { owner, token, left } => {
                 write!(f, "another token ({token}{}){}", Owner(owner), Left(*left))
+            }
+            Self::Several { holders, left } => {
+                let word = if *holders == 1 { "holder" } else { "holders" };
+                write!(f, "{holders} {word}{}", Left(*left))
             }
             Self::OtherType => f.write_str("held by something that is no lock"),
             Self::Unknown(outcome) => write!(f, "{outcome}"),

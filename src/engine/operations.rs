@@ -173,12 +173,14 @@ impl Operations {
             parts.timers.cancel(timer);
         }
         let extra = parts.queues.waiters.wanted(waiter);
-        let mut acquire = Acquire::opened(waiter, &kept, extra.keep);
+        let mut acquire = Acquire::opened(waiter, &kept, &extra);
         if extra.fenced {
             acquire.fence(parts);
         }
         if extra.shared {
             acquire.share(kept.started, &parts.settings);
+        } else if extra.permits != 0 {
+            acquire.permit(extra.permits, parts.nodes.len());
         }
         let mut round = Round::new(
             kept.started,

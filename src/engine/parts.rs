@@ -29,7 +29,7 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::queues::{Caller, INTENT, Queues, Waiter};
+use super::queues::{Caller, INTENT, INTENT_ENDS, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -120,24 +120,36 @@ impl Parts {
 
     /// `operation` has taken the lock of `claim` on the resource of `place`.
     #[inline]
-    pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
+    pub(super) fn hold(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        operation: OperationKey,
+        claim: ClaimKey,
+    ) {
         self.queues.hold(place, operation, claim);
         if self.queues.is_anyone_waiting() {
             self.tell_watches_at(place);
+            self.end_intent(now, place);
         }
     }
 
-    /// The reader `operation` has taken the lock of `claim` on the resource of `place`, or the lock is shared from now on.
+    /// `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or that lock is shared from
+    /// now on.
     #[cold]
     pub(super) fn share(
         &mut self,
         place: PlaceKey,
-        operation: Option<OperationKey>,
+        operation: Option<(OperationKey, bool)>,
         claim: ClaimKey,
     ) {
-        self.queues.share(place, claim);
-        if let Some(operation) = operation {
-            self.queues.give_on(place, operation);
+        match operation {
+            None => self.queues.share(place, claim),
+            Some((operation, true)) => self.queues.took_slot(place, operation),
+            Some((operation, false)) => {
+                self.queues.share(place, claim);
+                self.queues.give_on(place, operation);
+            }
         }
         if self.queues.is_anyone_waiting() {
             self.tell_watches_at(place);
@@ -247,6 +259,20 @@ impl Parts {
         }
     }
 
+    /// The contender of `place` has the exclusive lock. Its intent ends, so that readers may come as soon as it has
+    /// released the lock. Another program that waits leaves its own again.
+    #[cold]
+    fn end_intent(&mut self, now: Instant, place: PlaceKey) {
+        if let Some((waiting, resource)) = self.queues.waiting(place)
+            && waiting.ends_intent(now)
+        {
+            for node in self.nodes.ids() {
+                let there = &mut self.nodes.writing_to(node);
+                there.leave_intent(now, resource, INTENT_ENDS);
+            }
+        }
+    }
+
     /// Puts `waiter` at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
         let key = self.queues.queue(waiter.place, Caller::Waits(waiter))?;
@@ -264,7 +290,7 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// The key of `claim` is or was deleted on the nodes that may have it. Makes a contender for the same resource look
+    /// The key of `claim`, or its token, is or was deleted on the nodes that may have it. Makes a contender for the same resource look
     /// again.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
@@ -272,7 +298,7 @@ impl Parts {
             && claim.may_hold != NodeSet::EMPTY
         {
             for name in claim.entry.names() {
-                let contender = self.queues.wrote(now, name, claim.may_hold);
+                let contender = self.queues.wrote(now, name, claim.may_hold, true);
                 let watches = self.queues.watching(Some(name));
                 self.news
                     .extend(contender.into_iter().chain(watches).map(News::Stirred));
@@ -282,7 +308,7 @@ impl Parts {
 
     /// [`wrote`](Self::wrote), if only the resource is known and any node may have been written to.
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
-        let contender = self.queues.wrote(now, resource, self.nodes.set());
+        let contender = self.queues.wrote(now, resource, self.nodes.set(), false);
         self.news.extend(contender.map(News::Stirred));
         self.tell_watches(resource);
     }

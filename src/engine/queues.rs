@@ -35,6 +35,13 @@
 //! turn on, and so does one whose turn has come from a reader: all readers at the front of a queue ask at once, and so
 //! does the operation behind them.
 //!
+//! # Permits
+//!
+//! An operation that wants a permit asks beside others as a reader does. But there are only so many permits: if this
+//! engine has as many, or asks for them, or other clients do, the rest waits in the queue. Its first is the contender
+//! once it was refused. It is woken by any change of the key, and by each permit that this engine gives back. Each
+//! permit that is taken or given back also lets one more ask, unless there is a contender.
+//!
 //! # Not here
 //!
 //! When a contender asks again: `policy.rs`. Operations that make one attempt: they do not wait, but ask beside the
@@ -62,11 +69,12 @@ use crate::time::Instant;
 
 use super::claims::Claims;
 use super::pool::Pool;
+pub(super) use belief::Wants;
 pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
-pub(super) use policy::{INTENT, Next, Wait, between};
+pub(super) use policy::{INTENT, INTENT_ENDS, Next, Wait, between};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -104,8 +112,11 @@ pub(super) struct Place {
     /// contender was faster, there is a holder as well as a contender.
     contender: Option<OperationKey>,
     line: Line,
-    /// A reader was the last to be granted the lock here, and no contender was refused since.
+    /// A reader was the last to be granted the lock here, or an operation that wanted a permit and had not waited, and no
+    /// contender was refused since.
     is_read: bool,
+    /// The number of permits, if one was asked for here. Zero: none was.
+    permits: u16,
     /// The number of operations and locks that use it.
     users: u32,
 }
@@ -117,6 +128,8 @@ pub(super) enum Refusal {
     Held,
     /// A caller of the exclusive lock waits, and keeps readers out.
     Intent,
+    /// The resource has another number of permits.
+    OtherPermits,
     NoQuorum,
     TooSlow,
     Saturated,
@@ -222,11 +235,14 @@ impl Queues {
     /// Returns the wait of the contender of `place`. If there is none yet, begins one for this number of `nodes`, of
     /// which nothing is known.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
-        if let Some(at) = self.places.get_mut(place.0) {
-            at.is_read = false;
-        }
+        let at = self.places.get_mut(place.0);
+        let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));
         let new = || Box::new(Wait::new(nodes));
-        self.waits.entry(place).or_insert_with(new)
+        let wait = self.waits.entry(place).or_insert_with(new);
+        if was_read {
+            wait.ask_at_once();
+        }
+        wait
     }
 
     /// Ends the wait of the contender of `place`.
@@ -268,17 +284,23 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// This engine has written to the key of `name` on `nodes`, so none of them reports its next change. Returns the
-    /// contender that waits for one.
+    /// This engine has written to the key of `name` on `nodes`, so none of them reports its next change. `released`: it
+    /// has taken a token out. Returns the contender that waits for a change.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
         name: &[u8],
         nodes: NodeSet,
+        released: bool,
     ) -> Option<OperationKey> {
         let place = self.find(name)?;
         let (wait, _) = self.waiting(place)?;
         nodes.iter().for_each(|node| wait.belief.wrote(node));
+        if released && wait.belief.wants() == Wants::Slot {
+            nodes
+                .iter()
+                .for_each(|node| wait.belief.is_full(node, now, None));
+        }
         wait.look_soon(now);
         self.contender(place)
     }
@@ -399,10 +421,8 @@ impl Queues {
         }
         if at.contender == Some(operation) {
             at.contender = None;
-            if at.holder.is_none() {
-                self.promote(place, false);
-            }
         }
+        self.promote_beside(place, 1);
         self.left(place, buffers);
     }
 
@@ -440,6 +460,8 @@ impl Queues {
                 let leaves = row.is_over(now, false);
                 self.promote(place, leaves);
             }
+        } else {
+            self.promote_beside(place, 1);
         }
         self.left(place, buffers);
     }
@@ -453,7 +475,9 @@ impl Queues {
             && at.contender.take_if(|other| *other == operation).is_some()
         {
             self.waits.remove(&place);
-            self.promote(place, false);
+            if at.permits == 0 || at.is_read {
+                self.promote_beside(place, 0);
+            }
         }
     }
 
@@ -469,12 +493,57 @@ impl Queues {
         }
     }
 
+    /// Makes `operation`, which has entered `key` and wants one of so many `permits`, the contender if it may ask now: no
+    /// other operation waits, and this engine neither has nor asks for as many permits.
+    #[cold]
+    pub(super) fn contend_for_slot(
+        &mut self,
+        key: PlaceKey,
+        operation: OperationKey,
+        permits: u16,
+    ) -> bool {
+        let place = self.places.get_mut(key.0).must();
+        let may_ask = place.is_some_and(|place| {
+            place.permits = permits;
+            place.line.is_empty() && place.has_room(1)
+        });
+        may_ask && self.contend(key, operation)
+    }
+
+    /// `operation` has taken a permit. If it was not refused before, others may ask beside the next one.
+    #[cold]
+    pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
+        if let Some(at) = self.places.get_mut(place.0).must() {
+            match at.contender == Some(operation) {
+                false => at.is_read = at.contender.is_none(),
+                true => {
+                    at.contender = None;
+                    at.is_read |= self.waits.remove(&place).is_none();
+                }
+            }
+            self.promote_beside(place, 0);
+        }
+    }
+
+    /// Returns `true` if this engine has given back a lock on the resource of `place` since `sent`, or at that time.
+    #[cold]
+    pub(super) fn has_released_since(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        sent: Instant,
+    ) -> bool {
+        let at = self.places.get(place.0).must();
+        at.is_some_and(|at| sent <= self.rows.of(now, at.hash).last_release())
+    }
+
     /// Returns `true` if a reader whose turn has come gives it on when it asks.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Puts the reader `operation`, which was refused beside the contender of `place`, at the front of the queue there.
+    /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue there, but behind
+    /// those that were refused so before it.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -482,10 +551,7 @@ impl Queues {
         operation: OperationKey,
     ) -> Option<WaiterKey> {
         let at = self.places.get_mut(place.0).must()?;
-        Some(
-            self.waiters
-                .push_front(&mut at.line, Caller::Set(operation)),
-        )
+        Some(self.waiters.push_front(&mut at.line, operation))
     }
 
     /// Takes the record of a reader out of the queue at `place`, if it still stands there.
@@ -493,6 +559,18 @@ impl Queues {
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             self.waiters.remove(&mut at.line, waiter);
+        }
+    }
+
+    /// Gives the turn to the first in the queue, if there is no contender, and this engine may ask for another permit.
+    /// The users of `place` include this number that are `leaving`.
+    fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
+        if let Some(at) = self.places.get(place.0)
+            && at.contender.is_none()
+            && at.holder.is_none()
+            && at.has_room(leaving)
+        {
+            self.promote(place, false);
         }
     }
 
@@ -555,8 +633,16 @@ impl Place {
             contender: None,
             line: Line::EMPTY,
             is_read: false,
+            permits: 0,
             users: 1,
         }
+    }
+
+    /// Returns `true` if another of its users than those in the queue can have a permit. Its users include this number
+    /// that are `leaving`, or are not counted.
+    fn has_room(&self, leaving: u32) -> bool {
+        let others = self.users - self.line.len() - leaving;
+        self.permits == 0 || others < self.permits.into()
     }
 
     /// Returns the contender, if it may ask.

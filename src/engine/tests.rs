@@ -34,6 +34,7 @@ mod memory;
 #[cfg(feature = "embedded")]
 mod net;
 mod operators;
+mod owners;
 mod patience;
 mod permissions;
 mod probes;

@@ -3,9 +3,10 @@
 use core::time::Duration;
 
 use super::LocalRedlock;
+use crate::calls;
 use crate::config::LockOptions;
-use crate::engine::Request;
-use crate::error::LockError;
+use crate::engine::{Engine, Request};
+use crate::error::{ConfirmError, ExtendError, LockError};
 use crate::quorum::Lock;
 
 impl LocalRedlock {
@@ -48,5 +49,20 @@ impl LocalRedlock {
         options: &LockOptions,
     ) -> Result<Lock, LockError> {
         self.acquire(&Request::shared(resource.as_ref(), options))
+    }
+
+    /// Turns `lock` into a shared one, without a gap: see
+    /// [`LockGuard::downgrade`](crate::LockGuard::downgrade). If too few nodes answer, that is [`ExtendError::Unconfirmed`], and
+    /// `lock` is a valid shared lock all the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`extend`](Self::extend). After [`ExtendError::Invalid`] and [`ExtendError::Saturated`] the lock is what it was.
+    pub fn downgrade(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
+        let operation = self.driver.tracer().confirm(lock);
+        operation.run(|operation| {
+            let outcome = self.ask(|engine: &mut Engine, now| engine.downgrade(now, lock))?;
+            calls::prolonged::<ConfirmError>(operation, lock, outcome).map_err(ExtendError::from)
+        })
     }
 }

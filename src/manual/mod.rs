@@ -13,22 +13,24 @@
 //! 7. [`waiting`]: what wakes a waiter, for how long it waits, and who is next.
 //! 8. [`keeping`]: how to keep a lock for longer than a ttl, and what happens if that fails.
 //! 9. [`holders`]: shared locks and permits, for several holders at a time.
-//! 10. [`defaults`]: every default, and the reason for it.
-//! 11. [`operating`]: how to run the masters.
-//! 12. [`permissions`]: what a user must be allowed on each node.
-//! 13. [`hosted`]: what is known of hosted services, proxies and servers like Redis, and what is unsafe.
-//! 14. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
-//! 15. [`command`]: `shearline` for scripts and operators: commands, exit statuses, what `--json` prints.
-//! 16. [`tracing`]: the spans and events for subscribers of `tracing`.
-//! 17. [`troubles`]: for three in the morning: what you see, what to look at, what to do.
-//! 18. [`design`]: the layers, and why they are as they are.
-//! 19. [`testing`]: how to test with locks, and how this library is tested.
+//! 10. [`elections`]: a leader and its term, and others who see which leader there is.
+//! 11. [`defaults`]: every default, and the reason for it.
+//! 12. [`operating`]: how to run the masters.
+//! 13. [`permissions`]: what a user must be allowed on each node.
+//! 14. [`hosted`]: what is known of hosted services, proxies and servers like Redis, and what is unsafe.
+//! 15. [`tls`]: authorities, client certificates and names, and what errors of TLS mean.
+//! 16. [`command`]: `shearline` for scripts and operators: commands, exit statuses, what `--json` prints.
+//! 17. [`tracing`]: the spans and events for subscribers of `tracing`.
+//! 18. [`troubles`]: for three in the morning: what you see, what to look at, what to do.
+//! 19. [`design`]: the layers, and why they are as they are.
+//! 20. [`testing`]: how to test with locks, and how this library is tested.
 
 pub mod choosing;
 pub mod coming_from;
 pub mod command;
 pub mod defaults;
 pub mod design;
+pub mod elections;
 pub mod guarantees;
 pub mod holders;
 pub mod hosted;

@@ -20,6 +20,7 @@ mod abilities;
 mod connection;
 mod debt;
 mod handshake;
+mod members;
 mod receive;
 mod recipes;
 mod refusal;
@@ -48,6 +49,7 @@ use trust::Trust;
 pub(crate) use connection::{Heard, Whose};
 pub use handshake::NodeState;
 pub(crate) use handshake::{Access, HELLO, Trouble};
+pub(crate) use members::{Member, Slot};
 pub(crate) use recipes::Command;
 pub(crate) use reply::{Answer, Reply};
 pub use request::Waking;
@@ -58,12 +60,12 @@ pub(crate) use script::Script;
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
-    CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_SEVERAL,
-    INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_EACH, RELEASE_SEVERAL,
-    REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL,
+    CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL, COUNT_COUNTERS, EXTEND, EXTEND_EACH,
+    EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE,
+    RAISE_FENCED, RAISE_MEMBER, RELEASE, RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL,
+    REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED,
+    TAKE_SHARED_FENCED, TAKE_SLOT, TAKE_SLOT_FENCED,
 };
-#[cfg(any(test, feature = "embedded"))]
-pub(crate) use script::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
 pub(crate) use send::Asking;
 pub(crate) use trust::{Mode, Terms, whole_millis};
 

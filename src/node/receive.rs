@@ -6,6 +6,8 @@
 //!   connection.
 //! * With each answer comes whether it counts for the restart guard.
 
+use alloc::boxed::Box;
+
 use crate::error::LinkFault;
 use crate::invariant::Must;
 use crate::limits::{PUSHES_MAX, STRING_BYTES_MAX};
@@ -16,6 +18,7 @@ use crate::time::Instant;
 use super::abilities::{Abilities, Hints};
 use super::connection::{Heard, InFlight, Sent, Transactions, Wire, tracking};
 use super::handshake::{Next, Phase, Trouble};
+use super::members::Member;
 use super::refusal::Refusal;
 use super::reply::{Answer, Read, Reply};
 use super::request::{Asker, Purpose, Question, Request, Step, Taking, Waking};
@@ -69,7 +72,8 @@ impl Node {
                     let refusal = Refusal::of(value);
                     return Ok(Some(self.heard_refusal(now, request, refusal)));
                 }
-                keep_token(request, &mut self.connection.token, value);
+                let (token, members) = (&mut self.connection.token, &mut self.connection.members);
+                keep_token(request, token, members, value);
                 let read = reply::read(request, value);
                 return self.answered(now, sent, request, read).map(Some);
             }
@@ -127,7 +131,7 @@ impl Node {
     #[cold]
     #[inline(never)]
     fn heard_refusal(&mut self, now: Instant, request: Request, refusal: Refusal) -> Heard {
-        self.connection.token = None; // An earlier answer may have named one.
+        (self.connection.token, self.connection.members) = (None, None); // Of an earlier answer.
         self.connection.probed = 0;
         if let Request::Probe { .. } = request {
             return self.tried(request, Err(refusal));
@@ -240,7 +244,7 @@ impl Node {
         if let Request::Probe { .. } = request {
             return Some(self.tried(request, done.said));
         }
-        self.connection.token = done.token;
+        (self.connection.token, self.connection.members) = (done.token, None);
         let reply = match done.said {
             Ok(reply) => reply,
             Err(refusal) => self.refused(now, request, refusal, true),
@@ -284,10 +288,15 @@ fn pushed(
     }
 }
 
-/// Keeps the token that `value` names, if `request` asks for one.
+/// Keeps the token or the holders that `value` names, if `request` asks for them.
 #[cold]
 #[inline(never)]
-fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>) {
+fn keep_token(
+    request: Request,
+    kept: &mut Option<OwnedToken>,
+    members: &mut Option<Box<[Member]>>,
+    value: Value<'_>,
+) {
     if let Request::Name { .. }
     | Request::Question {
         question: Question::Inspect,
@@ -295,6 +304,7 @@ fn keep_token(request: Request, kept: &mut Option<OwnedToken>, value: Value<'_>)
     } = request
     {
         *kept = reply::token_in(value).map(OwnedToken::new);
+        *members = reply::holders_in(value);
     }
 }
 
@@ -324,7 +334,7 @@ fn wire_answered(
             wire.waking.refused(value);
             Ok(None)
         }
-        Purpose::Intent => Ok(None),
+        Purpose::Aside => Ok(None),
         Purpose::Look { place } => Ok(Some(tracking::looked(&mut wire.waking, place, value))),
         Purpose::Withdrawn => {
             wire.in_flight.popped_withdrawn();

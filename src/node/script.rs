@@ -23,6 +23,7 @@
 //! Releases use the plain scripts: a key may be released on a node whether it votes or not.
 
 mod fencing;
+mod numbered;
 mod permit;
 mod several;
 mod shared;
@@ -30,6 +31,7 @@ mod shared;
 pub(crate) use fencing::{
     COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
 };
+pub(crate) use numbered::{RAISE_MEMBER, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED};
 pub(crate) use permit::{MOVE_SLOT, TAKE_SLOT};
 pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
 pub(crate) use shared::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
@@ -150,16 +152,25 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 /// second is whether that counts, if the keys of a marker and a barrier are given (see the [module](self)). The third
 /// is the token. A value that is longer than any token is cut to one byte more than the longest token has.
 ///
+/// If the key is a sorted set with a live member and deadlines, as shared locks and permits have it, the third value lists
+/// its live members, each with the milliseconds that are left of it: at most [`HOLDERS_SHOWN_MAX`], those that end first.
+///
 /// It is one script, so that time and token belong together. It is always sent by its text, because it is too rare to
 /// be loaded in the handshake.
 pub(crate) const INSPECT: Script = Script {
-    text: "local v,s,b=redis.call('get',KEYS[1]),0,0 \
-           if v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end \
+    text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
+           if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
+           local n,x=w[1] and w[1]*1000+(w[2]-w[2]%1000)/1000,tonumber(l[2]) \
+           v={} if n and x and x>=n and x<=9e15 then \
+           v=c('zrange',k,n,'inf','byscore','limit',0,512,'withscores') end \
+           if not v[1] then redis.call('get',k) end \
+           for i=2,#v,2 do v[i]=v[i]-n end s=x-n+1 \
+           elseif v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end \
            if KEYS[2] then \
            local m=redis.pcall('get',KEYS[2]) b=redis.call('pttl',KEYS[3]) \
            if m~=ARGV[1] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end \
-           return {s,b,string.sub(v or '',1,85)}",
-    sha1: "7efe98cd9aa3f807cb00a9941f224d6646756a65",
+           return {s,b,type(v)=='table' and v or string.sub(v or '',1,85)}",
+    sha1: "3b47675f52ff065468141683ebd0508298f81661",
 };
 
 /// Makes a node a member of a cluster, or says why it is not.

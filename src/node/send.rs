@@ -140,7 +140,7 @@ impl Node {
         let bytes = buffer.written(Dialect::Text, None, |out| {
             command(out, &[b"EVAL", INSPECT.text.as_bytes(), b"1", resource]);
         });
-        if self.abilities.may_run_scripts() {
+        if self.abilities.may_read_by_scripts() {
             self.send(now, Request::Name { place }, bytes);
         }
     }
@@ -266,6 +266,7 @@ impl Node {
         }
         let knows = abilities.scripts.has_run_fenced && abilities.takes_digests();
         let (by, to_ask): (_, &[&str]) = match knows {
+            _ if recipes::of(entry).form == Form::Only => (Dialect::TextOnly, &[]),
             true => (Dialect::Sha1, &[]),
             false => (Dialect::Text, abilities.to_lock()),
         };
@@ -467,8 +468,25 @@ impl Node {
         if self.access() == Access::Open {
             let mut command = Vec::new();
             leave_intent(&mut command, resource, life);
-            self.connection.wire.put(now, Purpose::Intent, &command);
+            self.connection.wire.put(now, Purpose::Aside, &command);
         }
+    }
+
+    /// Takes the token of the permit of `entry` out of the slot that it has, whichever that is.
+    #[cold]
+    pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
+        let mut command = Vec::new();
+        recipes::release(&mut command, entry, Dialect::TextOnly);
+        self.connection.wire.put(now, Purpose::Aside, &command);
+    }
+
+    /// Makes the next command, which takes a permit, register the key: if all slots are taken, the node reports the
+    /// next change. What [`send`](Self::send) puts in front of the command goes before that.
+    #[cold]
+    pub(crate) fn register_take(&mut self, now: Instant, claim: ClaimKey) {
+        let by = Taking::Member;
+        self.send_time(now, Request::Take { claim, by });
+        self.connection.wire.register(now);
     }
 
     // ----- counters of fencing tokens -------------------------------------------------------

@@ -99,7 +99,7 @@ impl Watch {
         poll_fn(|context| self.poll(context)).await
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Inspection>> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Inspection>> {
         if self.redlock.shared().is_foreign() {
             return Poll::Ready(None); // The pending operation belongs to the parent.
         }

@@ -442,6 +442,64 @@ impl<H: Holds> Guard<H> {
     }
 }
 
+impl LockGuard {
+    /// Turns the lock into a shared one, without a gap: readers may come, and no other writer has been there
+    /// meanwhile. It ends when the lock would have ended, or some milliseconds earlier. The lock stays [kept](crate::LockOptions::keep) if it was.
+    ///
+    /// If too few nodes answer, the shared lock is valid until its end all the same. A node that has not answered may
+    /// refuse other readers until the lock is extended or confirmed.
+    ///
+    /// There is no way back: two readers who both wanted to write would wait for each other.
+    ///
+    /// # Errors
+    ///
+    /// The lock is released. [`ExtendError::Lost`] and [`ExtendError::Expired`]: it was not valid any more.
+    /// [`ExtendError::Invalid`]: it is a lock on several resources, or the handle uses no scripts.
+    /// [`ExtendError::Saturated`], [`ExtendError::Forked`], [`ExtendError::Closed`].
+    pub fn downgrade(mut self) -> Result<SharedGuard, ExtendError> {
+        let operation = self.tracer().confirm(self.lock());
+        operation.run(|operation| {
+            let lock = self.lock.as_mut().expect("it is held");
+            let wait = lock.validity().saturating_add(GRACE);
+            let ask = |engine: &mut Engine, now| engine.downgrade(now, lock);
+            let shared = self.redlock.shared();
+            let outcome = shared.run(&Arc::default(), Times::now(Wait::Deadline(wait)), ask)?;
+            self.finish_downgrade(operation, outcome)
+        })
+    }
+
+    /// [`downgrade`](Self::downgrade) as a future, for any executor.
+    ///
+    /// # Errors
+    ///
+    /// As [`downgrade`](Self::downgrade).
+    pub async fn downgrade_async(mut self) -> Result<SharedGuard, ExtendError> {
+        let operation = self.tracer().confirm(self.lock());
+        let lock = self.lock.as_mut().expect("it is held");
+        let ask = |engine: &mut Engine, now| engine.downgrade(now, lock);
+        let outcome = Redlock::drive(&operation, || self.redlock.begin(ask)).await;
+        operation.run(|operation| self.finish_downgrade(operation, outcome?))
+    }
+
+    fn finish_downgrade(
+        mut self,
+        operation: &Operation,
+        outcome: Awaited,
+    ) -> Result<SharedGuard, ExtendError> {
+        match self.finish_prolong::<ConfirmError>(operation, outcome) {
+            Ok(()) => {}
+            Err(ConfirmError::Unconfirmed(_)) if self.is_valid() => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Guard {
+            redlock: self.redlock.clone(),
+            slot: self.slot.take(),
+            lock: self.lock.take(),
+            holds: PhantomData,
+        })
+    }
+}
+
 #[cfg(feature = "tracing")]
 impl<H: Holds> crate::trace::Success for Guard<H> {
     fn record(&self, span: &tracing::Span) {

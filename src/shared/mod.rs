@@ -48,7 +48,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes` | what users hold |
+//! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes`, `election` | what users hold |
 //! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `notes`, `relay`, `gathering` | requests of many callers that begin together, and how these are woken |
 //! | `monitor` | a value with threads that wait for a change |
@@ -103,6 +103,7 @@ mod build;
 mod call;
 mod callers;
 mod changes;
+mod election;
 mod ending;
 mod future;
 mod gathering;
@@ -154,6 +155,9 @@ use crate::trace::Tracer;
 pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
 pub use self::changes::Watch;
+#[cfg(test)]
+pub(crate) use self::election::Told;
+pub use self::election::{Campaigning, Leader, Leadership, Observer};
 pub use self::future::Acquiring;
 pub use self::guard::{Guard, LockGuard, SharedGuard};
 pub use self::lost::Lost;

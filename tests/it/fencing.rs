@@ -35,7 +35,7 @@ fn once() -> LockOptions {
 }
 
 /// Three servers whose floors an operator has given.
-fn trusted(cluster: &Cluster) -> Redlock {
+pub(crate) fn trusted(cluster: &Cluster) -> Redlock {
     let redlock = shared(cluster);
     redlock
         .lock_with("f", &once())

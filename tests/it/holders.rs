@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use shearline::{InvalidRequest, Lock, LockError, LockOptions};
+use shearline::{ExtendError, InvalidRequest, Lock, LockError, LockOptions};
 
+use crate::executor::block_on;
 use crate::face::{Face, Held, held, over, shared};
 use crate::scene::{FOREIGN, Scene};
 use crate::servers::{LONG, Raw, Reply, eventually, three};
@@ -172,4 +173,51 @@ fn without_scripts_no_shared_lock_is_asked_for() {
         panic!("{refused:?}");
     };
     assert_eq!(why, InvalidRequest::SharedWithoutScripts);
+}
+
+#[test]
+fn a_lock_becomes_a_shared_one_without_a_gap() {
+    not_with!(NoScripts, "shared locks need scripts");
+    let cluster = three();
+    let [redlock, other] = [shared(&cluster), shared(&cluster)];
+    let patient = LockOptions::new(LONG).wait(LONG);
+    for keeps in [false, true] {
+        let options = LockOptions::new(LONG);
+        let options = if keeps { options.keep() } else { options };
+        let writer = redlock.lock_with("doc", &options).expect("free");
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| other.lock_shared_with("doc", &patient).expect("it comes"));
+            let mut reader = writer.downgrade().expect("held");
+            assert!(LONG / 2 < reader.validity());
+            let beside = waits.join().expect("it comes");
+            held(other.try_lock("doc", LONG));
+            reader.extend(LONG).expect("held");
+            reader.confirm().expect("held");
+            beside.unlock().expect("held");
+            held(redlock.try_lock("doc", LONG));
+            reader.unlock().expect("held");
+        });
+        cluster.assert_gone("doc");
+    }
+    let writer = block_on(redlock.lock_async("doc", LONG)).expect("free");
+    let reader = block_on(writer.downgrade_async()).expect("held");
+    drop(reader);
+    cluster.assert_gone("doc");
+    let mut local = over(&cluster).build_local().expect("it connects");
+    let mut lock = local.lock("doc", LONG).expect("free");
+    local.downgrade(&mut lock).expect("held");
+    assert!(lock.is_shared());
+    drop(
+        redlock
+            .try_lock_shared("doc", LONG)
+            .expect("readers may come"),
+    );
+    local.unlock(lock).expect("held");
+    cluster.assert_gone("doc");
+    let set = redlock.lock_all(["a", "b"], LONG).expect("free");
+    let refused = set.downgrade().expect_err("of several names");
+    assert!(matches!(
+        refused,
+        ExtendError::Invalid(InvalidRequest::NotExclusive)
+    ));
 }

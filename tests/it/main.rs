@@ -47,6 +47,7 @@ mod deadlines;
 mod delay;
 mod deleted;
 mod drops;
+mod elections;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod endings;

@@ -40,6 +40,7 @@ fn second_process() {
         .expect("a good configuration");
     let input = env::var(INPUT).expect("a path, or a lock");
     match part.as_str() {
+        "campaign" => crate::elections::lead(&redlock, Path::new(&input)),
         "count" => count(&redlock, Path::new(&input)),
         "fenced" => crate::fencing::take(&redlock, Path::new(&input)),
         "hold" => crate::delay::hold(nodes.split(','), Path::new(&input)),

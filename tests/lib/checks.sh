@@ -72,7 +72,7 @@ package_list() {
     local files
     files=$(cargo package --list --allow-dirty -p shearline -p shearline-cli) || return 1
     echo "$files"
-    ! grep -E '^(tests|benches|fuzz|\.ci)/' <<<"$files"
+    ! grep -E '^(tests|benches|fuzz|proofs|\.ci)/' <<<"$files"
 }
 
 # linked ARGUMENTS...: how many crates besides ours `cargo tree` lists.

@@ -8,6 +8,7 @@ mod answers;
 pub(in crate::engine) mod fencing;
 mod nodes;
 mod outcome;
+pub(in crate::engine) mod permit;
 mod several;
 mod shared;
 mod turns;
@@ -17,6 +18,7 @@ use alloc::boxed::Box;
 
 use rand::Rng;
 
+use crate::config::{LockOptions, Owner};
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
 use crate::invariant::Must;
@@ -24,6 +26,7 @@ use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{Access, Answer, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
+use crate::resource::name_number;
 use crate::time::Instant;
 
 use super::ballot::Bounds;
@@ -33,7 +36,7 @@ use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Refusal, Waiter};
+use crate::engine::queues::{Extra, Refusal, Waiter};
 pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
@@ -60,8 +63,10 @@ pub(in crate::engine) struct Acquire {
     several: Option<Box<Several>>,
     /// `None`: it wants no fencing token.
     fencing: Option<Box<Fencing>>,
-    /// `None`: it wants an exclusive lock.
+    /// `None`: it wants an exclusive lock. Otherwise a shared lock, or a permit.
     reading: Option<Box<Reading>>,
+    /// `None`: the owner of the handle.
+    owner: Option<Box<Owner>>,
 }
 
 /// The state of an attempt.
@@ -93,6 +98,17 @@ impl Acquire {
             several: None,
             fencing: None,
             reading: None,
+            owner: None,
+        }
+    }
+
+    /// Takes the wishes in `options` that few requests have.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn want(&mut self, options: &LockOptions, parts: &mut Parts) {
+        self.owner = options.own_owner().map(|owner| Box::new(*owner));
+        if options.is_fenced() {
+            self.fence(parts);
         }
     }
 
@@ -102,7 +118,9 @@ impl Acquire {
     pub(in crate::engine) fn fence(&mut self, parts: &mut Parts) {
         parts.fencing.set_used();
         let spare = parts.fencing.take_spare();
-        self.fencing = Some(spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len()))));
+        let mut fencing = spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len())));
+        fencing.stop_renumbering();
+        self.fencing = Some(fencing);
     }
 
     /// Makes it an acquisition of several resources, which have these `places`.
@@ -111,20 +129,21 @@ impl Acquire {
         self
     }
 
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
-    /// for `keep` nanoseconds.
-    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it, and its rare wishes
+    /// but the fencing token.
+    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, rare: &Extra) -> Self {
         Self {
             claim: None,
             place: kept.place,
             waiter: Some(waiter),
             tries_allowed: kept.tries_allowed(),
             extensions: kept.extensions,
-            keep,
+            keep: rare.keep,
             verdict: Verdict::Open,
             several: None,
             fencing: None,
             reading: None,
+            owner: rare.owner.clone(),
         }
     }
 
@@ -176,15 +195,18 @@ impl Acquire {
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
-        let owner = &parts.settings.owner;
+        let own = self.owner.as_ref().map(|owner| owner.as_bytes());
+        let owner = own.unwrap_or(&parts.settings.owner);
         let mut token = [0; TOKEN_BYTES_MAX];
         parts.random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
         let len = TOKEN_RANDOM_BYTES + owner.len();
         token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-        let token = &token[..len];
+        let token = &mut token[..len];
         let name = parts.queues.name(self.place);
         if let Some(reading) = &mut self.reading {
-            return Self::shared_entry(reading, now, (spare, name, token), &parts.settings);
+            let (named, has_waited) = ((spare, name, &*token), self.waiter.is_some());
+            let others = (&parts.settings, &mut parts.random);
+            return Self::entry_beside(reading, now, named, has_waited, others);
         }
         if self.several.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, token);
@@ -194,6 +216,9 @@ impl Acquire {
         }
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
+            if own.is_some() || !owner.is_empty() {
+                name_number(token, fencing.proposal(), fencing.is_wanted());
+            }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));
         match self.fencing {
@@ -280,9 +305,13 @@ impl Acquire {
         let Some(claim) = self.claim.take().must() else {
             return;
         };
+        if let Some(fencing) = &mut self.fencing {
+            fencing.stop_renumbering();
+        }
         // If only an operator can make a majority possible again, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
-        let rest = match refusal == Refusal::OtherCluster || is_out_of_reach(outcomes) {
+        let is_final = matches!(refusal, Refusal::OtherCluster | Refusal::OtherPermits);
+        let rest = match is_final || is_out_of_reach(outcomes) {
             true => None,
             false => self.rest(cx),
         };
@@ -372,16 +401,20 @@ impl Operate for Acquire {
     /// others, or is refused at once if this engine holds a lock on one of its resources.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
-        let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
         let (mut turn, mut leaves) = (true, None);
-        self.each_place(|place| turn &= queues.contend(place, key));
-        if turn && !once && self.reading.is_none() {
-            self.each_place(|place| {
-                if leaves.is_none() && queues.leaves_first(now, place) {
-                    leaves = Some(place);
-                }
-            });
-            leaves = leaves.filter(|_| self.has_time(cx));
+        if self.reading.is_some() {
+            turn = self.contends_beside(cx);
+        } else {
+            let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
+            self.each_place(|place| turn &= queues.contend(place, key));
+            if turn && !once {
+                self.each_place(|place| {
+                    if leaves.is_none() && queues.leaves_first(now, place) {
+                        leaves = Some(place);
+                    }
+                });
+                leaves = leaves.filter(|_| self.has_time(cx));
+            }
         }
         if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
@@ -413,6 +446,9 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
+        if self.reading.is_some() {
+            self.register(node, cx);
+        }
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
@@ -431,10 +467,12 @@ impl Operate for Acquire {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         match cx.round.tally.acquisition() {
-            None => {}
+            None if self.reading.is_none() => {}
+            None => self.weigh(cx),
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
+            Some(_) if self.is_to_renumber(cx) => self.renumber(cx),
             Some(Acquisition::Held) => {
-                let refusal = self.refusal(Refusal::Held);
+                let refusal = self.refusal(cx);
                 self.fail(refusal, cx);
             }
             Some(Acquisition::NoQuorum) => {
@@ -464,7 +502,9 @@ impl Operate for Acquire {
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
-                    Refusal::Held | Refusal::Intent => LockError::Held(self.report_held(cx)),
+                    Refusal::Held | Refusal::Intent | Refusal::OtherPermits => {
+                        LockError::Held(self.report_held(cx))
+                    }
                     // Adds what the nodes said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);

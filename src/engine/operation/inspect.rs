@@ -16,6 +16,7 @@
 pub(in crate::engine) mod watch;
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,9 +26,9 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::NodeOutcome;
 use crate::keys::NodeId;
-use crate::node::{Access, Answer, Asker, Asking, Command, Question, Reply, Whose};
+use crate::node::{Access, Answer, Asker, Asking, Command, Member, Question, Reply, Slot, Whose};
 use crate::quorum::{NodeSet, Vote};
-use crate::resource::{OwnedToken, Token};
+use crate::resource::OwnedToken;
 use crate::time::Instant;
 
 use super::ballot::Bounds;
@@ -35,7 +36,9 @@ use super::confirm::kept_by_majority;
 use super::patience::Patience;
 use super::{Change, Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting};
 use crate::engine::contract::{Event, RoundId};
-use crate::engine::inspection::{Found, Holder, InspectError, InspectedNode, Inspection};
+use crate::engine::inspection::{
+    Found, Holder, HolderKind, InSet, InspectError, InspectedNode, Inspection,
+};
 use crate::engine::parts::Parts;
 use watch::Watch;
 
@@ -61,6 +64,8 @@ enum Seen {
         token: OwnedToken,
         left: Duration,
     },
+    /// The holders of shared locks or permits, in the order of their slots and tokens.
+    Members(Box<[Member]>),
     OtherType,
 }
 
@@ -71,6 +76,7 @@ impl fmt::Debug for Seen {
             Self::Unknown => f.write_str("Unknown"),
             Self::Free => f.write_str("Free"),
             Self::Token { token, left } => write!(f, "{:?} {left:?}", token.get()),
+            Self::Members(members) => write!(f, "{members:?}"),
             Self::OtherType => f.write_str("OtherType"),
         }
     }
@@ -80,14 +86,21 @@ impl Seen {
     fn token(&self) -> Option<&[u8]> {
         match self {
             Self::Token { token, .. } => Some(token.get().as_bytes()),
-            Self::Unknown | Self::Free | Self::OtherType => None,
+            Self::Unknown | Self::Free | Self::Members(_) | Self::OtherType => None,
         }
     }
 
     fn left(&self) -> Duration {
         match self {
             Self::Token { left, .. } => *left,
-            Self::Unknown | Self::Free | Self::OtherType => Duration::ZERO,
+            Self::Unknown | Self::Free | Self::Members(_) | Self::OtherType => Duration::ZERO,
+        }
+    }
+
+    fn members(&self) -> &[Member] {
+        match self {
+            Self::Members(members) => members,
+            Self::Unknown | Self::Free | Self::Token { .. } | Self::OtherType => &[],
         }
     }
 
@@ -95,7 +108,7 @@ impl Seen {
     fn end(&self, since: Instant) -> Instant {
         match self {
             Self::Token { left, .. } => since.saturating_add(*left),
-            Self::Unknown | Self::Free | Self::OtherType => Instant::ZERO,
+            Self::Unknown | Self::Free | Self::Members(_) | Self::OtherType => Instant::ZERO,
         }
     }
 }
@@ -129,10 +142,14 @@ impl Inspect {
         !matches!(self.seen[node.index()], Seen::Unknown)
     }
 
-    /// Returns the shortest time that is left of a key. A key without an expiry has no end.
+    /// Returns the shortest time that is left of a key or a member of a set. A key without an expiry has no end.
     pub(super) fn first_left(&self) -> Option<Duration> {
         let tokens = self.seen.iter().filter(|seen| seen.token().is_some());
-        tokens.map(Seen::left).min()
+        let members = self.seen.iter().flat_map(Seen::members);
+        tokens
+            .map(Seen::left)
+            .chain(members.map(|member| member.left))
+            .min()
     }
 
     /// Returns the nodes of `among` that have `token`.
@@ -150,9 +167,8 @@ impl Inspect {
     }
 
     /// Returns how much longer a majority keeps the token of the holder. `nodes` are the nodes that have it.
-    fn valid_for(&self, nodes: NodeSet, cx: &Context<'_>) -> Duration {
-        let left: Vec<Duration> = self.seen.iter().map(Seen::left).collect();
-        match kept_by_majority(&left, nodes, cx.round.tally.quorum()) {
+    fn valid_for(&self, left: &[Duration], nodes: NodeSet, cx: &Context<'_>) -> Duration {
+        match kept_by_majority(left, nodes, cx.round.tally.quorum()) {
             Duration::MAX => Duration::MAX,
             kept => {
                 let end = cx.parts.settings.drift.valid_until(cx.round.sent, kept);
@@ -161,15 +177,41 @@ impl Inspect {
         }
     }
 
+    /// Returns the holders of shared locks or permits that `quorum` of the `counted` nodes have.
+    fn members(&self, counted: NodeSet, quorum: usize, cx: &Context<'_>) -> Vec<Holder> {
+        let mut all: BTreeMap<_, (NodeSet, Vec<Duration>)> = BTreeMap::new();
+        for node in counted.iter() {
+            for member in self.seen[node.index()].members() {
+                let id = (member.slot, member.token.get().as_bytes());
+                let (nodes, left) = all.entry(id).or_default();
+                nodes.insert(node);
+                left.resize(self.seen.len(), Duration::ZERO);
+                left[node.index()] = member.left;
+            }
+        }
+        all.retain(|_, (nodes, _)| quorum <= nodes.len());
+        let holder = |((slot, token), (nodes, left)): ((Option<Slot>, _), (_, Vec<_>))| {
+            let kind = match slot {
+                None => HolderKind::Shared,
+                Some(Slot { permits, slot }) => HolderKind::Permit { permits, slot },
+            };
+            Holder::new(kind, token, self.valid_for(&left, nodes, cx), nodes)
+        };
+        all.into_iter().map(holder).collect()
+    }
+
     pub(super) fn inspection(&self, cx: &Context<'_>) -> Inspection {
         let (counted, quorum) = (cx.round.tally.yes(), cx.round.tally.quorum());
         let held = self.held(counted, quorum);
         let free = counted.filter(|node| matches!(self.seen[node.index()], Seen::Free));
-        let holder = held.map(|(token, nodes)| Holder {
-            owner: Token::new(token).label().into(),
-            valid_for: self.valid_for(nodes, cx),
-            nodes: nodes.len(),
-        });
+        let left: Vec<Duration> = self.seen.iter().map(Seen::left).collect();
+        let holders = match held {
+            Some((token, nodes)) => {
+                let valid_for = self.valid_for(&left, nodes, cx);
+                vec![Holder::new(HolderKind::Exclusive, token, valid_for, nodes)]
+            }
+            None => self.members(counted, quorum, cx),
+        };
         let held = held.map(|(token, _)| token);
         let nodes = cx.parts.nodes.labels().iter().zip(cx.parts.nodes.ids());
         let nodes = nodes.map(|(address, node)| InspectedNode {
@@ -178,10 +220,11 @@ impl Inspect {
             counts: counted.contains(node),
             token: self.seen[node.index()].token().map(Box::from),
             end: self.seen[node.index()].end(cx.round.sent),
+            members: self.ends_of_members(node, cx.round.sent),
         });
         Inspection {
             free: quorum <= free.len(),
-            holder,
+            holders: holders.into(),
             nodes: nodes.collect(),
         }
     }
@@ -192,6 +235,14 @@ impl Inspect {
             Seen::Unknown => Found::Unknown(outcome),
             Seen::Free => Found::Free,
             Seen::OtherType => Found::OtherType,
+            Seen::Members(members) => Found::Several {
+                holders: members.len(),
+                left: members
+                    .iter()
+                    .map(|member| member.left)
+                    .max()
+                    .unwrap_or_default(),
+            },
             Seen::Token { token, left } if Some(token.get().as_bytes()) == held => {
                 Found::Holder { left: *left }
             }
@@ -201,6 +252,17 @@ impl Inspect {
                 left: *left,
             },
         }
+    }
+
+    /// Returns the holders in the set of `node` and when they end, counted from `since`.
+    fn ends_of_members(&self, node: NodeId, since: Instant) -> Box<[InSet]> {
+        let members = self.seen[node.index()].members().iter();
+        let members = members.map(|member| InSet {
+            slot: member.slot,
+            token: member.token.get().as_bytes().into(),
+            end: since.saturating_add(member.left),
+        });
+        members.collect()
     }
 
     /// Returns the index of the first node that has `token`, as a number for that token.
@@ -264,16 +326,21 @@ impl Operate for Inspect {
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        let token = cx.parts.nodes[node].connection.token.take();
+        let connection = &mut cx.parts.nodes[node].connection;
+        let (token, members) = (connection.token.take(), connection.members.take());
         let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
             return; // It took too long, or belongs to an earlier look.
         }
-        let seen = match (answer.reply, token) {
-            (Reply::Again(_), _) => return ask_one(self, node, cx),
-            (Reply::Missing, _) => Some(Seen::Free),
-            (Reply::Foreign(_), _) => Some(Seen::OtherType),
-            (Reply::Kept(left), Some(token)) => Some(Seen::Token { token, left }),
+        let seen = match (answer.reply, token, members) {
+            (Reply::Again(_), ..) => return ask_one(self, node, cx),
+            (Reply::Missing, ..) => Some(Seen::Free),
+            (Reply::Foreign(_), ..) => Some(Seen::OtherType),
+            (Reply::Kept(left), Some(token), _) => Some(Seen::Token { token, left }),
+            (Reply::Kept(_), None, Some(mut members)) => {
+                members.sort_unstable_by(|one, other| one.id().cmp(&other.id()));
+                Some(Seen::Members(members))
+            }
             _ if ask_why(node, &self.entry, answer, cx) => return,
             _ => None,
         };

@@ -80,7 +80,7 @@ impl Operate for Overwrite {
         let holder = self.holder.take()?;
         let result = match cx.round.tally.extension() {
             Some(Extending::Extended(majority)) => Ok(Broken {
-                holder,
+                holder: holder.into(),
                 nodes: majority.nodes().len(),
                 free_in: self.longest,
             }),

@@ -17,6 +17,9 @@
 //! lock with each look, because a `PTTL` does not say whether that keeps it out. A contender of the exclusive lock that
 //! finds readers leaves its *intent* on all nodes, which keeps new readers out, and renews it with its looks.
 //!
+//! A contender that wants a permit does not look, but asks: a refused attempt says when the first slot becomes free, and
+//! registers the key.
+//!
 //! A program that releases a lock and asks for it again is always faster than one that first has to learn of the
 //! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
 //! it has met others lately, and rarely if it has not, because it might not notice them.
@@ -38,7 +41,7 @@ use crate::quorum::NodeSet;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::Refusal;
-use super::belief::Belief;
+use super::belief::{Belief, Wants};
 
 /// A contender that gets notifications still looks after this time, or up to twice as long. No push reports a `SWAPDB`,
 /// so without this look such a contender would wait until its call ends. At this rate it costs a node one look in three
@@ -90,9 +93,15 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 /// better. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// How long an intent lasts: two looks of a contender that knows of readers, of `WHO * 3 / 2` each. If the contender is
-/// gone, readers are kept out for this time at most.
-pub(in crate::engine) const INTENT: Duration = Duration::from_millis(1_500);
+/// A contender of the exclusive lock that knows of readers looks this often, and renews its intent.
+const BEHIND_READERS: Duration = Duration::from_millis(250);
+
+/// How long an intent lasts: two looks, and a round trip. It keeps readers out for this time after its contender has
+/// gone.
+pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
+
+/// How long it still lasts when its contender has got the lock: no time at all, in the shortest that a key can have.
+pub(in crate::engine) const INTENT_ENDS: Duration = Duration::from_millis(1);
 
 /// The shortest time between two looks at nodes that report nothing, and the least time that a lock is left to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
@@ -200,6 +209,11 @@ impl Wait {
             None if self.belief.reads() => free, // Readers do not split votes.
             None => free.saturating_add(self.window(free.saturating_since(started))),
         };
+        if self.belief.wants() == Wants::Slot {
+            let look = self.soon.min(self.look);
+            let look = if free <= now { attempt } else { look };
+            return Next::Attempt(attempt.min(look));
+        }
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
             now // While its window runs, it checks whether another client was earlier.
         } else if believed <= now && free == Instant::MAX {
@@ -263,7 +277,10 @@ impl Wait {
             (self.splits, self.wasted) = (self.splits.saturating_add(2), 0);
         }
         (self.delay, self.luck) = (delay, random.random());
-        (self.left, self.since, self.told) = (None, Instant::MAX, false);
+        if self.belief.wants() != Wants::Slot {
+            self.since = Instant::MAX;
+        }
+        (self.left, self.told) = (None, false);
         let said = &self.said;
         let takes = |node: NodeId| !elsewhere.contains(node) && takes_a_set(said[node.index()]);
         self.belief.forget(|node| match takes(node) {
@@ -293,6 +310,11 @@ impl Wait {
         self.soon = self.soon.min(at);
     }
 
+    /// Readers of this engine have had the lock until now, so the first look asks who holds it.
+    pub(in crate::engine) fn ask_at_once(&mut self) {
+        self.who = Instant::ZERO;
+    }
+
     /// Called before a look. If the regular look is due, all nodes are asked.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
         if self.since == Instant::MAX {
@@ -306,19 +328,27 @@ impl Wait {
         }
     }
 
-    /// The contender is a reader, or is not.
-    pub(in crate::engine) fn set_reader(&mut self, is_reader: bool) {
-        self.belief.read_from(is_reader.then_some(self.delay));
+    /// Sets what the contender wants.
+    pub(in crate::engine) fn set_wants(&mut self, wants: Wants) {
+        self.belief.set_wants(wants, self.delay);
     }
 
     /// Returns `true` if it has to leave its intent now. It looks again before the intent ends.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> bool {
-        let leaves = self.intent <= now && self.belief.is_set() && !self.belief.reads();
+        let leaves =
+            self.intent <= now && self.belief.is_set() && self.belief.wants() == Wants::Lock;
         if leaves {
-            self.intent = now.saturating_add(WHO);
+            self.intent = now.saturating_add(BEHIND_READERS);
             self.look = self.look.min(self.intent);
         }
         leaves
+    }
+
+    /// Returns `true` if it has left an intent that still lasts, which is to end now.
+    pub(in crate::engine) fn ends_intent(&mut self, now: Instant) -> bool {
+        let lasts = INTENT.saturating_sub(BEHIND_READERS);
+        let left = core::mem::replace(&mut self.intent, Instant::ZERO);
+        left != Instant::ZERO && now < left.saturating_add(lasts)
     }
 
     /// All nodes that had to be asked were asked at `now`. If nodes send no notifications, the next look follows after
@@ -430,6 +460,11 @@ impl Row {
     pub(super) fn released(&mut self, now: Instant) {
         self.since.get_or_insert(now);
         self.released = now;
+    }
+
+    /// Returns when a lock was last released.
+    pub(super) const fn last_release(&self) -> Instant {
+        self.released
     }
 
     /// Other clients hold the lock or ask for it.

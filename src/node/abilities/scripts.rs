@@ -42,6 +42,8 @@ pub(crate) struct Scripts {
     pub(super) tried: bool,
     /// The script that takes a fenced lock has run, and was not refused since: the next one goes by its digest.
     pub(in crate::node) has_run_fenced: bool,
+    /// The script that takes a shared lock or a permit has run.
+    pub(super) has_run_member: bool,
 }
 
 impl Scripts {

@@ -15,12 +15,14 @@ pub(super) mod tracking;
 mod transaction;
 mod wire;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::limits::{
     HANDSHAKE_STRING_BYTES_MAX, REPLY_BYTES_MAX, REPLY_DEPTH_MAX, REPLY_ELEMENTS_MAX,
 };
+use crate::node::members::Member;
 use crate::resource::OwnedToken;
 use crate::resp::{Inbox, Limits};
 use crate::time::Instant;
@@ -54,6 +56,8 @@ pub(crate) struct Connection {
     pub(crate) waiting: Late,
     /// The token that an inspection or a look has found, until it is taken.
     pub(crate) token: Option<OwnedToken>,
+    /// The holders that an inspection has found in place of a token, until they are taken.
+    pub(crate) members: Option<Box<[Member]>>,
     /// How often a probe has ended the connection since the node last answered a lock command, and the time before
     /// which no further probe is opened.
     pub(super) probed: u32,
@@ -80,6 +84,7 @@ impl Connection {
             pushes: 0,
             waiting: Late::default(),
             token: None,
+            members: None,
             probed: 0,
             probed_until: Instant::ZERO,
             timeout: 0,

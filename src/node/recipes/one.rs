@@ -96,8 +96,8 @@ static CHECKED_CONFIRM: Run<3, 448> = run_checked!(script::CHECKED_CONFIRM, Enco
 
 static OVERWRITE: Run<2, 448> = run!(script::OVERWRITE, Text(b"1"), Encoded(2), Encoded(1));
 
-static INSPECT: Run<1, 576> = run!(script::INSPECT, Text(b"1"), Encoded(1));
-static CHECKED_INSPECT: Run<2, 640> = run_checked!(script::INSPECT);
+static INSPECT: Run<1, 960> = run!(script::INSPECT, Text(b"1"), Encoded(1));
+static CHECKED_INSPECT: Run<2, 1024> = run_checked!(script::INSPECT);
 
 /// `SET NX PX`, or a script that does the same and checks the marker.
 fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {

@@ -64,8 +64,11 @@ macro_rules! whether_it_counts {
     };
 }
 
+pub(super) use {lift_floor, read_counter, read_floor};
+
 /// Takes all names, or none, and raises all their counters to one number. It is higher than each of them, and at least
-/// the proposed number. The script uses at most one second more than the server's clock as the proposal. If it has taken
+/// the proposed number. The script uses at most one second more than the server's clock as the proposal, unless the token
+/// says that nodes have asked for it. If it has taken
 /// them and no marker is checked, it answers the number alone, as text: three integers cost a server half a microsecond
 /// more. Otherwise it answers three integers:
 ///
@@ -74,6 +77,7 @@ macro_rules! whether_it_counts {
 /// {i + 1, b, 0}    the i-th name is another's
 /// {-1, 0, 0}       the floor is missing or of another run_id
 /// {-1, 0, 1}       there is no larger number
+/// {0, b, number}   the number would be this, and the token names another
 /// {-2, 0, 0}       the user may not run `TIME`
 /// {-i - 2, 0, 0}   the user may not run the i-th of the commands behind the run_id
 /// ```
@@ -95,17 +99,19 @@ pub(crate) const TAKE_FENCED: Script = Script {
          if type(v)=='table' and not string.find(v.err,'WRONGTYPE',1,true) then v=call('get',K[i]) end \
          if v then return {i+1,b,0} end end end \
          local p,w=A[4]+0,call('time') \
-         local s=(w[1]+1)*1000000 if p>s then s=s+w[2] end if p<s then s=p end \
+         local e,s=string.sub(t,9,13),(w[1]+1)*1000000 if p>s then s=s+w[2] end \
+         if p<s or e=='\\0Term' then s=p end \
          for i=n+1,2*n do ",
         read_counter!("K[i]"),
         "if k>=s then s=k+1 end end if s>9e15 then return {-1,0,1} end \
+         if s~=p and (e=='\\0term' or e=='\\0Term') then return {0,b,s} end \
          local d=s==p and A[4] or string.format('%.0f',s) ",
         lift_floor!(),
         "for i=n+1,2*n do call('set',K[i],d,'px',A[5]) end \
          for i=1,n do call('set',K[i],t,'px',A[2]) end \
          if g=='' then return d end return {1,b,s}"
     ),
-    sha1: "fd7682e25f8653a20fd5d1c48f92025f4cadeb1e",
+    sha1: "2a551eb002439e625d86d348863b23d88f2f1f44",
 };
 
 /// Raises all counters and the floor at least to the number, if all names hold the token. Answers `1`: done. Otherwise

@@ -145,6 +145,7 @@ impl Membership {
             return Err(Trouble::Unusable(join_refused(line)));
         }
         let (verdict, left, text) = three(value).ok_or(NONSENSE)?;
+        let text = text.as_bytes().ok_or(NONSENSE)?;
         let marker = Marker::read(text);
         let other = match &marker {
             Some(marker) => marker.differs(&self.cluster),

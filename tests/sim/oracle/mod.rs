@@ -700,8 +700,12 @@ impl World {
                 };
                 self.oracle.ledger.read(id, node, verb, &reading);
                 let server = self.plan.server_of(node);
-                self.oracle.quarantine.answered(client, node, &reading);
                 let twin = server + self.plan.servers < self.plan.nodes;
+                // A second connection to one server is given up when its handshake ends: what came behind it in the
+                // same read is not taken.
+                if !twin || self.clients[client].paths[node].ready_at != self.now {
+                    self.oracle.quarantine.answered(client, node, &reading);
+                }
                 if twin && matches!(said, Said::Refused(code) if code.may_forget()) {
                     self.oracle.counts.sights.note("TwinAlarmed");
                 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -50,7 +50,9 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
     let object = shearline(&cluster, "status report --guard off --json").object();
     assert_eq!(
         object.names(),
-        ["command", "holder", "nodes", "resource", "state", "version"]
+        [
+            "command", "holder", "holders", "nodes", "resource", "state", "version"
+        ]
     );
     assert_eq!(
         (object.text("state"), object.text("holder.owner")),
@@ -83,6 +85,62 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
 
 fn address(server: &servers::Server) -> String {
     server.address_for_clients().to_string()
+}
+
+#[test]
+fn status_shows_the_fencing_token_and_all_holders() {
+    let cluster = servers::three();
+    let line = "lock n --fenced --trust --guard off --ttl 50s --owner 10.0.0.7:80 --json";
+    let term = shearline(&cluster, line).object().number("fencing_token");
+    let status = shearline(&cluster, "status n --guard off").done();
+    let said = status.replace("\n    ", " ");
+    assert!(said.starts_with("n  held by 10.0.0.7:80, 4"), "{said}");
+    assert!(
+        said.contains(&format!("s left, on 3 of 3 nodes, fencing token {term}\n")),
+        "{said}"
+    );
+    let object = shearline(&cluster, "watch n --count 1 --guard off --json").object();
+    assert_eq!(object.number("holder.fencing_token"), term);
+    assert_eq!(object.at("holder"), object.at("holders.0"));
+
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let until = now.expect("after 1970").as_millis() + MINUTE.as_millis();
+    for (key, member) in [("read", "r/"), ("gpu", "4/1/"), ("gpu", "4/3/")] {
+        let member = [
+            member.as_bytes(),
+            b"\x01oreign-foreign-fore",
+            key.as_bytes(),
+        ]
+        .concat();
+        let until = until.to_string();
+        let words: [&[u8]; 4] = [b"ZADD", key.as_bytes(), until.as_bytes(), &member];
+        cluster.at_once(0..3, &words);
+    }
+    let read = shearline(&cluster, "status read --guard off").done();
+    assert!(
+        read.starts_with("read  shared by 1 reader\n  reader  by read, 5"),
+        "{read}"
+    );
+    assert!(read.contains("  1 holder, 5"), "{read}");
+    let line = shearline(&cluster, "watch gpu --count 1 --guard off").done();
+    let line = line.replace("\n    ", " ");
+    assert!(
+        line.starts_with("gpu  2 of 4 permits held; slot 1 "),
+        "{line}"
+    );
+    let object = shearline(&cluster, "status gpu --guard off --json").object();
+    assert_eq!(
+        (object.text("state"), object.at("holder")),
+        ("permits", &Value::Null)
+    );
+    assert_eq!(
+        (
+            object.number("holders.1.slot"),
+            object.number("holders.1.permits")
+        ),
+        (3, 4)
+    );
+    assert_eq!(object.text("nodes.0.found"), "holders");
 }
 
 #[test]

@@ -11,6 +11,10 @@
 //! A node with a larger number does not count: before this lock, it may have given another lock that larger number as
 //! its token.
 //!
+//! The token of a lock with an owner text names the proposal. A node grants such a lock only if it would give just that
+//! number, so others who see the token on a majority know the fencing token. Otherwise the node says which number it
+//! would give, and the attempt is repeated with the largest of these.
+//!
 //! # Guarantees
 //!
 //! * No lock without a majority of nodes that count this way, within the time of the attempt: a grant alone is no vote.
@@ -24,9 +28,11 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::cmp::Ordering;
 
-use super::Acquire;
+use super::{Acquire, Verdict};
 use crate::engine::operation::patience::Patience;
+use crate::engine::operation::round::State;
 use crate::engine::operation::{Context, Operate};
+use crate::engine::queues::Refusal;
 use crate::error::{NodeOutcome, Unusable};
 use crate::invariant::Must;
 use crate::keys::NodeId;
@@ -46,7 +52,16 @@ pub(in crate::engine) struct Fencing {
     token: u64,
     /// Fewer than a majority have returned the token, so it took a second round trip.
     took_second: bool,
+    /// The largest number that a node would have given in place of the one that the token names. Zero: none.
+    wanted: u64,
+    /// Nodes have asked for the proposal.
+    is_wanted: bool,
+    /// How often the attempt was repeated for such a number.
+    renumbered: u8,
 }
+
+/// How often an attempt is repeated at once. Once is enough unless another client gets a number in between.
+const RENUMBERED_MAX: u8 = 2;
 
 impl Fencing {
     pub(super) fn new(nodes: usize) -> Self {
@@ -57,6 +72,9 @@ impl Fencing {
             raised: NodeSet::EMPTY,
             token: 0,
             took_second: false,
+            wanted: 0,
+            is_wanted: false,
+            renumbered: 0,
         }
     }
 
@@ -69,16 +87,33 @@ impl Fencing {
         self.proposal
     }
 
+    /// Returns `true` if nodes have asked for the proposal.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+
     pub(super) fn took_second(&self) -> bool {
         self.took_second
     }
 
-    /// Another attempt begins, with this proposal.
+    /// Another attempt begins, with this proposal unless nodes have asked for another.
     pub(super) fn begin(&mut self, proposal: u64) {
-        self.proposal = proposal;
+        self.is_wanted = self.wanted != 0;
+        if !self.is_wanted {
+            self.renumbered = 0;
+        }
+        self.proposal = match core::mem::take(&mut self.wanted) {
+            0 => proposal,
+            wanted => wanted,
+        };
         self.numbers.fill(0);
         (self.raised_to, self.raised) = (0, NodeSet::EMPTY);
-        (self.token, self.took_second) = (0, false);
+        (self.token, self.took_second) = (0, self.is_wanted);
+    }
+
+    /// The next attempt does not repeat this one.
+    pub(super) fn stop_renumbering(&mut self) {
+        self.wanted = 0;
     }
 
     /// Returns `true` if the counter of `node` is known to have had exactly this number while the node had the key. A
@@ -96,7 +131,8 @@ impl Fencing {
             return None;
         }
         let returned = same.filter(|node| self.numbers[node.index()] == number);
-        (self.token, self.took_second) = (number, returned.len() < quorum);
+        self.token = number;
+        self.took_second |= returned.len() < quorum;
         Some(same)
     }
 }
@@ -142,8 +178,43 @@ impl Acquire {
         }
     }
 
+    /// `node` would have given `number`, and the token names another.
+    #[cold]
+    pub(super) fn renumbered(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
+        if let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) {
+            fencing.wanted = fencing.wanted.max(number);
+        }
+        self.vote(node, (Vote::Abstain, NodeOutcome::Pending), cx);
+    }
+
+    /// Returns `true` if the attempt has failed, and might not have with the number that the nodes want.
+    pub(super) fn is_to_renumber(&self, cx: &Context<'_>) -> bool {
+        let (tally, nodes) = (&cx.round.tally, cx.parts.nodes.len());
+        let may_pass = tally.quorum() <= nodes - tally.no().len();
+        self.fencing.as_ref().is_some_and(|fencing| {
+            may_pass && fencing.wanted != 0 && fencing.renumbered < RENUMBERED_MAX
+        })
+    }
+
+    /// Repeats the attempt with the number that the nodes want. It counts as the same try.
+    #[cold]
+    pub(super) fn renumber(&mut self, cx: &mut Context<'_>) {
+        if let Some(claim) = self.claim.take() {
+            cx.parts.give_back(cx.now, claim);
+        }
+        if let Some(fencing) = &mut self.fencing {
+            fencing.renumbered += 1;
+        }
+        cx.round.tries -= 1;
+        if self.leads(cx) {
+            return self.rest_until(cx.now, Refusal::NoQuorum, cx);
+        }
+        self.verdict = Verdict::Refused(Refusal::NoQuorum);
+        cx.round.rest(State::Resting { until: cx.now }, cx.parts);
+    }
+
     /// Counts a yes of each of these nodes, which confirm the token.
-    fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+    pub(super) fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
         }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::{Acquire, Verdict};
 use crate::engine::operation::Context;
+use crate::entry::Kind;
 use crate::error::Report;
 use crate::invariant::Must as _;
 use crate::keys::PlaceKey;
@@ -20,7 +21,7 @@ impl Acquire {
         };
         let own = parts.queues.holder(place);
         if let Some(claim) = own.and_then(|claim| parts.claims.get(claim)) {
-            return report.held_here(&parts.settings.owner, claim.entry.end());
+            return report.held_here(claim.entry.token().owner(), claim.entry.end());
         }
         let Some((waiting, _)) = parts.queues.waiting(place) else {
             return report;
@@ -43,8 +44,11 @@ impl Acquire {
         let key = self.claim.must()?;
         let parts = &mut *cx.parts;
         match self.reading {
-            None => self.each_place(|place| parts.hold(place, cx.round.key, key)),
-            Some(_) => parts.share(self.place, Some(cx.round.key), key),
+            None => self.each_place(|place| parts.hold(cx.now, place, cx.round.key, key)),
+            Some(_) => {
+                let is_permit = self.slots().is_some();
+                parts.share(self.place, Some((cx.round.key, is_permit)), key);
+            }
         }
         let place = match self.several.take() {
             None => self.place,
@@ -69,6 +73,9 @@ impl Acquire {
         busy.place = Some(place);
         parts.keeper.arm(key, claim, &mut parts.timers);
         let entry = claim.entry.clone();
+        if let Kind::Permit { slot, .. } = entry.kind() {
+            self.gather(key, slot, cx);
+        }
         self.verdict = Verdict::HandedOut;
         let stats = &mut cx.parts.stats;
         stats.granted(cx.now, cx.round.started, cx.round.sent);

@@ -8,19 +8,23 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
+use rand::rngs::StdRng;
+
+use super::permit::Slots;
 use super::{Acquire, Verdict};
 use crate::engine::operation::Context;
-use crate::engine::queues::{Queues, Refusal};
+use crate::engine::queues::{Queues, Refusal, Wants};
 use crate::engine::settings::Settings;
 use crate::entry::{Entry, Spare};
+use crate::error::NodeOutcome;
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: a quarter
-/// of the time that a call waits, and less than an intent lasts, so that callers of the exclusive lock who have gone
-/// keep nobody out for longer. In that time the caller who waits has been let in, unless a reader holds its lock for
-/// longer than that.
+/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: twice as
+/// long as an intent lasts that is not renewed, and a quarter of the time that a call waits. By then the caller of the
+/// exclusive lock has been let in, unless a reader holds its lock for longer than that; then one more makes no
+/// difference to it.
 const PASSES_AFTER: u32 = 8;
 
 /// A node that refuses a reader because of an intent names this key, counted from 0. The name of the lock is the first.
@@ -35,6 +39,8 @@ pub(super) struct Reading {
     passes_at: Instant,
     /// Its record in the queue, if it was refused beside the contender.
     again: Option<WaiterKey>,
+    /// `None`: it wants a shared lock. Otherwise it wants a permit, and asks beside others as a reader does.
+    pub(super) slots: Option<Slots>,
 }
 
 /// Returns how long a reader waits before it passes over an intent.
@@ -44,6 +50,16 @@ fn patience(settings: &Settings) -> Duration {
 }
 
 impl Reading {
+    /// Returns the state of an acquisition of a permit.
+    pub(super) const fn of(slots: Slots) -> Self {
+        Self {
+            intents: NodeSet::EMPTY,
+            passes_at: Instant::MAX,
+            again: None,
+            slots: Some(slots),
+        }
+    }
+
     /// The acquisition has ended. Nothing is left of it in the queue at `place`.
     pub(super) fn step_out(&self, place: PlaceKey, queues: &mut Queues) {
         if let Some(again) = self.again {
@@ -61,17 +77,22 @@ impl Acquire {
             intents: NodeSet::EMPTY,
             passes_at: started.saturating_add(patience(settings)),
             again: None,
+            slots: None,
         }));
     }
 
-    /// Returns an entry for `name` with this `token`, for a new attempt.
+    /// Returns an entry for a new attempt, with this name and token.
     #[cold]
-    pub(super) fn shared_entry(
+    pub(super) fn entry_beside(
         reading: &mut Reading,
         now: Instant,
         (spare, name, token): (Spare, &[u8], &[u8]),
-        settings: &Settings,
+        has_waited: bool,
+        (settings, random): (&Settings, &mut StdRng),
     ) -> Entry {
+        if let Some(slots) = &mut reading.slots {
+            return slots.entry((spare, name, token), has_waited, random);
+        }
         reading.intents = NodeSet::EMPTY;
         let entry = Entry::shared(spare, name, token, false);
         if now < reading.passes_at {
@@ -79,6 +100,25 @@ impl Acquire {
         }
         reading.passes_at = now.saturating_add(patience(settings));
         entry.passing()
+    }
+
+    /// Makes it the contender at its place, if it may ask now. Others may ask at the same time.
+    #[cold]
+    pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
+        let (queues, key, place) = (&mut cx.parts.queues, cx.round.key, self.place);
+        match self.slots() {
+            None => queues.contend(place, key),
+            Some(slots) => queues.contend_for_slot(place, key, slots.permits),
+        }
+    }
+
+    /// Returns what it wants, for the belief of a contender.
+    pub(super) fn wants(&self) -> Wants {
+        match &self.reading {
+            None => Wants::Lock,
+            Some(reading) if reading.slots.is_none() => Wants::Reader,
+            Some(_) => Wants::Slot,
+        }
     }
 
     /// It has asked the nodes, so that others may ask beside it. If a contender waits nevertheless, this write ends the
@@ -104,13 +144,17 @@ impl Acquire {
         }
     }
 
-    /// Returns why its attempt was refused: because of an intent, if any node says so.
-    pub(super) fn refusal(&self, refusal: Refusal) -> Refusal {
+    /// Returns why its attempt was refused: because of an intent, if any node says so, or because so many nodes have
+    /// another number of permits that no majority is left.
+    pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let reading = self.reading.as_ref();
         let met = reading.is_some_and(|reading| !reading.intents.is_empty());
-        match refusal {
-            Refusal::Held if met => Refusal::Intent,
-            other => other,
+        let all = cx.round.ballots.iter();
+        let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
+        match cx.round.ballots.len() - others.count() < cx.round.tally.quorum() {
+            true => Refusal::OtherPermits,
+            false if met => Refusal::Intent,
+            false => Refusal::Held,
         }
     }
 
@@ -132,14 +176,16 @@ impl Acquire {
         true
     }
 
-    /// Its turn has come. What another operation has learnt, which wants the exclusive lock, says nothing to it.
+    /// Its turn has come. What another operation has learnt, which wants a lock of another kind, says nothing to a reader
+    /// or to one that wants a permit.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
-        let is_reader = self.reading.is_some();
+        let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
-            if is_reader && waiting.has_asked() && !waiting.belief.reads() {
+            let is_other = waiting.has_asked() && waiting.belief.wants() != wants;
+            if wants != Wants::Lock && is_other {
                 cx.parts.queues.stop_waiting(self.place);
             } else {
-                waiting.set_reader(is_reader);
+                waiting.set_wants(wants);
             }
         }
     }

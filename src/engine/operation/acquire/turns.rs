@@ -18,7 +18,7 @@ use super::waiting::LAST_CHANCE;
 use super::{Acquire, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Caller, Extra, Refusal, Waiter};
+use crate::engine::queues::{Caller, Extra, Refusal, Waiter, Wants};
 use crate::error::NodeOutcome;
 use crate::keys::PlaceKey;
 use crate::time::Instant;
@@ -69,7 +69,9 @@ impl Acquire {
         let extra = Extra {
             keep: self.keep,
             fenced: self.fencing.is_some(),
-            shared: self.reading.is_some(),
+            shared: self.wants() == Wants::Reader,
+            permits: self.slots().map_or(0, |slots| slots.permits),
+            owner: self.owner.take(),
         };
         if let Some(waiter) = self.waiter
             && extra != Extra::default()
@@ -106,6 +108,7 @@ impl Acquire {
         self.wait_at(*known.unwrap_or(&self.place), cx);
         self.begins_to_lead(cx);
         let waiting = cx.parts.queues.waiting(self.place);
+        let is_fresh = waiting.is_none();
         let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
             (Verdict::Refused(waiting.why), !waiting.has_asked())
         });
@@ -117,7 +120,9 @@ impl Acquire {
         } else {
             self.go_on(cx);
         }
-        if self.reading.is_some() && cx.parts.queues.is_read(self.place) {
+        if self.reading.is_some()
+            && (is_fresh && self.slots().is_some() || cx.parts.queues.is_read(self.place))
+        {
             self.ask_beside(cx);
         }
     }

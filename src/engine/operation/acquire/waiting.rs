@@ -42,12 +42,14 @@ impl Acquire {
             delay,
             &mut parts.random,
         );
-        waiting.set_reader(self.reading.is_some());
+        waiting.set_wants(self.wants());
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
         }
         self.verdict = Verdict::Refused(after);
-        self.look(cx);
+        if self.reading.is_none() || !self.learns_of_slots(cx) {
+            self.look(cx);
+        }
         self.wait(cx);
     }
 

@@ -94,7 +94,7 @@ fn a_resource_is_inspected_by_one_transaction() {
         world.say(0, &format!("+OK|+QUEUED|+QUEUED|{found}"));
         let inspection = world.told().expect(found);
         assert_eq!(
-            (inspection.free, inspection.holder.is_some()),
+            (inspection.free, inspection.holder().is_some()),
             (is_free, is_held),
             "{found}"
         );

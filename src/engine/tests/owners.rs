@@ -1,0 +1,334 @@
+//! Stories of what a holder says of itself: the owner text of its lock, and its fencing token.
+
+use super::inspect::ONE;
+use super::inspection::{Found, HolderKind, Inspection};
+use super::*;
+use crate::limits::OWNER_BYTES_MAX;
+use crate::resource::{NUMBER_MARK, WANTED_MARK, name_number};
+#[cfg(feature = "std")]
+use crate::shared::{Leader, Told};
+
+/// The wall clock is this far ahead of the clock of the stories.
+const SINCE_1970: Duration = Duration::from_secs(1_790_000_000);
+
+/// The proposal at the beginning of a story.
+const PROPOSED: u64 = 1_790_000_001_000_000;
+
+fn options() -> LockOptions {
+    LockOptions::new(TTL).tries(1).owner("a:1")
+}
+
+fn timed() -> World {
+    let mut world = World::ready(3);
+    let since = SINCE_1970 + Duration::from_nanos(world.now.as_nanos());
+    world.engine.set_wall_clock(world.now, since);
+    world
+}
+
+/// Every node was asked for a fenced lock with an owner, and would have given these numbers.
+fn asked_for_others(numbers: [u64; 3]) -> World {
+    let mut world = timed();
+    world.acquire(&options().fenced());
+    for sent in world.take_all() {
+        assert_eq!(sent, [format!("TAKE k {PROPOSED}")]);
+    }
+    would_give(&mut world, numbers);
+    world
+}
+
+/// Two nodes would give these numbers, which ends the attempt. The third one is as late as its release.
+fn would_give(world: &mut World, numbers: [u64; 3]) {
+    for (node, number) in numbers.into_iter().enumerate() {
+        world.say(node, &format!("*3|:0|:0|:{number}|"));
+    }
+    world.say(2, ":0|");
+}
+
+fn grants(world: &mut World, number: u64) {
+    let digits = number.to_string();
+    (0..3).for_each(|node| world.say(node, &format!("${}|{digits}|", digits.len())));
+}
+
+/// Returns the inspection by another client of a lock with this token.
+fn inspected(token: Vec<u8>) -> Inspection {
+    inspected_on(3, Some(token))
+}
+
+/// The same where only so many nodes answer; without a token there is no key.
+fn inspected_on(nodes: usize, token: Option<Vec<u8>>) -> Inspection {
+    let mut world = World::ready(3);
+    world.engine.watch(world.now, b"k", None).expect("asked");
+    world.drain();
+    let reply = match &token {
+        None => b"+OK\r\n+OK\r\n*3\r\n:0\r\n:0\r\n$0\r\n\r\n".to_vec(),
+        Some(token) => {
+            let head = format!("+OK\r\n+OK\r\n*3\r\n:5001\r\n:0\r\n${}\r\n", token.len());
+            [head.as_bytes(), token, b"\r\n"].concat()
+        }
+    };
+    (nodes..3).for_each(|node| world.lose(node));
+    for node in (0..nodes).map(id) {
+        let bytes = &reply[..];
+        world
+            .engine
+            .handle(world.now, Input::Received { node, bytes });
+    }
+    world.drain();
+    world.told().expect("a watch always tells")
+}
+
+#[test]
+fn a_lock_has_its_own_owner_also_if_it_has_waited() {
+    let mut world = World::with(named(3).owner("of the handle")).greeted();
+    world.acquire(&LockOptions::new(TTL).tries(1));
+    (0..3).for_each(|node| world.say(node, "+OK|"));
+    let first = world.lock();
+    assert_eq!(first.token().owner(), b"of the handle");
+    world.acquire(&LockOptions::new(TTL).wait(TTL).owner("a:1"));
+    world.give_back(first);
+    world.all_say(0..3, ":1|");
+    (0..3).for_each(|node| world.say(node, "+OK|"));
+    let second = world.lock();
+    assert_eq!(second.token().owner(), b"a:1");
+    assert_eq!(second.token().number(), None);
+    // The report of a call that this handle refuses itself has it too.
+    world.acquire(&LockOptions::new(TTL).tries(1));
+    assert_eq!(world.held_by_another().holder(), Some(&b"a:1"[..]));
+    world.give_back(second);
+}
+
+#[test]
+fn an_owner_has_at_most_64_bytes() {
+    let mut world = World::ready(3);
+    let long = [b'o'; OWNER_BYTES_MAX + 1];
+    let options = LockOptions::new(TTL).tries(1).owner(long);
+    let now = world.now;
+    let refused = world.engine.acquire(now, &Request::new(b"k", &options));
+    let bytes = OWNER_BYTES_MAX + 1;
+    assert_matches!(refused, Err(LockError::Invalid(why)) if why == InvalidRequest::OwnerTooLong { bytes });
+    let most = options.owner(&long[1..]);
+    world.acquire(&most);
+    (0..3).for_each(|node| world.say(node, "+OK|"));
+    let lock = world.lock();
+    assert_eq!(lock.token().owner(), &long[1..]);
+    world.give_back(lock);
+}
+
+#[test]
+fn the_token_of_a_fenced_lock_with_an_owner_names_its_number() {
+    let mut world = timed();
+    world.acquire(&options().fenced());
+    grants(&mut world, PROPOSED);
+    let lock = world.lock();
+    assert_eq!(lock.fencing_token(), Some(PROPOSED));
+    let told = inspected(lock.token().as_bytes().to_vec());
+    let holder = told.holder().expect("held");
+    assert_eq!(holder.fencing_token, lock.fencing_token());
+    assert_eq!(
+        (&*holder.owner, holder.kind),
+        (&b"a:1"[..], HolderKind::Exclusive)
+    );
+    assert!(
+        told.to_string()
+            .contains(&format!("fencing token {PROPOSED}"))
+    );
+    world.give_back(lock);
+    // Without an owner it names none, because nodes may give other numbers then.
+    world.all_say(0..3, ":1|");
+    world.acquire(&LockOptions::new(TTL).tries(1).fenced());
+    grants(&mut world, PROPOSED + 1);
+    let lock = world.lock();
+    assert_eq!(
+        inspected(lock.token().as_bytes().to_vec())
+            .holder()
+            .expect("held")
+            .fencing_token,
+        None
+    );
+    world.give_back(lock);
+}
+
+#[test]
+fn nodes_that_would_give_another_number_are_asked_again_with_the_largest() {
+    let mut world = asked_for_others([PROPOSED + 5, PROPOSED + 9, PROPOSED + 2]);
+    world.sleep_until_timer();
+    for sent in world.take_all() {
+        let proposed = format!("by digest TAKE k {}", PROPOSED + 9);
+        assert_eq!(sent.last(), Some(&proposed));
+    }
+    grants(&mut world, PROPOSED + 9);
+    let lock = world.lock();
+    assert_eq!(lock.fencing_token(), Some(PROPOSED + 9));
+    assert_eq!(lock.token().number(), lock.fencing_token());
+    assert_eq!(lock.token().as_bytes()[8..13], WANTED_MARK);
+    world.give_back(lock);
+    let stats = world.engine.stats();
+    assert_eq!(stats.second_round_trips, 1);
+    // The next lock is asked for as if nothing had been.
+    world.all_say(0..3, ":1|");
+    world.acquire(&options().fenced());
+    grants(&mut world, PROPOSED + 10);
+    let lock = world.lock();
+    assert_eq!(lock.token().as_bytes()[8..13], NUMBER_MARK);
+    world.give_back(lock);
+    assert_eq!(world.engine.stats().second_round_trips, 1);
+}
+
+#[test]
+fn an_attempt_is_repeated_twice_for_its_number() {
+    let mut world = asked_for_others([PROPOSED + 1; 3]);
+    for number in 1..3 {
+        world.pass(MS);
+        let proposed = format!("by digest TAKE k {}", PROPOSED + number);
+        assert_eq!(world.take(0), [proposed]);
+        would_give(&mut world, [PROPOSED + number + 1; 3]);
+    }
+    let Event::Acquired { result, .. } = world.event() else {
+        panic!("the outcome of the acquisition")
+    };
+    assert_matches!(result, Err(LockError::NoQuorum(_)));
+}
+
+/// `node` has this set.
+fn has_set(world: &mut World, node: usize, members: &[(&str, u64)]) {
+    let last = members.iter().map(|(_, left)| left).max().expect("one");
+    let mut reply = format!("*3|:{}|:0|*{}|", last + 1, 2 * members.len());
+    for (member, left) in members {
+        reply += &format!("${}|{member}|:{left}|", member.len());
+    }
+    world.say(node, &reply);
+}
+
+#[test]
+fn all_readers_are_shown_that_a_majority_has() {
+    let mut world = World::ready(3);
+    world.inspect();
+    let (one, other) = (format!("r/{ONE}a"), format!("r/{ONE}b"));
+    has_set(&mut world, 0, &[(&one, 4_000), (&other, 5_000)]);
+    has_set(&mut world, 1, &[(&other, 3_000), (&one, 7_000)]);
+    has_set(&mut world, 2, &[(&other, 9_000)]);
+    let told = world.inspected();
+    assert!(!told.is_free() && told.holder().is_none());
+    let holders = told.holders().iter();
+    let holders: Vec<_> = holders.map(|it| (&*it.owner, it.kind, it.nodes)).collect();
+    let shared = HolderKind::Shared;
+    assert_eq!(holders, [(&b"a"[..], shared, 2), (b"b", shared, 3)]);
+    // The majority of the second reader keeps it for five seconds.
+    assert_eq!(told.holders()[0].valid_for.as_secs(), 3);
+    assert_eq!(told.holders()[1].valid_for.as_secs(), 4);
+    let left = Duration::from_secs(7);
+    assert_eq!(told.nodes()[1].found, Found::Several { holders: 2, left });
+}
+
+#[test]
+fn permits_are_shown_with_their_slots() {
+    let mut world = World::ready(3);
+    world.inspect();
+    let (first, second, lone) = (
+        format!("4/0/{ONE}a"),
+        format!("4/3/{ONE}b"),
+        format!("4/1/{ONE}c"),
+    );
+    has_set(&mut world, 0, &[(&second, 4_000), (&first, 5_000)]);
+    has_set(&mut world, 1, &[(&first, 3_000), (&second, 7_000)]);
+    has_set(&mut world, 2, &[(&lone, 9_000)]);
+    let told = world.inspected();
+    let slot = |slot| HolderKind::Permit { permits: 4, slot };
+    let kinds: Vec<_> = told
+        .holders()
+        .iter()
+        .map(|it| (&*it.owner, it.kind))
+        .collect();
+    assert_eq!(kinds, [(&b"a"[..], slot(0)), (b"b", slot(3))]);
+    assert!(
+        told.to_string()
+            .starts_with("slot 0 of 4 held for a by 2 nodes, ")
+    );
+}
+
+#[test]
+fn a_set_of_another_form_is_no_lock() {
+    let mut world = World::ready(3);
+    world.inspect();
+    let one = format!("r/{ONE}a");
+    has_set(&mut world, 0, &[(&one, 4_000), ("a member", 5_000)]);
+    has_set(&mut world, 1, &[("4/4/t", 5_000)]);
+    world.say(2, "*3|:5|:0|*2|$3|r/t|$1|9|");
+    assert_eq!(world.links[2], "up");
+    let told = world.inspected();
+    assert!(told.holders().is_empty() && !told.is_free());
+    assert!(
+        told.nodes()
+            .iter()
+            .all(|node| node.found == Found::OtherType)
+    );
+}
+
+/// A change of one member is news, and so is the extension of one. The order in which a node lists them is none.
+#[test]
+fn a_watch_tells_of_changes_in_a_set() {
+    let two = |first, second| [(format!("r/{ONE}a"), first), (format!("r/{ONE}b"), second)];
+    let look = |members: [(String, u64); 2], turned: bool| {
+        let mut world = World::ready(3);
+        world.inspect();
+        for node in 0..3 {
+            let mut members = members.each_ref().map(|(name, left)| (&name[..], *left));
+            if turned {
+                members.reverse();
+            }
+            has_set(&mut world, node, &members);
+        }
+        world.inspected()
+    };
+    let same = |one: &Inspection, other: &Inspection| {
+        let mut pairs = one.nodes().iter().zip(other.nodes());
+        pairs.all(|(one, other)| one.is_as_in(other))
+    };
+    let before = look(two(4_000, 5_000), false);
+    assert!(same(&before, &look(two(4_000, 5_000), true)));
+    assert!(!same(&before, &look(two(4_500, 5_000), false)));
+    assert!(!same(
+        &before,
+        &look(
+            [(format!("r/{ONE}a"), 4_000), (format!("r/{ONE}c"), 5_000)],
+            false
+        )
+    ));
+}
+
+/// The token of a leader in this term.
+#[cfg(feature = "std")]
+fn leading(owner: &str, term: u64) -> Option<Vec<u8>> {
+    let mut token = [ONE.as_bytes(), owner.as_bytes()].concat();
+    name_number(&mut token, term, term == 8);
+    Some(token)
+}
+
+#[cfg(feature = "std")]
+fn leader(owner: &str, term: u64) -> Option<Leader> {
+    let owner = owner.into();
+    Some(Leader { owner, term })
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn terms_never_fall_for_an_observer() {
+    let mut told = Told::default();
+    let mut sees = |nodes, token| told.changed_to(&inspected_on(nodes, token));
+    assert_eq!(sees(3, None), Some(None), "the present state comes first");
+    assert_eq!(sees(2, None), None, "it is known");
+    assert_eq!(sees(3, leading("a", 7)), Some(leader("a", 7)));
+    assert_eq!(sees(2, leading("a", 7)), None, "the same leader");
+    assert_eq!(sees(1, None), None, "two nodes may have its lock");
+    assert_eq!(sees(1, leading("b", 8)), None, "one node is no majority");
+    assert_eq!(sees(2, leading("b", 8)), Some(leader("b", 8)));
+    assert_eq!(sees(3, leading("a", 7)), Some(None), "it leads no more");
+    assert_eq!(
+        sees(3, Some(format!("{ONE}c").into())),
+        None,
+        "no fenced lock"
+    );
+    assert_eq!(sees(3, leading("b", 8)), Some(leader("b", 8)));
+    assert_eq!(sees(2, None), Some(None), "it has resigned");
+    assert_eq!(sees(3, leading("", 9)), Some(leader("", 9)));
+}

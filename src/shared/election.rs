@@ -1,0 +1,291 @@
+//! Elections: a kept, fenced lock is leadership, and a watch shows who leads.
+//!
+//! The token of the lock names its owner and its fencing token, so an observer needs nothing but the lock itself.
+//! Fencing tokens grow with each lock, so an observer that never goes back to a smaller one shows no leader twice.
+//!
+//! # Not here
+//!
+//! Why a node grants such a lock only with the number that its token names:
+//! [`fencing`](crate::engine) in the operation that takes locks.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use super::signal::wait;
+use super::{Acquiring, AtRisk, LockGuard, Lost, Redlock, Watch};
+use crate::config::LockOptions;
+use crate::engine::inspection::{InspectError, Inspection};
+use crate::error::{LockError, Released, UnlockError};
+
+impl Redlock {
+    /// Waits until this client is the leader of the election `name`, however long that takes. `owner` is what the
+    /// leader says of itself, such as its address: at most 64 bytes, which observers get.
+    ///
+    /// The leader holds the [kept](LockOptions::keep), [fenced](LockOptions::fenced) lock on `name`. If it dies, the
+    /// next candidate leads after `ttl` at the latest.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::Redlock;
+    /// # fn serve(term: u64) {}
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let leadership = redlock.campaign("scheduler", "10.0.0.7:8080", Duration::from_secs(5))?;
+    /// while !leadership.lost().is_lost() {
+    ///     serve(leadership.term()); // A store refuses a smaller term than it has seen.
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with), if only an operator can help.
+    pub fn campaign(
+        &self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Leadership, LockError> {
+        self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
+    }
+
+    /// [`campaign`](Self::campaign) with these `options`, which say how long to wait. The lock is always fenced, has this
+    /// `owner`, and is kept: without a limit, or as [`LockOptions::keep_for`] says.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn campaign_with(
+        &self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Leadership, LockError> {
+        let lock = self.lock_with(name, &options.of_leader(owner));
+        lock.map(Leadership::new)
+    }
+
+    /// [`campaign`](Self::campaign) as a future, for any executor. Dropping it ends the candidacy.
+    pub fn campaign_async(
+        &self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Campaigning {
+        self.campaign_with_async(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
+    }
+
+    /// [`campaign_with`](Self::campaign_with) as a future, for any executor. Dropping it ends the candidacy.
+    pub fn campaign_with_async(
+        &self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Campaigning {
+        Campaigning(self.lock_with_async(name, &options.of_leader(owner)))
+    }
+
+    /// Returns an [`Observer`] of the election `name`. It takes part in no election, and changes nothing.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::Redlock;
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let mut observer = redlock.observe("scheduler")?;
+    /// while let Some(leader) = observer.next(Duration::from_secs(60)) {
+    ///     match leader {
+    ///         Some(leader) => println!("{} leads", leader.owner.escape_ascii()),
+    ///         None => println!("there is no leader"),
+    ///     }
+    /// }
+    /// println!("nothing has changed for a minute");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch).
+    pub fn observe(&self, name: impl AsRef<[u8]>) -> Result<Observer, InspectError> {
+        Ok(Observer {
+            watch: self.watch(name)?,
+            told: Told::default(),
+        })
+    }
+}
+
+/// A term as the leader of an election. [`Redlock::campaign`] returns it. Dropping it resigns.
+///
+/// Do only what you may still do when you find later that [`lost`](Self::lost) had come first. What must not happen in
+/// two terms at once needs a store that compares terms: [`manual::elections`](crate::manual::elections).
+#[must_use = "who drops it at once resigns at once"]
+#[derive(Debug)]
+pub struct Leadership(LockGuard);
+
+impl Leadership {
+    const fn new(guard: LockGuard) -> Self {
+        Self(guard)
+    }
+
+    /// Returns the number of the term. Every later term of this election has a larger one, without any assumption about
+    /// clocks. It is the fencing token of the lock.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.0.fencing_token().unwrap_or_default()
+    }
+
+    /// Returns a signal that the term is over.
+    pub fn lost(&self) -> Lost {
+        self.0.lost()
+    }
+
+    /// Returns a signal that the term may end soon, because the lock could not be extended.
+    pub fn at_risk(&self) -> AtRisk {
+        self.0.at_risk()
+    }
+
+    /// Returns the lock: its validity, its health and the like.
+    #[must_use = "it is only looked at"]
+    pub const fn guard(&self) -> &LockGuard {
+        &self.0
+    }
+
+    /// Ends the term. The next candidate leads at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::unlock`].
+    pub fn resign(self) -> Result<Released, UnlockError> {
+        self.0.unlock()
+    }
+
+    /// [`resign`](Self::resign) as a future, for any executor. It resigns even if the future is dropped before it
+    /// completes.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::unlock`].
+    pub async fn resign_async(self) -> Result<Released, UnlockError> {
+        self.0.unlock_async().await
+    }
+}
+
+/// A candidacy, as a future. [`Redlock::campaign_async`] returns it. It behaves like [`Acquiring`].
+#[must_use = "a future does nothing unless it is polled"]
+#[derive(Debug)]
+pub struct Campaigning(Acquiring);
+
+impl Future for Campaigning {
+    type Output = Result<Leadership, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let lock = Pin::new(&mut self.0).poll(context);
+        lock.map_ok(Leadership::new)
+    }
+}
+
+/// The leader of an election, as an [`Observer`] shows it.
+#[derive(Clone, Eq, Hash, PartialEq)]
+pub struct Leader {
+    /// What the leader says of itself. Any client can write any text.
+    pub owner: Vec<u8>,
+    /// The number of its term: [`Leadership::term`].
+    pub term: u64,
+}
+
+impl Leader {
+    fn of(state: &Inspection) -> Option<Self> {
+        let holder = state.holder()?;
+        Some(Self {
+            owner: holder.owner.to_vec(),
+            term: holder.fencing_token?,
+        })
+    }
+}
+
+impl fmt::Debug for Leader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Leader({} in term {})",
+            self.owner.escape_ascii(),
+            self.term
+        )
+    }
+}
+
+/// The leaders of an election, one after the other. [`Redlock::observe`] returns it.
+///
+/// The first [`next`](Self::next) or [`changed`](Self::changed) returns the present leader, or `None` if there is none.
+/// Each later call returns the next change. Terms never fall: a leader with a smaller term than one that was shown
+/// before has lost its lock and may not know it, and counts as none. While too few nodes answer, nothing changes.
+///
+/// If nodes push changes (`CLIENT TRACKING`), a resignation is seen with the first push. Where the next leader follows
+/// within about 10 ms, or while you do not ask, a change may be left out, as in a [`Watch`].
+///
+/// What it shows is past when you read it: another may lead by now. Send the term with what you ask of the leader or its
+/// store.
+#[must_use = "it tells what is asked of it"]
+#[derive(Debug)]
+pub struct Observer {
+    watch: Watch,
+    told: Told,
+}
+
+/// What an observer knows.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// What was returned last.
+    last: Option<Option<Leader>>,
+    /// The largest term that was seen.
+    latest: u64,
+}
+
+impl Observer {
+    /// Waits on this thread: the first call for the present leader, each later call for the next change. Returns `None`
+    /// if nothing comes within `timeout`, or at once if the observer [is closed](Self::is_closed).
+    pub fn next(&mut self, timeout: Duration) -> Option<Option<Leader>> {
+        wait(timeout, || None, |context| self.poll(context)).flatten()
+    }
+
+    /// [`next`](Self::next) without a timeout as a future, for any executor. If the future is dropped before it
+    /// completes, nothing is lost.
+    pub async fn changed(&mut self) -> Option<Option<Leader>> {
+        poll_fn(|context| self.poll(context)).await
+    }
+
+    /// Returns `true` if no change will be reported any more: see [`Watch::is_closed`].
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.watch.is_closed()
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Option<Leader>>> {
+        loop {
+            let Some(state) = core::task::ready!(self.watch.poll(context)) else {
+                return Poll::Ready(None);
+            };
+            if let Some(leader) = self.told.changed_to(&state) {
+                return Poll::Ready(Some(leader));
+            }
+        }
+    }
+}
+
+impl Told {
+    /// Returns the leader in `state`, if that is news.
+    pub(crate) fn changed_to(&mut self, state: &Inspection) -> Option<Option<Leader>> {
+        if state.holder().is_none() && state.may_be_held() {
+            return None; // The nodes that have not answered decide.
+        }
+        let leader = Leader::of(state).filter(|leader| self.latest <= leader.term);
+        if self.last.as_ref() == Some(&leader) {
+            return None;
+        }
+        self.latest = leader.as_ref().map_or(self.latest, |leader| leader.term);
+        self.last = Some(leader.clone());
+        Some(leader)
+    }
+}

@@ -1,0 +1,195 @@
+//! Elections on real servers: who leads, what observers are told, and the death of a leader.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use shearline::{HolderKind, Leader, Leadership, LockError, LockOptions, Observer, Redlock};
+
+use crate::executor::block_on;
+use crate::face::{over, shared};
+use crate::fencing::trusted;
+use crate::processes::start;
+use crate::scene::clusters;
+use crate::servers::{Cluster, LONG, eventually};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Long enough for a busy machine to extend it, and short enough to wait for its end.
+const TTL: Duration = Duration::from_secs(2);
+
+const NAME: &str = "election";
+
+/// The part of a process that leads until it is killed. It writes its term into `file`.
+pub(crate) fn lead(redlock: &Redlock, file: &Path) {
+    let leadership = redlock.campaign(NAME, "the first", TTL).expect("elected");
+    let written = file.with_extension("written");
+    fs::write(&written, leadership.term().to_string()).expect("a place for it");
+    fs::rename(&written, file).expect("in the same place");
+    loop {
+        thread::park();
+    }
+}
+
+/// Returns the next leader that it tells of, whatever it tells before, and asserts that terms do not fall.
+#[track_caller]
+fn next_leader(observer: &mut Observer, after: u64) -> Leader {
+    loop {
+        if let Some(leader) = observer.next(MINUTE).expect("it changes") {
+            assert!(after < leader.term, "{leader:?} after term {after}");
+            return leader;
+        }
+    }
+}
+
+#[track_caller]
+fn leads(observer: &mut Observer, owner: &str, leadership: &Leadership, after: u64) -> u64 {
+    let leader = next_leader(observer, after);
+    assert_eq!(
+        (&*leader.owner, leader.term),
+        (owner.as_bytes(), leadership.term())
+    );
+    leader.term
+}
+
+#[test]
+fn a_leader_that_is_killed_is_followed_by_the_next_one() {
+    not_with!(NoScripts, "elections need scripts");
+    let cluster = Cluster::start(3);
+    let redlock = trusted(&cluster);
+    let mut observer = redlock.observe(NAME).expect("a good name");
+    assert_eq!(observer.next(MINUTE), Some(None));
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("term");
+    let mut process = start("campaign", &cluster, file.to_str().expect("a plain path"));
+    let first = next_leader(&mut observer, 0);
+    let term = eventually("it knows its term", || fs::read_to_string(&file).ok());
+    assert_eq!(
+        (&*first.owner, first.term.to_string()),
+        (&b"the first"[..], term)
+    );
+
+    let next = redlock.clone();
+    let campaign = thread::spawn(move || next.campaign(NAME, "the second", TTL));
+    assert_eq!(observer.next(TTL), None, "the first is still there");
+    process.kill().expect("our own child");
+    process.wait().expect("it is dead");
+    let second = campaign
+        .join()
+        .expect("it does not panic")
+        .expect("elected");
+    let term = leads(&mut observer, "the second", &second, first.term);
+
+    // One node is gone, and nothing changes for observers.
+    second.resign().expect("held");
+    assert_eq!(observer.next(MINUTE), Some(None));
+    let third = redlock.campaign(NAME, "the third", LONG).expect("elected");
+    leads(&mut observer, "the third", &third, term);
+    drop(third);
+    assert_eq!(observer.next(MINUTE), Some(None));
+}
+
+#[test]
+fn leaders_follow_each_other_through_every_face() {
+    not_with!(NoScripts, "elections need scripts");
+    for cluster in clusters() {
+        let redlock = trusted(&cluster);
+        let other = shared(&cluster);
+        let mut observer = other.observe(NAME).expect("a good name");
+        assert_eq!(block_on(observer.changed()), Some(None));
+
+        let first = block_on(redlock.campaign_async(NAME, "a", LONG)).expect("elected");
+        let term = leads(&mut observer, "a", &first, 0);
+        let once = LockOptions::new(LONG).tries(1);
+        let refused = other
+            .campaign_with(NAME, "b", &once)
+            .expect_err("there is one");
+        assert!(matches!(refused, LockError::Held(_)), "{refused}");
+        assert!(!first.lost().is_lost() && !first.at_risk().is_at_risk());
+        assert!(first.guard().health().validity <= LONG);
+        block_on(first.resign_async()).expect("held");
+        assert_eq!(observer.next(MINUTE), Some(None));
+
+        let mut local = over(&cluster).build_local().expect("a good configuration");
+        let lock = local.campaign(NAME, "", LONG).expect("elected");
+        assert_eq!(
+            lock.fencing_token(),
+            Some(next_leader(&mut observer, term).term)
+        );
+        local.unlock(lock).expect("held");
+        assert_eq!(observer.next(MINUTE), Some(None));
+    }
+}
+
+/// The clock of the leader before may have been ahead, and a node may have counted on.
+#[test]
+fn a_term_is_the_one_that_its_token_names_also_where_counters_differ() {
+    not_with!(NoScripts, "elections need scripts");
+    let cluster = Cluster::start(3);
+    let redlock = trusted(&cluster);
+    let counter = format!("shearline:fence:{NAME}");
+    let ahead = [(0, 4_000_000_000_000_000_u64), (1, 5_000_000_000_000_000)];
+    for (node, number) in ahead {
+        cluster[node].raw().run(&format!("SET {counter} {number}"));
+    }
+    let leadership = redlock.campaign(NAME, "a", LONG).expect("elected");
+    let told = redlock.inspect(NAME).expect("asked");
+    let holder = told.holder().expect("held");
+    assert_eq!(holder.fencing_token, Some(leadership.term()));
+    assert!(4_000_000_000_000_000 < leadership.term());
+    leadership.resign().expect("held");
+}
+
+/// What stands there is what shared locks and permits write.
+#[test]
+fn an_inspection_lists_the_holders_of_a_set() {
+    not_with!(NoScripts, "a transaction reads no set");
+    for cluster in clusters() {
+        let redlock = shared(&cluster);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.expect("after 1970").as_millis() as u64;
+        let add = |key: &str, prefix: &str, owner: u8| {
+            let token = format!("\u{1}234567890123456789{owner}");
+            let member = format!("{prefix}/{token}{owner}");
+            let until = (now + 10_000 * u64::from(owner)).to_string();
+            let words = ["ZADD", key, &until, &member].map(str::as_bytes);
+            cluster.at_once(0..3, &words);
+        };
+        let shown = |name: &str| {
+            let told = redlock.inspect(name).expect("asked");
+            assert!(!told.is_free() && told.holder().is_none());
+            let holders = told.holders().iter();
+            let holders = holders.map(|it| (it.owner.to_vec(), it.kind, it.nodes));
+            holders.collect::<Vec<_>>()
+        };
+        (6..8).for_each(|owner| add("read", "r", owner));
+        let shared = HolderKind::Shared;
+        assert_eq!(
+            shown("read"),
+            [(b"6".to_vec(), shared, 3), (b"7".to_vec(), shared, 3)]
+        );
+        add("gpu", "3/2", 6);
+        add("gpu", "3/0", 7);
+        let slots: Vec<_> = shown("gpu")
+            .into_iter()
+            .map(|(owner, kind, _)| (owner, kind))
+            .collect();
+        assert_eq!(slots.len(), 2);
+        for ((owner, kind), (name, slot)) in slots.into_iter().zip([(b"7", 0), (b"6", 2)]) {
+            let HolderKind::Permit {
+                permits: 3,
+                slot: shown,
+            } = kind
+            else {
+                panic!("{kind:?}")
+            };
+            assert_eq!((owner, shown), (name.to_vec(), slot));
+        }
+        // A member of another form makes it another's; a reply never ends the connection.
+        add("read", "x", 8);
+        (0..200).for_each(|slot| add("many", &format!("1024/{slot}"), 9));
+        assert_eq!(shown("read"), []);
+        assert_eq!(shown("many").len(), 200);
+    }
+}
