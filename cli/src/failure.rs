@@ -168,7 +168,7 @@ fn no_quorum(report: &Report) -> Status {
 fn invalid(why: InvalidRequest) -> Status {
     let needs_scripts = [
         InvalidRequest::FencedWithoutScripts,
-        InvalidRequest::SharedWithoutScripts,
+        InvalidRequest::NeedsScripts,
     ];
     match needs_scripts.contains(&why) {
         true => Status::Configuration,

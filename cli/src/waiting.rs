@@ -53,7 +53,8 @@ enum Reason {
     HeldBy(Vec<u8>),
     /// It was free at two looks, so it is rather the nodes that do not grant it than others that were first.
     Free,
-    Split,
+    /// Several have it, or nobody: in words.
+    NotByOne(String),
     NoQuorum,
     /// As before, and nodes have refused to answer.
     Refused,
@@ -114,7 +115,7 @@ impl<'a> Waiting<'a> {
                 // It can be had now, or will be told by the next look.
                 None if is_free && !was_free => return,
                 None if is_free => (Reason::Free, FREE.to_owned()),
-                None => (Reason::Split, inspect::state(told)),
+                None => (Reason::NotByOne(inspect::state(told)), inspect::state(told)),
             },
             Err(error @ InspectError::NoQuorum(report)) => (no_quorum(report), error.to_string()),
             // The wait for the lock itself ends with that.

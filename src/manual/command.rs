@@ -101,7 +101,7 @@
 //! shearline run document:7 -- edit                    # Alone.
 //! ```
 //!
-//! A shared lock is on one name, has no fencing token, and needs nodes that run scripts.
+//! A shared lock is on one name, and needs nodes that run scripts.
 //!
 //! Before it starts the command, `run` extends the lock once. A user of the nodes may be permitted to take locks and
 //! not to extend them, and the command would be ended halfway. If no majority extends the lock, nothing is started: the
@@ -238,7 +238,7 @@
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
 //! | 1 | `failed` | The answer is no: `status` or `break` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
-//! | 64 | `usage` | The arguments cannot be used: a name that is too long or given twice, `--shared` with several names or `--fenced`, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
+//! | 64 | `usage` | The arguments cannot be used: a name that is too long or given twice, `--shared` with several names, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes could vote, or answered: they are away, in quarantine, or refuse to write (a full memory, too few replicas). Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
 //! | 75 | `held` | Not taken, because another holds it. `-E` sets another status. |
