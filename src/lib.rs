@@ -225,7 +225,7 @@ pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{
     Acquiring, AtRisk, Building, Campaigning, Guard, Health, Leader, Leadership, LockGuard, Lost,
-    Observer, Redlock, SharedGuard, Watch, held,
+    Observer, PermitGuard, Redlock, SharedGuard, Watch, held,
 };
 pub use time::Instant;
 

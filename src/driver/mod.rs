@@ -279,6 +279,23 @@ impl Driver {
             .ask(|engine, now| calls::acquire(engine, now, &request))
     }
 
+    /// Begins to take one of the `permits` for `resource`. The outcome is an [`Event::Acquired`]. See
+    /// [`Redlock::permit_with`](crate::Redlock::permit_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    pub fn acquire_permit(
+        &mut self,
+        resource: &[u8],
+        permits: u32,
+        options: &LockOptions,
+    ) -> Result<RoundId, LockError> {
+        let request = Request::permit(resource, permits, options);
+        self.begin()?
+            .ask(|engine, now| calls::acquire(engine, now, &request))
+    }
+
     /// Begins to take one lock on all of `resources` or on none, 1 to 64 different names. The outcome is an
     /// [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
     ///

@@ -537,16 +537,18 @@ fn overwrite(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>
 /// Does what [`INSPECT`] does.
 fn inspect(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let key = arguments.key.ok_or(NO_KEY)?;
-    let value = arguments.read(database, now, key)?.map(<[u8]>::to_vec);
-    let above = value.as_ref().map_or(0, |_| above_left(database, now, key));
+    let (above, found) = match arguments.read(database, now, key) {
+        Ok(None) => (0, Reply::bulk(b"")),
+        Ok(Some(token)) => {
+            let token = Reply::bulk(&token[..token.len().min(85)]);
+            (above_left(database, now, key), token)
+        }
+        Err(refusal) => members::listed(database, now, arguments, key).ok_or(refusal)?,
+    };
     let counts = match arguments.keys.len() {
         1 => 0,
         _ => counts(database, now, arguments, 0)?,
     };
-    let token = value.unwrap_or_default();
-    Ok(Reply::array([
-        Reply::Integer(above),
-        Reply::Integer(counts),
-        Reply::bulk(&token[..token.len().min(85)]),
-    ]))
+    let (above, counts) = (Reply::Integer(above), Reply::Integer(counts));
+    Ok(Reply::array([above, counts, found]))
 }

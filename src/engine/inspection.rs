@@ -78,7 +78,8 @@ impl Holder {
             valid_for,
             nodes: nodes.len(),
             kind,
-            fencing_token: token.number(),
+            // The nodes give others their numbers whatever their tokens name.
+            fencing_token: token.number().filter(|_| kind == HolderKind::Exclusive),
         }
     }
 }

@@ -51,6 +51,50 @@ impl LocalRedlock {
         self.acquire(&Request::shared(resource.as_ref(), options))
     }
 
+    /// Takes one of the `permits` for `resource`, for `ttl`. If all are taken, waits for one: at most 5 s, or as set by
+    /// the handle's [`Retry`](crate::Retry).
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn permit(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl))
+    }
+
+    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn try_permit(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] says which. See
+    /// [`Redlock::permit_with`](crate::Redlock::permit_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`Redlock::permit_with`](crate::Redlock::permit_with).
+    pub fn permit_with(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
+        self.acquire(&Request::permit(resource.as_ref(), permits, options))
+    }
+
     /// Turns `lock` into a shared one, without a gap: see
     /// [`LockGuard::downgrade`](crate::LockGuard::downgrade). If too few nodes answer, that is [`ExtendError::Unconfirmed`], and
     /// `lock` is a valid shared lock all the same.

@@ -195,8 +195,11 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
-        // Only the token matters.
-        Request::Name { .. } => Some(Reply::Done.into()),
+        // Only the token matters, and whether the key is a sorted set.
+        Request::Name { .. } => match three(value).and_then(|(_, _, key)| key.as_items()) {
+            Some(_) => Some(Reply::Foreign(0).into()),
+            None => Some(Reply::Done.into()),
+        },
     }
 }
 

@@ -19,8 +19,8 @@ use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// A future that completes with a [`LockGuard`](super::LockGuard) or a [`SharedGuard`](super::SharedGuard), or
-/// an error.
+/// A future that completes with a [`LockGuard`](super::LockGuard), a [`SharedGuard`](super::SharedGuard) or a
+/// [`PermitGuard`](super::PermitGuard), or an error.
 ///
 /// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async), [`lock_with_async`](Redlock::lock_with_async),
 /// and [`lock_all_async`](Redlock::lock_all_async) and its variants return it. Nothing is sent before the first poll,

@@ -32,7 +32,10 @@ pub type LockGuard = Guard<held::Exclusive>;
 /// A held shared lock: see [`Guard`].
 pub type SharedGuard = Guard<held::Shared>;
 
-/// A held [lock](LockGuard) or [shared lock](SharedGuard). Dropping the guard releases it.
+/// A held permit: see [`Guard`].
+pub type PermitGuard = Guard<held::Permit>;
+
+/// A held [lock](LockGuard), [shared lock](SharedGuard) or [permit](PermitGuard). Dropping the guard releases it.
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
 /// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle
@@ -497,6 +500,15 @@ impl LockGuard {
             lock: self.lock.take(),
             holds: PhantomData,
         })
+    }
+}
+
+impl PermitGuard {
+    /// Returns the number of the permit: from 0 to one less than the number of permits. Nobody else holds the permit of
+    /// this number at the same time.
+    #[must_use]
+    pub fn slot(&self) -> u16 {
+        self.lock().slot().expect("it is a permit")
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a [`Guard`](crate::Guard) holds, as types that have no values. [`LockGuard`](crate::LockGuard)
-//! and [`SharedGuard`](crate::SharedGuard) name them for you.
+//! What a [`Guard`](crate::Guard) holds, as types that have no values. [`LockGuard`](crate::LockGuard),
+//! [`SharedGuard`](crate::SharedGuard) and [`PermitGuard`](crate::PermitGuard) name them for you.
 
 use crate::quorum::Lock;
 
@@ -30,8 +30,10 @@ macro_rules! holds {
 
 holds! {
     /// A lock that one client holds alone: [`Redlock::lock`](crate::Redlock::lock).
-    Exclusive "LockGuard" |lock: &Lock| !lock.is_shared();
+    Exclusive "LockGuard" |lock: &Lock| !lock.is_shared() && lock.slot().is_none();
     /// A lock that many clients share while nobody holds it alone:
     /// [`Redlock::lock_shared`](crate::Redlock::lock_shared).
     Shared "SharedGuard" Lock::is_shared;
+    /// One of several permits: [`Redlock::permit`](crate::Redlock::permit).
+    Permit "PermitGuard" |lock: &Lock| lock.slot().is_some();
 }

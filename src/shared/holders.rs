@@ -1,10 +1,10 @@
-//! Locks that several clients may hold at once: the calls of users that take shared locks.
+//! Locks that several clients may hold at once: the calls of users that take shared locks and permits.
 
 use core::time::Duration;
 
 use super::held;
 use super::notes::Wanted;
-use super::{Acquiring, Redlock, SharedGuard};
+use super::{Acquiring, PermitGuard, Redlock, SharedGuard};
 use crate::config::LockOptions;
 use crate::engine::Request;
 use crate::error::LockError;
@@ -98,8 +98,108 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
+    /// Takes one of the `permits` for `resource`, for `ttl`. At most so many clients hold one at the same time. If all
+    /// are taken, waits for one: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn permit(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Result<PermitGuard, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl))
+    }
+
+    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn try_permit(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Result<PermitGuard, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 bytes of any value, with these
+    /// `options`.
+    ///
+    /// The permits are numbered, and no two clients hold the same number at the same time: see
+    /// [`PermitGuard::slot`]. All clients of a resource have to name the same number of `permits`. A lock on the
+    /// resource keeps permits out and is kept out by them. See [`manual::holders`](crate::manual::holders).
+    ///
+    /// The nodes have to run scripts.
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use shearline::{LockOptions, Redlock};
+    ///
+    /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+    /// let permit = redlock.permit_with("gpu", 4, &kept)?;
+    /// println!("on GPU {}", permit.slot()); // 0 to 3: it is ours alone.
+    /// permit.unlock()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with). [`LockError::Held`] also if clients hold permits for another number of
+    /// `permits`: [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits) names it. [`LockError::Invalid`] also if the handle uses no scripts, and for 0 permits or more than 1024.
+    pub fn permit_with(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        options: &LockOptions,
+    ) -> Result<PermitGuard, LockError> {
+        self.acquire(&Request::permit(resource.as_ref(), permits, options))
+    }
+
+    /// [`permit`](Self::permit) as a future, for any executor.
+    pub fn permit_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Acquiring<held::Permit> {
+        self.permit_with_async(resource, permits, &LockOptions::new(ttl))
+    }
+
+    /// [`try_permit`](Self::try_permit) as a future, for any executor.
+    pub fn try_permit_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Acquiring<held::Permit> {
+        self.permit_with_async(resource, permits, &LockOptions::new(ttl).tries(1))
+    }
+
+    /// [`permit_with`](Self::permit_with) as a future, for any executor. The wait in the options counts from the first
+    /// poll.
+    pub fn permit_with_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        options: &LockOptions,
+    ) -> Acquiring<held::Permit> {
+        let wanted = Wanted::Permit(resource.as_ref().to_vec(), permits);
+        Acquiring::new(self.clone(), wanted, *options)
+    }
+
     /// [`adopt`](Self::adopt) for a shared lock. A lock of another kind is lost at once, and released.
     pub fn adopt_shared(&self, lock: Lock) -> SharedGuard {
+        self.adopt_as(lock)
+    }
+
+    /// [`adopt`](Self::adopt) for a permit. A lock of another kind is lost at once, and released.
+    pub fn adopt_permit(&self, lock: Lock) -> PermitGuard {
         self.adopt_as(lock)
     }
 }

@@ -159,7 +159,7 @@ pub use self::changes::Watch;
 pub(crate) use self::election::Told;
 pub use self::election::{Campaigning, Leader, Leadership, Observer};
 pub use self::future::Acquiring;
-pub use self::guard::{Guard, LockGuard, SharedGuard};
+pub use self::guard::{Guard, LockGuard, PermitGuard, SharedGuard};
 pub use self::lost::Lost;
 pub use self::redlock::Redlock;
 

@@ -81,15 +81,19 @@ impl Asked {
 pub(super) enum Wanted {
     One(Vec<u8>),
     Shared(Vec<u8>),
+    /// One of so many permits.
+    Permit(Vec<u8>, u32),
     All(Vec<Vec<u8>>),
 }
 
 impl Wanted {
     fn of(request: &Request<'_>) -> Self {
-        match request.all {
-            None if request.shared => Self::Shared(request.resource.to_vec()),
-            None => Self::One(request.resource.to_vec()),
-            Some(all) => Self::All(all.iter().map(|name| name.to_vec()).collect()),
+        let resource = || request.resource.to_vec();
+        match (request.all, request.permits) {
+            (None, None) if request.shared => Self::Shared(resource()),
+            (None, None) => Self::One(resource()),
+            (None, Some(permits)) => Self::Permit(resource(), permits),
+            (Some(all), _) => Self::All(all.iter().map(|name| name.to_vec()).collect()),
         }
     }
 
@@ -102,6 +106,7 @@ impl Wanted {
         match self {
             Self::One(resource) => ask(&Request::new(resource, options)),
             Self::Shared(resource) => ask(&Request::shared(resource, options)),
+            Self::Permit(resource, permits) => ask(&Request::permit(resource, *permits, options)),
             Self::All(resources) => {
                 let resources: Vec<&[u8]> = resources.iter().map(Vec::as_slice).collect();
                 ask(&Request::all(&resources, options))

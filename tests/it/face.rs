@@ -6,8 +6,8 @@ use shearline::engine::Event;
 use shearline::{
     BreakError, Breaking, Broken, Builder, CheckError, ConfirmError, Driver, ExtendError,
     InspectError, Inspection, Instant, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
-    NodeOutcome, NodeState, NodeStatus, Redlock, ReinitError, Released, Report, SharedGuard,
-    UnlockError,
+    NodeOutcome, NodeState, NodeStatus, PermitGuard, Redlock, ReinitError, Released, Report,
+    SharedGuard, UnlockError,
 };
 
 use crate::executor::block_on;
@@ -138,6 +138,7 @@ pub(crate) enum Face {
 pub(crate) enum Held {
     Guard(LockGuard),
     Reader(SharedGuard),
+    Permit(PermitGuard),
     Lock(Lock),
 }
 
@@ -233,6 +234,30 @@ impl Face {
         }
     }
 
+    pub(crate) fn permit_with(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        options: &LockOptions,
+    ) -> Result<Held, LockError> {
+        match self {
+            Self::Shared(redlock) => redlock
+                .permit_with(resource, permits, options)
+                .map(Held::Permit),
+            Self::Future(redlock) => {
+                let asked = redlock.permit_with_async(resource, permits, options);
+                block_on(asked).map(Held::Permit)
+            }
+            Self::Local(local) => local
+                .permit_with(resource, permits, options)
+                .map(Held::Lock),
+            Self::Driver(driver) => {
+                let round = driver.acquire_permit(resource.as_ref(), permits, options)?;
+                outcome!(driver, round, Acquired).map(Held::Lock)
+            }
+        }
+    }
+
     pub(crate) fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -274,7 +299,9 @@ impl Face {
             (Self::Shared(_), Held::Guard(guard)) => guard.extend(ttl),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.extend_async(ttl)),
             (Self::Shared(_), Held::Reader(guard)) => guard.extend(ttl),
+            (Self::Shared(_), Held::Permit(guard)) => guard.extend(ttl),
             (Self::Future(_), Held::Reader(guard)) => block_on(guard.extend_async(ttl)),
+            (Self::Future(_), Held::Permit(guard)) => block_on(guard.extend_async(ttl)),
             (Self::Local(local), Held::Lock(lock)) => local.extend(lock, ttl),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.extend(lock, ttl)?;
@@ -293,7 +320,9 @@ impl Face {
             (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.confirm_async()),
             (Self::Shared(_), Held::Reader(guard)) => guard.confirm(),
+            (Self::Shared(_), Held::Permit(guard)) => guard.confirm(),
             (Self::Future(_), Held::Reader(guard)) => block_on(guard.confirm_async()),
+            (Self::Future(_), Held::Permit(guard)) => block_on(guard.confirm_async()),
             (Self::Local(local), Held::Lock(lock)) => local.confirm(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.confirm(lock)?;
@@ -349,7 +378,9 @@ impl Face {
             (Self::Shared(_), Held::Guard(guard)) => guard.unlock(),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.unlock_async()),
             (Self::Shared(_), Held::Reader(guard)) => guard.unlock(),
+            (Self::Shared(_), Held::Permit(guard)) => guard.unlock(),
             (Self::Future(_), Held::Reader(guard)) => block_on(guard.unlock_async()),
+            (Self::Future(_), Held::Permit(guard)) => block_on(guard.unlock_async()),
             (Self::Local(local), Held::Lock(lock)) => local.unlock(lock),
             (Self::Driver(driver), Held::Lock(lock)) => {
                 let round = driver.release(lock)?;
@@ -365,6 +396,9 @@ impl Face {
             Self::Shared(redlock) | Self::Future(redlock) if lock.is_shared() => {
                 Held::Reader(redlock.adopt_shared(lock))
             }
+            Self::Shared(redlock) | Self::Future(redlock) if lock.slot().is_some() => {
+                Held::Permit(redlock.adopt_permit(lock))
+            }
             Self::Shared(redlock) | Self::Future(redlock) => Held::Guard(redlock.adopt(lock)),
             Self::Local(local) => Held::Lock(local.adopt(lock)),
             Self::Driver(driver) => Held::Lock(driver.adopt(lock)),
@@ -376,6 +410,7 @@ impl Face {
         match (self, held) {
             (Self::Shared(_) | Self::Future(_), Held::Guard(guard)) => guard.into_lock(),
             (Self::Shared(_) | Self::Future(_), Held::Reader(guard)) => guard.into_lock(),
+            (Self::Shared(_) | Self::Future(_), Held::Permit(guard)) => guard.into_lock(),
             (Self::Local(local), Held::Lock(lock)) => local.detach(lock),
             (Self::Driver(driver), Held::Lock(lock)) => driver.detach(lock),
             _ => panic!("a lock of another face"),
@@ -387,6 +422,7 @@ impl Face {
         match (self, held) {
             (_, Held::Guard(guard)) => guard.keep_for(most),
             (_, Held::Reader(guard)) => guard.keep_for(most),
+            (_, Held::Permit(guard)) => guard.keep_for(most),
             (Self::Local(local), Held::Lock(lock)) => local.keep_for(lock, most),
             (Self::Driver(driver), Held::Lock(lock)) => driver.keep_for(lock, most),
             _ => panic!("a lock of another face"),
@@ -534,6 +570,7 @@ impl Held {
         match self {
             Self::Guard(guard) => guard.token().as_bytes().to_vec(),
             Self::Reader(guard) => guard.token().as_bytes().to_vec(),
+            Self::Permit(guard) => guard.token().as_bytes().to_vec(),
             Self::Lock(lock) => lock.token().as_bytes().to_vec(),
         }
     }
@@ -542,6 +579,7 @@ impl Held {
         match self {
             Self::Guard(guard) => guard.validity(),
             Self::Reader(guard) => guard.validity(),
+            Self::Permit(guard) => guard.validity(),
             Self::Lock(lock) => lock.validity(),
         }
     }
@@ -550,7 +588,17 @@ impl Held {
         match self {
             Self::Guard(guard) => guard.valid_until(),
             Self::Reader(guard) => guard.valid_until(),
+            Self::Permit(guard) => guard.valid_until(),
             Self::Lock(lock) => lock.valid_until(),
+        }
+    }
+
+    /// The number of a permit.
+    pub(crate) fn slot(&self) -> Option<u16> {
+        match self {
+            Self::Permit(guard) => Some(guard.slot()),
+            Self::Lock(lock) => lock.slot(),
+            Self::Guard(_) | Self::Reader(_) => None,
         }
     }
 

@@ -1,9 +1,11 @@
-//! Locks that several clients may hold at once, by every face, on servers of both kinds: shared locks.
+//! Locks that several clients may hold at once, by every face, on servers of both kinds: shared locks and permits.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use shearline::{ExtendError, InvalidRequest, Lock, LockError, LockOptions};
+use shearline::{
+    ExtendError, InvalidRequest, Lock, LockError, LockOptions, NodeOutcome, NodeReport,
+};
 
 use crate::executor::block_on;
 use crate::face::{Face, Held, held, over, shared};
@@ -172,7 +174,7 @@ fn without_scripts_no_shared_lock_is_asked_for() {
     let Err(LockError::Invalid(why)) = refused else {
         panic!("{refused:?}");
     };
-    assert_eq!(why, InvalidRequest::SharedWithoutScripts);
+    assert_eq!(why, InvalidRequest::NeedsScripts);
 }
 
 #[test]
@@ -220,4 +222,91 @@ fn a_lock_becomes_a_shared_one_without_a_gap() {
         refused,
         ExtendError::Invalid(InvalidRequest::NotExclusive)
     ));
+}
+
+/// Takes one of three permits in one attempt.
+fn permit(face: &mut Face, key: &str) -> Result<Held, LockError> {
+    face.permit_with(key, 3, &LockOptions::new(LONG).tries(1))
+}
+
+#[test]
+fn as_many_hold_as_there_are_permits_and_each_has_its_own_number() {
+    not_with!(NoScripts, "permits need scripts");
+    Scene::each(|scene| {
+        let key = scene.key.clone();
+        let mut other = Face::Shared(shared(scene.cluster));
+        let mut one = permit(&mut scene.face, &key).expect("free");
+        let two = permit(&mut other, &key).expect("two are free");
+        let three = permit(&mut scene.face, &key).expect("one is free");
+        let mut slots = [&one, &two, &three].map(|held| held.slot().expect("a permit"));
+        slots.sort_unstable();
+        assert_eq!(slots, [0, 1, 2]);
+        held(permit(&mut other, &key));
+        held(permit(&mut scene.face, &key));
+        held(other.try_lock(&key, LONG));
+        held(read(&mut other, &key));
+        let options = LockOptions::new(LONG).tries(1);
+        let report = held(other.permit_with(&key, 4, &options));
+        let says = |node: &NodeReport| node.outcome == NodeOutcome::OtherPermits(3);
+        assert!(2 <= report.nodes().iter().filter(|node| says(node)).count());
+        scene.face.extend(&mut one, LONG).expect("held");
+        scene.face.confirm(&mut one).expect("held");
+        let slot = two.slot();
+        other.unlock(two).expect("held");
+        let again = eventually("one is free", || permit(&mut scene.face, &key).ok());
+        assert_eq!(again.slot(), slot);
+        let lock = scene.face.detach(again);
+        let lock = Lock::from_bytes(&lock.to_bytes()).expect("as it was written");
+        let mut again = other.adopt(lock);
+        assert_eq!(again.slot(), slot);
+        other.confirm(&mut again).expect("held");
+        other.unlock(again).expect("held");
+        scene.face.unlock(one).expect("held");
+        scene.face.unlock(three).expect("held");
+        scene.face.assert_gone(scene.cluster, &key);
+    });
+}
+
+/// Each caller writes its name where its number points to, and finds it there at the end.
+#[test]
+fn callers_of_many_handles_share_few_permits() {
+    not_with!(NoScripts, "permits need scripts");
+    let cluster = three();
+    let handles = [shared(&cluster), shared(&cluster), shared(&cluster)];
+    let (desks, most) = ([0, 0, 0].map(AtomicUsize::new), AtomicUsize::new(0));
+    let working = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for caller in 1..=12 {
+            let (handle, desks, most, working) = (&handles[caller % 3], &desks, &most, &working);
+            scope.spawn(move || {
+                let patient = LockOptions::new(LONG).wait(LONG);
+                for _ in 0..8 {
+                    let permit = handle.permit_with("desks", 3, &patient).expect("it comes");
+                    let desk = &desks[usize::from(permit.slot())];
+                    assert_eq!(desk.swap(caller, SeqCst), 0, "nobody sits there");
+                    most.fetch_max(working.fetch_add(1, SeqCst) + 1, SeqCst);
+                    thread::yield_now();
+                    working.fetch_sub(1, SeqCst);
+                    assert_eq!(desk.swap(0, SeqCst), caller);
+                    permit.unlock().expect("held");
+                }
+            });
+        }
+    });
+    assert!((1..=3).contains(&most.into_inner()));
+    cluster.assert_gone("desks");
+}
+
+#[test]
+fn a_number_of_permits_out_of_range_is_refused() {
+    let cluster = three();
+    let redlock = shared(&cluster);
+    for permits in [0, 1_025, u32::MAX] {
+        let refused = redlock.try_permit("gpu", permits, LONG);
+        let Err(LockError::Invalid(why)) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(why, InvalidRequest::Permits { permits });
+    }
+    cluster.assert_empty();
 }

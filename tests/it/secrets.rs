@@ -58,6 +58,7 @@ fn no_secret_is_shown_of_locks_in_all_their_states() {
                 secrets.debug("a signal", guard.lost());
             }
             Held::Reader(guard) => secrets.debug("a token", guard.token()),
+            Held::Permit(guard) => secrets.debug("a token", guard.token()),
             Held::Lock(lock) => {
                 secrets.debug("a token", lock.token());
                 secrets.debug("an id", lock.id());

@@ -9,6 +9,7 @@ use super::{Arguments, NO_KEY, NO_NUMBER, lua_number};
 use crate::embedded::keyspace::{Database, Entry, Members, Millis, Value};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
+use crate::limits::HOLDERS_SHOWN_MAX;
 
 /// Scripts use no later deadline.
 const MOST: f64 = 9e15;
@@ -137,6 +138,26 @@ fn words<'a, const N: usize>(
         *word = arguments.rest.get(place).ok_or(NO_KEY)?;
     }
     Ok(words)
+}
+
+/// Does what [`INSPECT`](crate::node::INSPECT) does for a sorted set: how long it lives, and its live members with what
+/// is left of them. `None` if the key holds something else, or no live member.
+pub(super) fn listed(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+    key: &[u8],
+) -> Option<(i64, Reply)> {
+    let members = arguments.members(database, now, key).ok()?;
+    let ordered = members.ordered();
+    let left = |at: f64| (at - now as f64) as i64;
+    let (_, last) = ordered.last().filter(|(_, at)| *at <= MOST)?;
+    let live = ordered.iter().filter(|(_, at)| now as f64 <= *at);
+    let listed = live.take(HOLDERS_SHOWN_MAX);
+    let listed: Vec<_> = listed
+        .flat_map(|(member, at)| [Reply::bulk(member), Reply::Integer(left(*at))])
+        .collect();
+    (!listed.is_empty()).then(|| (left(last + 1.0), Reply::array(listed)))
 }
 
 /// Returns `true` if the script was only asked for the permissions.

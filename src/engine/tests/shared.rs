@@ -198,8 +198,9 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, [writer]);
     locks.into_iter().for_each(|lock| world.give_back(lock));
-    world.all_were_sent(&["EVALSHA release", "READ k 10000"]);
-    world.all_say(0..3, ":1|:1|");
+    let ends = "SET shearline:intent:k 1 PX 1";
+    world.all_were_sent(&[ends, "EVALSHA release", "READ k 10000"]);
+    world.all_say(0..3, "+OK|:1|:1|");
     world.all_were_sent(&["READ k 10000"]);
     world.all_say(0..3, ":1|");
     assert_eq!(world.all_granted().0, [second, third]);
@@ -360,6 +361,8 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
     world.all_were_sent(&["SET k 10000"]);
     world.all_say(0..3, "+OK|");
     drop(world.lock());
+    // It has the lock, so readers may come as soon as it has gone.
+    world.all_were_sent(&["SET shearline:intent:k 1 PX 1"]);
     world.sleep(TTL / 2);
     world.all_were_sent(&[]);
 }

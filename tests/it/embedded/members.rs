@@ -54,6 +54,7 @@ impl Side {
                 (EXTEND_MEMBER, "1 k", vec![token, hours, "", prefix])
             }
             ["confirm", token, prefix] => (CONFIRM_MEMBER, "1 k", vec![token, "", "", prefix]),
+            ["inspect"] => (INSPECT, "1 k", vec![]),
             ["release", token, prefix] => (RELEASE_MEMBER, "1 k", vec![token, prefix]),
             _ => return self.run(words.iter().map(|word| self.word(word)).collect()),
         };
@@ -255,6 +256,25 @@ fn what_is_not_ours_stays_as_it_is() {
         side.tell("take a 1h -> 1\nZADD k 1 r/x -> 1\nrelease a r/ -> 1\nEXISTS k -> 0");
         side.tell("take a 1h -> 1\nZADD k 1 x -> 1\nrelease a r/ -> 1\nZRANGE k 0 -1 -> x");
         side.tell("take a 1h -> 1\nZADD k inf r/x -> 1\nextend a 2h r/ -> -1\nPTTL k -> 1h");
+    });
+}
+
+#[test]
+fn an_inspection_lists_the_live_ones() {
+    Side::each(|side| {
+        side.tell(
+            "inspect -> 0 0
+            take a 2h -> 1
+            take b 1h -> 1
+            ZADD k 1 r/c -> 1
+            inspect -> 2h 0 r/b 1h r/a 2h
+            ZADD k inf r/d -> 1
+            inspect -> WRONGTYPE",
+        );
+        side.tell("slot a 2h 3 1 3 -> 1 0 1\ninspect -> 2h 0 3/1/a 2h");
+        side.tell("ZADD k 1 r/a -> 1\ninspect -> WRONGTYPE");
+        side.tell("LPUSH k x -> 1\ninspect -> WRONGTYPE");
+        side.tell("SET k x PX 1h -> +OK\ninspect -> 1h 0 x");
     });
 }
 
