@@ -37,7 +37,7 @@ pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<()
 ///
 /// [`InvalidRequest::NoResources`], [`InvalidRequest::TooManyResources`],
 /// [`InvalidRequest::DuplicateResource`], and what is wrong with one of them.
-pub(crate) fn check_resources(resources: &[&[u8]]) -> Result<(), InvalidRequest> {
+pub fn check_resources(resources: &[&[u8]]) -> Result<(), InvalidRequest> {
     match resources.len() {
         0 => return Err(InvalidRequest::NoResources),
         1..=RESOURCES_MAX => {}

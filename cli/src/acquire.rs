@@ -93,15 +93,15 @@ impl Acquire {
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
-    /// Returns what is said while this lock is waited for.
-    pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, name: &'a [u8]) -> Waiting<'a> {
+    /// Returns what is said while the lock on these names is waited for.
+    pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Waiting<'a> {
         let talk = match (self.quiet || self.no_wait, self.wait) {
             (true, _) => Talk::Nothing,
             // It ends by itself, and says then what it has met.
             (false, Some(_)) => Talk::OnTerminal,
             (false, None) => Talk::Always,
         };
-        Waiting::new(redlock, name, talk)
+        Waiting::new(redlock, names, talk)
     }
 
     /// Returns why the lock was not taken, with the status of a conflict that the user wants.

@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 23] = [
+const WORDS: [(&str, &str); 24] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -104,6 +104,7 @@ const WORDS: [(&str, &str); 23] = [
         "fencing tokens and a strict restart guard need scripts",
         "fencing tokens and `--guard strict` need scripts",
     ),
+    ("leave out `fenced`", "leave out `--fenced`"),
     (" (`LockOptions::extensions`)", ""),
     ("build a new handle", "try again"),
     (
@@ -165,7 +166,11 @@ fn no_quorum(report: &Report) -> Status {
 
 /// The status of a request that can never succeed. Where scripts are missing it is that of a user who may run none.
 fn invalid(why: InvalidRequest) -> Status {
-    match why == InvalidRequest::FencedWithoutScripts {
+    let needs_scripts = [
+        InvalidRequest::FencedWithoutScripts,
+        InvalidRequest::NeedsScripts,
+    ];
+    match needs_scripts.contains(&why) {
         true => Status::Configuration,
         false => Status::Usage,
     }

@@ -49,6 +49,17 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
     }
 }
 
+/// Returns the same for several: `NAME`, or `NAME_hex` if one of them is not UTF-8.
+pub(crate) fn named_all(name: &str, all: &[&[u8]]) -> Value {
+    let texts: Result<Vec<_>, _> = all.iter().map(|bytes| std::str::from_utf8(bytes)).collect();
+    match texts {
+        Ok(texts) => json!({ name: texts }),
+        Err(_) => {
+            json!({ (format!("{name}_hex")): all.iter().map(|it| hex(it)).collect::<Vec<_>>() })
+        }
+    }
+}
+
 /// Returns a span of time in milliseconds, rounded down.
 pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::parent_id;
 
 use serde_json::json;
-use shearline::{Lock, Redlock};
+use shearline::{Lock, LockOptions, Redlock};
 
 use crate::acquire::Acquire;
 use crate::connect::Connect;
@@ -67,8 +67,10 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let by = args.acquire.by();
     let (redlock, mut trust) = args.connect.connect(&builder, by)?;
-    let mut waiting = args.acquire.waiting(&redlock, name);
-    let taking = taking::take((&redlock, &mut trust), name, (options, by), &mut waiting);
+    let names = [name];
+    let mut waiting = args.acquire.waiting(&redlock, &names);
+    let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
+    let taking = taking::take((&redlock, &mut trust), &ask, (options, by), &mut waiting);
     let guard = signals
         .wait(taking)?
         .map_err(|error| args.acquire.failure(error))?;

@@ -134,6 +134,12 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     }
 }
 
+/// Names of locks, as messages show them.
+pub(crate) fn listed(names: &[&[u8]]) -> String {
+    let names: Vec<String> = names.iter().map(|name| printable(name)).collect();
+    names.join(", ")
+}
+
 /// The plural of `noun`, unless it is one.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     match number {

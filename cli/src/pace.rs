@@ -8,7 +8,7 @@ use shearline::{NodeState, NodeStatus, Redlock};
 
 use crate::duration;
 use crate::json::millis;
-use crate::output::{NOTE, complain, printable};
+use crate::output::{NOTE, complain};
 
 /// Returns for how long a node does not vote, if that is known: because it has restarted, for example. Nothing is left
 /// while it is read whether it votes again.
@@ -97,7 +97,7 @@ impl Known {
 
 impl Pace {
     /// Writes a line for each node that has voted, and does not vote for a while. To be called from time to time.
-    pub(crate) fn look(&mut self, redlock: &Redlock, name: &[u8]) {
+    pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         self.voted.resize(nodes.len(), None);
         for (node, voted) in nodes.iter().zip(&mut self.voted) {
@@ -108,8 +108,7 @@ impl Pace {
                 && let Some(before) = voted.take()
             {
                 let line = format!(
-                    "{}: {} does not vote: {}; {}",
-                    printable(name),
+                    "{name}: {} does not vote: {}; {}",
                     node.address,
                     before.reason(&known),
                     advice(&nodes).unwrap_or_default()

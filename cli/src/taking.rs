@@ -11,7 +11,8 @@ use std::task::Context;
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
-use shearline::{Instant, LockError, LockGuard, LockOptions, NodeOutcome, Redlock};
+use shearline::held::Holds;
+use shearline::{Acquiring, Guard, Instant, LockError, LockOptions, NodeOutcome, Redlock};
 
 use crate::connect::left;
 use crate::trust::Trust;
@@ -21,20 +22,23 @@ use crate::waiting::Waiting;
 #[cfg(target_os = "linux")]
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
+/// Asks for a lock with these options.
+pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
+
 /// Takes the lock, and gives up at the time behind the options, unless that is the end of time. Meanwhile nodes are
 /// trusted that come, and it says for whom it waits.
-pub(crate) async fn take(
+pub(crate) async fn take<H: Holds>(
     (redlock, trust): (&Redlock, &mut Trust),
-    name: &[u8],
+    ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
     waiting: &mut Waiting<'_>,
-) -> Result<LockGuard, LockError> {
+) -> Result<Guard<H>, LockError> {
     let options = || match by {
         Instant::MAX => options,
         by => options.wait(left(by)),
     };
     let mut has_given = false;
-    let first = with(redlock.lock_with_async(name, &options()), |context| {
+    let first = with(ask(&options()), |context| {
         has_given |= options().is_fenced() && trust.give_floors(redlock);
         trust.look(redlock);
         waiting.look(context);
@@ -45,8 +49,7 @@ pub(crate) async fn take(
         return taken;
     }
     // It was asked before the floors were there.
-    let again = redlock.lock_with_async(name, &options());
-    let again = with(again, |context| {
+    let again = with(ask(&options()), |context| {
         trust.look(redlock);
         waiting.look(context);
     });

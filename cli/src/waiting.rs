@@ -17,7 +17,7 @@ use shearline::{InspectError, Inspection, Instant, NodeOutcome, NodeReport, Redl
 
 use crate::failure::in_words_of_the_command;
 use crate::inspect;
-use crate::output::{self, printable};
+use crate::output::{self, listed, printable};
 
 /// How long it says nothing, and how long it takes until it looks again.
 const FIRST: Duration = Duration::from_secs(1);
@@ -27,18 +27,22 @@ const AGAIN: Duration = Duration::from_secs(3);
 const FREE: &str =
     "it is free, and was not granted yet; if that lasts, `shearline nodes` shows why";
 
-type Looking<'a> = Pin<Box<dyn Future<Output = Result<Inspection, InspectError>> + 'a>>;
+/// A name, and what the nodes say of it.
+type Told<'a> = (&'a [u8], Result<Inspection, InspectError>);
+
+type Looking<'a> = Pin<Box<dyn Future<Output = Told<'a>> + 'a>>;
 
 /// The wait for one lock.
 pub(crate) struct Waiting<'a> {
     redlock: &'a Redlock,
-    name: &'a [u8],
+    /// One, or several with one lock on all of them.
+    names: &'a [&'a [u8]],
     /// Stderr is a terminal.
     is_terminal: bool,
     /// When it looks next. `None`: never.
     next: Option<Instant>,
     looking: Option<Looking<'a>>,
-    said: Option<Reason>,
+    said: Option<(&'a [u8], Reason)>,
     /// It was free at the last look.
     was_free: bool,
 }
@@ -49,7 +53,8 @@ enum Reason {
     HeldBy(Vec<u8>),
     /// It was free at two looks, so it is rather the nodes that do not grant it than others that were first.
     Free,
-    Split,
+    /// Several have it, or nobody: in words.
+    NotByOne(String),
     NoQuorum,
     /// As before, and nodes have refused to answer.
     Refused,
@@ -68,7 +73,7 @@ pub(crate) enum Talk {
 
 impl<'a> Waiting<'a> {
     /// It begins now.
-    pub(crate) fn new(redlock: &'a Redlock, name: &'a [u8], talk: Talk) -> Self {
+    pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talk: Talk) -> Self {
         let is_terminal = io::stderr().is_terminal();
         let talks = match talk {
             Talk::Nothing => false,
@@ -77,7 +82,7 @@ impl<'a> Waiting<'a> {
         };
         Self {
             redlock,
-            name,
+            names,
             is_terminal,
             next: talks.then(|| now().saturating_add(FIRST)),
             looking: None,
@@ -89,19 +94,19 @@ impl<'a> Waiting<'a> {
     /// Says what there is to say. To be called from time to time.
     pub(crate) fn look(&mut self, context: &mut Context<'_>) {
         if self.looking.is_none() && self.next.is_some_and(|next| next <= now()) {
-            self.looking = Some(Box::pin(self.redlock.inspect_async(self.name)));
+            self.looking = Some(Box::pin(first_held(self.redlock, self.names)));
         }
         let Some(looking) = &mut self.looking else {
             return;
         };
-        if let Poll::Ready(told) = looking.as_mut().poll(context) {
+        if let Poll::Ready((name, told)) = looking.as_mut().poll(context) {
             self.looking = None;
             self.next = Some(now().saturating_add(AGAIN));
-            self.tell(&told);
+            self.tell(name, &told);
         }
     }
 
-    fn tell(&mut self, told: &Result<Inspection, InspectError>) {
+    fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, InspectError>) {
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         let was_free = mem::replace(&mut self.was_free, is_free);
         let (reason, text): (_, String) = match told {
@@ -110,26 +115,42 @@ impl<'a> Waiting<'a> {
                 // It can be had now, or will be told by the next look.
                 None if is_free && !was_free => return,
                 None if is_free => (Reason::Free, FREE.to_owned()),
-                None => (Reason::Split, inspect::state(told)),
+                None => (Reason::NotByOne(inspect::state(told)), inspect::state(told)),
             },
             Err(error @ InspectError::NoQuorum(report)) => (no_quorum(report), error.to_string()),
             // The wait for the lock itself ends with that.
             Err(_) => return,
         };
+        let reason = (name, reason);
         if self.said.as_ref() == Some(&reason) {
             return;
         }
-        if self.is_terminal || self.said.is_none() || reason == Reason::Refused {
+        let name = match is_free {
+            true => listed(self.names),
+            false => printable(name),
+        };
+        if self.is_terminal || self.said.is_none() || reason.1 == Reason::Refused {
             say(format_args!(
-                "waiting for {}: {}",
-                printable(self.name),
+                "waiting for {name}: {}",
                 in_words_of_the_command(&text)
             ));
         }
-        if !self.is_terminal && reason != Reason::NoQuorum {
+        if !self.is_terminal && reason.1 != Reason::NoQuorum {
             self.next = None;
         }
         self.said = Some(reason);
+    }
+}
+
+/// Inspects the names one after the other, up to the first that is not free.
+async fn first_held<'a>(redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Told<'a> {
+    let mut all = names.iter();
+    loop {
+        let name = all.next().expect("the last one is returned");
+        let told = redlock.inspect_async(name).await;
+        if all.len() == 0 || !told.as_ref().is_ok_and(Inspection::is_free) {
+            return (name, told);
+        }
     }
 }
 

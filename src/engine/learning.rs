@@ -138,8 +138,9 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
 #[cold]
 #[inline(never)]
 fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut Parts) {
-    let token = parts.nodes[node].connection.token.take();
-    let is_set = matches!(reply, Reply::Foreign(_));
+    let connection = &mut parts.nodes[node].connection;
+    let (token, members) = (connection.token.take(), connection.members.take());
+    let is_set = members.is_some() || matches!(reply, Reply::Foreign(_));
     if let Some((waiting, _)) = parts.queues.waiting(place) {
         waiting.belief.named(node, token, is_set);
         if is_set {

@@ -10,7 +10,7 @@
 //!
 //! | command | what it does |
 //! | --- | --- |
-//! | `run NAME -- COMMAND..` | Runs a command while it holds the lock. Extends the lock, and ends the command if the lock is lost. |
+//! | `run NAME.. -- COMMAND..` | Runs a command while it holds the lock, or one lock on several names. Extends the lock, and ends the command if the lock is lost. |
 //! | `lock NAME` | Takes a lock and prints it as one line of text. |
 //! | `extend LOCK` | Extends it, and prints the line that replaces the old one. |
 //! | `unlock LOCK` | Releases it. |
@@ -85,6 +85,24 @@
 //! line of JSON, to a file or a descriptor, also if the configuration is wrong. (Not if the arguments cannot be
 //! parsed: nobody knows then where to.)
 //!
+//! With several names `run` takes one lock on all of them: on each node all or none, so that it never holds one name
+//! while it waits for another, whatever the order of the names (`Redlock::lock_all`). The command finds the names, one a
+//! line, in `SHEARLINE_RESOURCES`, and the first in `SHEARLINE_RESOURCE`:
+//!
+//! ```sh
+//! shearline run account:1 account:2 -- transfer
+//! ```
+//!
+//! With `--shared` many runs hold the lock at the same time, and a run without it waits until all of them have released
+//! it; those that come later wait behind it ([shared locks](crate::manual::holders)):
+//!
+//! ```sh
+//! shearline run --shared document:7 -- make report    # Beside others.
+//! shearline run document:7 -- edit                    # Alone.
+//! ```
+//!
+//! A shared lock is on one name, and needs nodes that run scripts.
+//!
 //! Before it starts the command, `run` extends the lock once. A user of the nodes may be permitted to take locks and
 //! not to extend them, and the command would be ended halfway. If no majority extends the lock, nothing is started: the
 //! status is 78 at once if a permission is missing on too many nodes, and 69 when half of the ttl, or `--wait`, is over.
@@ -127,7 +145,8 @@
 //!
 //! | field of the report | |
 //! | --- | --- |
-//! | `version`, `command`, `resource` | As below; `command` is `run`. |
+//! | `version`, `command`, `resource` | As below; `command` is `run`. Of several names `resource` is the first. |
+//! | `resources` | All names, in their order, if there are several: under `resources_hex` if one of them is not UTF-8. |
 //! | `outcome` | `released`; `release_unconfirmed`, too few nodes confirmed it; `lost`, while it ran or at its end; `guardian_ended`, the part that watches the command was ended; `not_started`; `held`; `no_quorum`; `interrupted`; `failed` |
 //! | `started` | `false` if nothing of the command has run. |
 //! | `command_status`, `command_signal` | How the command ended; `null` if it did not, or not so. |
@@ -219,11 +238,11 @@
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
 //! | 1 | `failed` | The answer is no: `status` or `break` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
-//! | 64 | `usage` | The arguments cannot be used: a name that is too long, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
+//! | 64 | `usage` | The arguments cannot be used: a name that is too long or given twice, `--shared` with several names, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes could vote, or answered: they are away, in quarantine, or refuse to write (a full memory, too few replicas). Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
 //! | 75 | `held` | Not taken, because another holds it. `-E` sets another status. |
-//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, `--fenced` or `--guard strict` is given with `--without-scripts`, a node belongs to another cluster, a majority gives no fencing tokens. |
+//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, `--fenced`, `--shared` or `--guard strict` is given with `--without-scripts`, a node belongs to another cluster, a majority gives no fencing tokens. |
 //! | 126 | `not_started` | `run`: the command cannot be run. |
 //! | 127 | `not_started` | `run`: the command does not exist. |
 //! | 128 + N | `interrupted` | Ended by signal N, as shells count. |

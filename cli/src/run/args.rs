@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use crate::acquire::Acquire;
 use crate::connect::Connect;
 use crate::duration;
+use crate::output::listed;
 use crate::signals;
 
 /// What the help says below the options.
@@ -50,9 +52,11 @@ command by themselves. Ctrl-Z stops both. If they are stopped for longer than
 the ttl, the lock is lost and the command is killed. While the lock is waited
 for, signals that end a program by default, or --stop-signal, end this one.
 
-The command finds SHEARLINE_RESOURCE and SHEARLINE_TOKEN in its environment, and
-with --fenced that number as SHEARLINE_FENCING_TOKEN. Its status is the status
-of this program; if a signal ended it, the same signal ends this program. Else:
+The command finds SHEARLINE_RESOURCE (the name, or the first of several),
+SHEARLINE_RESOURCES (all names, one a line) and SHEARLINE_TOKEN in its
+environment, and with --fenced that number as SHEARLINE_FENCING_TOKEN. Its
+status is the status of this program; if a signal ended it, the same signal ends
+this program. Else:
   1    another failure, which is said on stderr
   64   the arguments cannot be used
   69   too few nodes could vote: nothing was started
@@ -69,12 +73,14 @@ of this program; if a signal ended it, the same signal ends this program. Else:
 /// Runs a command while a lock is held.
 ///
 /// Takes the lock NAME, runs the command (without a shell), keeps the lock while it runs, ends what
-/// is left of it, and releases the lock.
+/// is left of it, and releases the lock. With several names it takes one lock on all of them: it has
+/// all, or none.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = PROMISE)]
 pub(crate) struct Args {
-    /// The name of the lock: the key on the nodes.
-    pub(super) name: OsString,
+    /// The name of the lock: the key on the nodes. With several names it is one lock on all of them.
+    #[arg(required = true, value_name = "NAME")]
+    pub(super) names: Vec<OsString>,
 
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -82,6 +88,13 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) acquire: Acquire,
+
+    /// Takes a shared lock: others can hold the lock at the same time with --shared, and nobody without it.
+    ///
+    /// A lock without --shared waits until all shared ones are released, and shared ones that come later wait behind
+    /// it. The nodes have to run scripts.
+    #[arg(long, help_heading = "Lock")]
+    pub(super) shared: bool,
 
     #[command(flatten)]
     pub(super) connect: Connect,
@@ -106,11 +119,23 @@ pub(crate) struct Args {
 
     /// Writes one line of JSON at the end: to this file, or descriptor if it is a number.
     ///
-    /// Its fields: version, command, resource, outcome (released, release_unconfirmed, lost,
+    /// Its fields: version, command, resource, resources (of several), outcome (released, release_unconfirmed, lost,
     /// guardian_ended, not_started, held, no_quorum, interrupted, failed), started, command_status,
     /// command_signal, status, fencing_token, error.
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
+}
+
+impl Args {
+    /// Returns the names of the lock.
+    pub(super) fn names(&self) -> Vec<&[u8]> {
+        self.names.iter().map(|name| name.as_bytes()).collect()
+    }
+
+    /// Returns the names, as messages show them.
+    pub(super) fn title(&self) -> String {
+        listed(&self.names())
+    }
 }
 
 /// How the command is ended, and what it leaves behind.

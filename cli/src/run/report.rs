@@ -122,7 +122,7 @@ impl Ending {
     }
 
     /// Returns the line for `--report`.
-    pub(super) fn line(&self, resource: &[u8]) -> String {
+    pub(super) fn line(&self, names: &[&[u8]]) -> String {
         let fields = json!({
             "outcome": self.outcome.name(),
             "started": self.started,
@@ -132,7 +132,11 @@ impl Ending {
             "fencing_token": self.fencing_token,
             "error": self.error.as_ref().map(|it| &it.message),
         });
-        let fields = json::joined(json::named("resource", resource), fields);
+        let mut resource = json::named("resource", names.first().unwrap_or(&&b""[..]));
+        if 1 < names.len() {
+            resource = json::joined(resource, json::named_all("resources", names));
+        }
+        let fields = json::joined(resource, fields);
         json::line(&json::object("run", fields)) + "\n"
     }
 

@@ -29,8 +29,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
 use rustix::termios::tcgetpgrp;
+use shearline::held::Holds;
 use shearline::internals::now;
-use shearline::{Instant, LockGuard};
+use shearline::{Guard, Instant};
 
 use super::args::End;
 use super::channel::{Channel, Message, Received};
@@ -40,7 +41,7 @@ use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
 use super::{Args, args, itself, wait_for};
 use crate::json::hex;
-use crate::output::{BAD, complain, printable};
+use crate::output::{BAD, complain};
 use crate::signals::ends;
 
 /// The longest time between two looks at the deadline.
@@ -68,8 +69,10 @@ pub(super) struct Ended {
 
 /// A command that runs under a lock.
 #[derive(Debug)]
-pub(super) struct Supervisor<'a> {
-    guard: &'a LockGuard,
+pub(super) struct Supervisor<'a, H: Holds> {
+    guard: &'a Guard<H>,
+    /// The names of the lock, as messages show them.
+    names: String,
     ttl: Duration,
     end: &'a End,
     signals: &'a Signals,
@@ -89,11 +92,11 @@ pub(super) struct Supervisor<'a> {
     told: &'a mut Option<JoinHandle<()>>,
 }
 
-impl<'a> Supervisor<'a> {
+impl<'a, H: Holds> Supervisor<'a, H> {
     /// Starts the guardian, and the command with it.
     pub(super) fn start(
         args: &'a Args,
-        guard: &'a LockGuard,
+        guard: &'a Guard<H>,
         signals: &'a Signals,
         notice: &'a Arc<Notice>,
         told: &'a mut Option<JoinHandle<()>>,
@@ -104,12 +107,17 @@ impl<'a> Supervisor<'a> {
         let (channel, far) = Channel::pair()?;
         let group = foreground_group();
         let own = getpid().as_raw_pid().to_string();
+        let names: Vec<&[u8]> = guard.resources().collect();
         let child = itself("guardian")
             .args(["--group", &group.unwrap_or(0).to_string()])
             .args(args.end.words())
             .arg("--")
             .args(&args.command)
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
+            .env(
+                "SHEARLINE_RESOURCES",
+                OsStr::from_bytes(&names.join(&b'\n')),
+            )
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
             // Not that of another lock, under which this program may run itself.
             .env_remove(FENCING_TOKEN)
@@ -131,6 +139,7 @@ impl<'a> Supervisor<'a> {
         let until = guard.valid_until().saturating_sub(margin(ttl));
         let mut this = Self {
             guard,
+            names: args.title(),
             ttl,
             end: &args.end,
             signals,
@@ -255,7 +264,7 @@ impl<'a> Supervisor<'a> {
     fn tell(&mut self, why: &str) {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
-            let line = format!("{}: {why}", printable(self.guard.resource()));
+            let line = format!("{}: {why}", self.names);
             // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
             *self.told = thread::Builder::new()
                 .spawn(move || complain(BAD, line))

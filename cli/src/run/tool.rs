@@ -5,15 +5,15 @@ use std::future::{Future as _, poll_fn};
 use std::io;
 use std::mem;
 use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use shearline::internals::now;
-use shearline::{ExtendError, Instant, LockGuard, Redlock, UnlockError};
+use shearline::held::Holds;
+use shearline::internals::{check_resources, now};
+use shearline::{ExtendError, Guard, Instant, LockOptions, Redlock, UnlockError};
 
 use super::Args;
 use super::deadline::{TTL_MIN, Timer};
@@ -25,7 +25,7 @@ use super::wait_for;
 use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::status::Status;
-use crate::taking;
+use crate::taking::{self, Ask};
 use crate::trust::Trust;
 
 /// Runs the command under the lock.
@@ -56,7 +56,7 @@ fn reported(
     let mut handle = None;
     let mut ending = attempt(&mut handle).unwrap_or_else(failed);
     if let Some(report) = report
-        && let Err(error) = report.write(&ending.line(args.name.as_bytes()))
+        && let Err(error) = report.write(&ending.line(&args.names()))
     {
         say(format_args!("cannot write the report: {error}"));
     }
@@ -95,27 +95,42 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             "the ttl is too short to end the command in time: give {least}s or more"
         )));
     }
+    let names = args.names();
+    if args.shared && names.len() != 1 {
+        return Err(Failure::usage(format_args!(
+            "--shared takes a lock on one name, and {} are given: {}",
+            names.len(),
+            args.title()
+        )));
+    }
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id())?;
     // Before anything is sent: a strict guard writes markers when it connects.
-    builder.config()?.check_request(args.name.as_bytes(), ttl)?;
+    builder.config()?.check_request(names[0], ttl)?;
+    check_resources(&names)?;
     // The first process of a container would not get what comes until then.
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
     let by = args.acquire.by();
     let (redlock, mut trust) = args.connect.connect(&builder, by)?;
     let redlock = &*handle.insert(redlock);
-    let mut pace = Pace::default();
+    let (mut pace, title) = (Pace::default(), args.title());
     let mut look = |trust: &mut Trust| {
         trust.look(redlock);
         if !args.acquire.quiet {
-            pace.look(redlock, args.name.as_bytes());
+            pace.look(redlock, &title);
         }
     };
     let mut once = |by| {
         let handle = (redlock, &mut trust, by);
-        once(args, handle, &signals, &notice, &mut look)
+        let caught = (&signals, &notice);
+        let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
+        let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
+        match args.shared {
+            true => once(args, &shared, handle, caught, &mut look),
+            false => once(args, &alone, handle, caught, &mut look),
+        }
     };
     let (mut ending, mut goes_on) = once(by)?;
     while goes_on {
@@ -136,14 +151,14 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 }
 
 /// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done again.
-fn once(
+fn once<H: Holds>(
     args: &Args,
+    ask: Ask<'_, H>,
     (redlock, trust, by): (&Redlock, &mut Trust, Instant),
-    signals: &Signals,
-    notice: &Arc<Notice>,
+    (signals, notice): (&Signals, &Arc<Notice>),
     look: &mut impl FnMut(&mut Trust),
 ) -> Result<(Ending, bool), Failure> {
-    let guard = match acquire(args, (redlock, trust, by), signals, notice)? {
+    let guard = match acquire(args, ask, (redlock, trust, by), (signals, notice))? {
         Ok(guard) => guard,
         Err(signal) => {
             let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
@@ -182,13 +197,13 @@ fn broken(error: io::Error) -> Failure {
 }
 
 /// Waits for the lock, or for a signal, which it returns then.
-fn acquire(
+fn acquire<H: Holds>(
     args: &Args,
+    ask: Ask<'_, H>,
     handle: (&Redlock, &mut Trust, Instant),
-    signals: &Signals,
-    notice: &Arc<Notice>,
-) -> Result<Result<LockGuard, i32>, Failure> {
-    let mut acquiring = pin!(extended(args, handle));
+    (signals, notice): (&Signals, &Arc<Notice>),
+) -> Result<Result<Guard<H>, i32>, Failure> {
+    let mut acquiring = pin!(extended(args, ask, handle));
     let waker = Waker::from(Arc::clone(notice));
     let timer = Timer::new().map_err(broken)?;
     loop {
@@ -215,15 +230,16 @@ fn acquire(
 
 /// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
 /// command would be ended halfway.
-async fn extended(
+async fn extended<H: Holds>(
     args: &Args,
+    ask: Ask<'_, H>,
     (redlock, trust, by): (&Redlock, &mut Trust, Instant),
-) -> Result<LockGuard, Failure> {
-    let (name, ttl) = (args.name.as_bytes(), args.acquire.ttl);
+) -> Result<Guard<H>, Failure> {
+    let (names, ttl) = (args.names(), args.acquire.ttl);
     // A little shorter: an extension that changes nothing needs no permission.
     let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
-    let mut waiting = args.acquire.waiting(redlock, name);
-    let taking = taking::take((redlock, trust), name, (options, by), &mut waiting);
+    let mut waiting = args.acquire.waiting(redlock, &names);
+    let taking = taking::take((redlock, trust), ask, (options, by), &mut waiting);
     let taken = taking.await;
     let mut guard = taken.map_err(|error| args.acquire.failure(error))?;
     // Nodes that fail in this moment may be back in time.
@@ -263,7 +279,12 @@ fn unextended(error: ExtendError) -> Failure {
 }
 
 /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
-fn keep_until(at: Instant, guard: &LockGuard, args: &Args, signals: &Signals) -> io::Result<()> {
+fn keep_until(
+    at: Instant,
+    guard: &Guard<impl Holds>,
+    args: &Args,
+    signals: &Signals,
+) -> io::Result<()> {
     let timer = Timer::new()?;
     while now() < at && guard.is_valid() && signals.take_end(&args.end).is_none() {
         timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
@@ -273,8 +294,8 @@ fn keep_until(at: Instant, guard: &LockGuard, args: &Args, signals: &Signals) ->
 }
 
 /// Releases the lock, and says how all ended.
-fn finish(args: &Args, guard: LockGuard, ended: Ended) -> Result<Ending, Failure> {
-    let name = args.name.to_string_lossy();
+fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
+    let name = args.title();
     let mut ending = Ending {
         outcome: Outcome::Lost,
         started: ended.started == Some(Ok(())),

@@ -21,11 +21,11 @@ watch report redis://me:secret@127.0.0.1:1 => not shown, it may hold a password
 watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, it may hold a password
 completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, zsh, fish]; see
 nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
-run => not provided: <NAME> <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see
-run report => not provided: <COMMAND>...; usage: shearline run <NAME> -- <COMMAND>...; see
+run => not provided: <NAME>... <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
+run report => not provided: <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
 run report -- => not provided: <COMMAND>...; usage:
-run report echo started => unexpected argument 'echo' found; usage: shearline run [OPTIONS] <NAME> -- <COMMAND>...; see
-run --once report -- echo started => unexpected argument '--once' found; usage: shearline run [OPTIONS] <NAME> -- <COMMAND>...; see
+run report echo started => not provided: <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
+run --once report -- echo started => unexpected argument '--once' found; usage: shearline run [OPTIONS] <NAME>... -- <COMMAND>...; see
 run report --at-least soon -- echo started => invalid value 'soon' for '--at-least <TIME>': write it as 30s
 run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see

@@ -9,8 +9,8 @@ mod programs;
 /// A node reports that the key has changed.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
 
-/// The script that reads the token has found a sorted set.
-const A_SET: &str = "*3|:10000|:0|*2|$7|r/other|:9999|";
+/// The script that reads the token has found a sorted set, with one reader.
+const A_SET: &str = "*3|:10001|:0|*2|$22|r/xxxxxxxxxxxxxxxxxxxx|:10000|";
 
 /// The script that reads the token has found no key.
 const NOBODY: &str = "*3|:0|:0|$0||";

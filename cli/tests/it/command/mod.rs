@@ -22,6 +22,10 @@ mod refused;
 mod run;
 mod scripts;
 #[cfg(target_os = "linux")]
+mod several;
+#[cfg(target_os = "linux")]
+mod shared;
+#[cfg(target_os = "linux")]
 mod signals;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStderr, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix_libc_wrappers::process::SignalExt as _;
@@ -57,6 +57,11 @@ impl Tool {
     /// Waits for its end, where more is asked of it afterwards.
     pub(crate) fn end(&mut self) -> ExitStatus {
         self.0.wait().expect("our own child")
+    }
+
+    /// Its standard error, for one who reads it line by line.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.0.stderr.take().expect("it is piped")
     }
 
     /// What it writes to the standard output, until all that have it have ended or closed it.

@@ -1,0 +1,131 @@
+//! `shearline run --shared`: many commands at once, and none beside a lock that one holds alone.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::shearline;
+use super::tool::{
+    NOTES_SIGNALS, Tool, await_file, await_signal, code, free, run, started, take_away,
+};
+use crate::servers::{Cluster, eventually, three};
+
+/// Makes the file `$2`, waits for a file `$3`, and writes a line to `log`.
+const MEETS: &str =
+    ": >\"$1/$2\"; while ! [ -e \"$1/$3\" ]; do sleep 0.02; done; echo \"$4\" >>\"$1/log\"";
+
+/// A run with a shared lock on `n` that is in `folder`, and waits there.
+fn meets(cluster: &Cluster, folder: &Path, words: [&str; 3]) -> Tool {
+    let options = ["--shared", "n", "--", "sh", "-c", MEETS, "sh"];
+    let mut command = run(&cluster.urls(), &options);
+    Tool::start(command.arg(folder).args(words))
+}
+
+/// Each waits for the other.
+#[test]
+fn two_shared_runs_are_there_at_once() {
+    not_with!(NoScripts, "shared locks need scripts");
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let words = [["one", "other", "done"], ["other", "one", "done"]];
+    let runs = words.map(|words| meets(&cluster, folder.path(), words));
+    for mut run in runs {
+        assert_eq!((run.output(), run.errors()), (String::new(), String::new()));
+        assert_eq!(code(run.wait()), 0);
+    }
+    let log = fs::read_to_string(folder.path().join("log")).expect("both are done");
+    assert_eq!(log, "done\ndone\n");
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_plain_run_waits_for_all_shared_ones_and_keeps_later_ones_out() {
+    not_with!(NoScripts, "shared locks need scripts");
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let words = [["one", "end", "shared"], ["other", "end", "shared"]];
+    let shared = words.map(|words| meets(&cluster, folder.path(), words));
+    for name in ["one", "other"] {
+        await_file(&folder.path().join(name));
+    }
+    let error = shearline(&cluster, "run --guard off -n n -- echo started").failed(75);
+    let held = "shearline: another client holds the lock: 0 of the 2 votes needed (";
+    assert!(error.starts_with(held), "{error}");
+    let options = ["n", "--", "sh", "-c", MEETS, "sh"];
+    let mut alone = run(&cluster.urls(), &options);
+    let mut alone = Tool::start(alone.arg(folder.path()).args(["alone", "last", "alone"]));
+    let mut errors = BufReader::new(alone.stderr());
+    let mut line = String::new();
+    errors.read_line(&mut line).expect("it is text");
+    assert_eq!(line, "shearline: waiting for n: shared by 2 readers\n");
+    let later = "run --guard off --shared -n n -- true";
+    eventually("it keeps a later one out", || {
+        (shearline(&cluster, later).status == 75).then_some(())
+    });
+    fs::write(folder.path().join("end"), "").expect("a file");
+    for run in shared {
+        assert_eq!(code(run.wait()), 0);
+    }
+    await_file(&folder.path().join("alone"));
+    shearline(&cluster, later).failed(75);
+    fs::write(folder.path().join("last"), "").expect("a file");
+    assert_eq!(code(alone.wait()), 0);
+    let log = fs::read_to_string(folder.path().join("log")).expect("all are done");
+    assert_eq!(log, "shared\nshared\nalone\n");
+    cluster.assert_gone("n");
+}
+
+#[test]
+fn the_loss_of_a_shared_lock_ends_the_command() {
+    not_with!(NoScripts, "shared locks need scripts");
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
+    let options = ["--ttl", "60s", "--shared"];
+    let mut tool = started(&cluster, &options, script, folder.path());
+    eventually("it stands on all nodes", || {
+        let count = |mut raw: crate::servers::Raw| raw.integer(&[b"ZCARD", b"n"]);
+        let counts: Vec<i64> = cluster.raws().into_iter().map(count).collect();
+        (counts == [1; 3]).then_some(())
+    });
+    take_away(&cluster, 1..3);
+    let errors = tool.errors();
+    let lost = "shearline: n: the lock is lost, so the command and what it has started are killed\n\
+                shearline: lost the lock n: the command was ended";
+    assert!(errors.starts_with(lost), "{errors}");
+    assert_eq!(code(tool.wait()), 74);
+    free(&cluster, 1..3);
+    cluster.assert_empty();
+}
+
+#[test]
+fn signals_reach_the_command_of_a_shared_lock() {
+    not_with!(NoScripts, "shared locks need scripts");
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let mut command = run(
+        &cluster.urls(),
+        &["--shared", "n", "--", "sh", "-c", NOTES_SIGNALS, "sh"],
+    );
+    let mut tool = Tool::start(command.arg(folder.path()).arg("10 15"));
+    await_file(&folder.path().join("ready"));
+    for signal in [Signal::USR1, Signal::TERM] {
+        tool.signal(signal);
+        await_signal(folder.path(), signal);
+    }
+    assert!(tool.is_running());
+    fs::write(folder.path().join("end"), "").expect("a file");
+    assert_eq!(code(tool.wait()), 0);
+    cluster.assert_empty();
+}
+
+#[test]
+fn a_shared_lock_needs_scripts() {
+    let cluster = three();
+    let line = "run --guard off --without-scripts --shared n -- echo started";
+    let error = shearline(&cluster, line).failed(78);
+    assert!(error.contains("scripts"), "{error}");
+    cluster.assert_empty();
+}
