@@ -94,7 +94,7 @@ pub(super) struct Recipe {
     move_slot: Write,
     /// Asks which of these commands the user may not run on the keys.
     ask: fn(&mut Vec<u8>, &Entry, &[&'static str]),
-    pub(super) form: Form,
+    form: Form,
 }
 
 /// How nodes get the scripts of a kind of lock.
@@ -111,10 +111,20 @@ pub(super) enum Form {
 }
 
 /// Returns the recipe for the lock of `entry`.
+#[inline]
 pub(super) fn of(entry: &Entry) -> &'static Recipe {
     match entry.is_bare() {
         true => &one::RECIPE,
         false => of_another(entry),
+    }
+}
+
+/// Returns how nodes get the scripts of the lock of `entry`.
+#[inline]
+pub(super) fn form(entry: &Entry) -> Form {
+    match entry.is_bare() {
+        true => Form::Taught,
+        false => of_another(entry).form,
     }
 }
 
