@@ -206,7 +206,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
             };
             Some(Read { reply, marker })
         }
-        Taking::Member => member_added(value),
+        Taking::Member { .. } => member_added(value),
         Taking::Fenced {
             by: Dialect::TextOnly,
         } => numbered_member_added(value),
@@ -442,7 +442,11 @@ mod tests {
             ("+OK|", None),
             ("$-1|", None),
         ] {
-            assert_eq!(read_as(Taking::Member, reply), meaning, "{reply}");
+            assert_eq!(
+                read_as(Taking::Member { by: Dialect::Sha1 }, reply),
+                meaning,
+                "{reply}"
+            );
         }
     }
 

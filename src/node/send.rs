@@ -181,7 +181,10 @@ impl Node {
                 let by = self.abilities.dialect(Taught::CheckedAcquire);
                 (Taking::Checked { by }, by)
             }
-            (false, _) if form == Form::Only => (Taking::Member, Dialect::TextOnly),
+            (false, _) if form == Form::Only => {
+                let by = self.abilities.dialect_of_members();
+                (Taking::Member { by }, by)
+            }
             (false, _) => (Taking::Untaught, Dialect::Text),
         };
         let filling = Filling { life, marker, by };

@@ -80,6 +80,15 @@ pub(super) struct Filling<'a> {
     pub(super) by: Dialect,
 }
 
+impl Filling<'_> {
+    /// For a script that is only asked for the permissions.
+    const TO_ASK: Self = Self {
+        life: Duration::ZERO,
+        marker: None,
+        by: Dialect::TextOnly,
+    };
+}
+
 type Write = fn(&mut Vec<u8>, &Entry, &Filling<'_>);
 
 /// The commands about one kind of lock.
