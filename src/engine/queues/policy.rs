@@ -80,6 +80,9 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// times in a second at a key that other clients write that often.
 const WASTED_MAX: u32 = 20;
 
+/// After this number of attempts in which nodes gave slots that differ, a contender asks after the random delay.
+const MISSED_MAX: u32 = 3;
+
 /// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
 /// wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed nothing.
 const ROW: Duration = Duration::from_millis(10);
@@ -330,6 +333,27 @@ impl Wait {
         self.belief.set_wants(wants, self.delay);
     }
 
+    /// `node` has no free slot before `until`: see [`Belief::is_full`].
+    pub(in crate::engine) fn is_full(
+        &mut self,
+        node: NodeId,
+        until: Instant,
+        pushes: Option<bool>,
+    ) {
+        self.belief.is_full(node, until, pushes);
+        self.told = true;
+    }
+
+    /// `node` has given a slot, which was no permit, and was given back. After several such attempts in a row, no slot may
+    /// be free on a majority, though each node has one.
+    pub(in crate::engine) fn has_given(&mut self, now: Instant, node: NodeId) {
+        let until = match self.splits <= 2 * MISSED_MAX {
+            true => now,
+            false => self.delay,
+        };
+        self.belief.is_full(node, until, None);
+    }
+
     /// Returns `true` if it has to leave its intent now. It looks again before the intent ends.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> bool {
         let leaves =
@@ -450,11 +474,6 @@ impl Row {
     pub(super) fn released(&mut self, now: Instant) {
         self.since.get_or_insert(now);
         self.released = now;
-    }
-
-    /// Returns when a lock was last released.
-    pub(super) const fn last_release(&self) -> Instant {
-        self.released
     }
 
     /// Other clients hold the lock or ask for it.
