@@ -80,7 +80,8 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// times in a second at a key that other clients write that often.
 const WASTED_MAX: u32 = 20;
 
-/// After this number of attempts in which nodes gave slots that differ, a contender asks after the random delay.
+/// After this number of attempts in which nodes gave slots that differ, a contender asks after the random delay. It may
+/// be that each node has a free slot, but no majority has the same.
 const MISSED_MAX: u32 = 3;
 
 /// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
@@ -212,7 +213,9 @@ impl Wait {
         if self.belief.wants() == Wants::Slot {
             let look = self.soon.min(self.look);
             let look = if free <= now { attempt } else { look };
-            return Next::Attempt(attempt.min(look));
+            let rests = 2 * MISSED_MAX < self.splits;
+            let rest = if rests { self.delay } else { Instant::ZERO };
+            return Next::Attempt(attempt.min(look).max(rest));
         }
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
             now // While its window runs, it checks whether another client was earlier.
@@ -342,16 +345,6 @@ impl Wait {
     ) {
         self.belief.is_full(node, until, pushes);
         self.told = true;
-    }
-
-    /// `node` has given a slot, which was no permit, and was given back. After several such attempts in a row, no slot may
-    /// be free on a majority, though each node has one.
-    pub(in crate::engine) fn has_given(&mut self, now: Instant, node: NodeId) {
-        let until = match self.splits <= 2 * MISSED_MAX {
-            true => now,
-            false => self.delay,
-        };
-        self.belief.is_full(node, until, None);
     }
 
     /// Returns `true` if it has to leave its intent now. It looks again before the intent ends.

@@ -350,7 +350,7 @@ impl Acquire {
                     let pushes = parts.nodes[node].connection.wire.waking.pushes();
                     waiting.is_full(node, until, slots.registers.then_some(pushes));
                 }
-                At::In(_) | At::Moving(..) => waiting.has_given(now, node),
+                At::In(_) | At::Moving(..) => waiting.belief.is_full(node, now, None),
                 At::Unknown => {}
             }
         }
