@@ -69,7 +69,7 @@ use crate::time::Instant;
 
 use super::claims::Claims;
 use super::pool::Pool;
-pub(super) use belief::Wants;
+pub(super) use belief::{ROUNDED, Wants};
 pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
@@ -117,6 +117,8 @@ pub(super) struct Place {
     is_read: bool,
     /// The number of permits, if one was asked for here. Zero: none was.
     permits: u16,
+    /// The number of permits and shared locks that were given back.
+    given_back: u32,
     /// The number of operations and locks that use it.
     users: u32,
 }
@@ -461,6 +463,7 @@ impl Queues {
                 self.promote(place, leaves);
             }
         } else {
+            at.given_back = at.given_back.wrapping_add(1);
             self.promote_beside(place, 1);
         }
         self.left(place, buffers);
@@ -525,16 +528,9 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if this engine has given back a lock on the resource of `place` since `sent`, or at that time.
-    #[cold]
-    pub(super) fn has_released_since(
-        &mut self,
-        now: Instant,
-        place: PlaceKey,
-        sent: Instant,
-    ) -> bool {
-        let at = self.places.get(place.0).must();
-        at.is_some_and(|at| sent <= self.rows.of(now, at.hash).last_release())
+    /// Returns how many permits and shared locks this engine has given back at `place`.
+    pub(super) fn given_back(&self, place: PlaceKey) -> u32 {
+        self.places.get(place.0).map_or(0, |at| at.given_back)
     }
 
     /// Returns `true` if a reader whose turn has come gives it on when it asks.
@@ -634,6 +630,7 @@ impl Place {
             line: Line::EMPTY,
             is_read: false,
             permits: 0,
+            given_back: 0,
             users: 1,
         }
     }

@@ -37,6 +37,7 @@ mod operators;
 mod owners;
 mod patience;
 mod permissions;
+mod permits;
 mod probes;
 mod queue;
 mod release;

@@ -354,6 +354,8 @@ pub(super) fn move_slot(
         Some(_) if is_taken => -1,
         Some(own) => {
             let at = set.members.at(&own).unwrap_or_default();
+            let over = set.over.iter().filter(|member| member.starts_with(prefix));
+            over.for_each(|over| set.members.remove(over));
             set.members.put(&wanted, at);
             set.members.remove(&own);
             let end = database.entry(key, now).and_then(|entry| entry.end);

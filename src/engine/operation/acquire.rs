@@ -204,9 +204,9 @@ impl Acquire {
         let token = &mut token[..len];
         let name = parts.queues.name(self.place);
         if let Some(reading) = &mut self.reading {
-            let (named, has_waited) = ((spare, name, &*token), self.waiter.is_some());
-            let others = (&parts.settings, &mut parts.random);
-            return Self::entry_beside(reading, now, named, has_waited, others);
+            let waited = (self.waiter.is_some(), parts.queues.given_back(self.place));
+            let (named, others) = ((spare, name, &*token), (&parts.settings, &mut parts.random));
+            return Self::entry_beside(reading, now, named, waited, others);
         }
         if self.several.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, token);

@@ -22,7 +22,7 @@ use crate::time::Instant;
 
 /// The time after the reported end of a key until it is believed gone: the answer was rounded down by up to a
 /// millisecond.
-const ROUNDED: Duration = Duration::from_millis(1);
+pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 
 /// Whether the node will push the next change of the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -80,6 +80,10 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// times in a second at a key that other clients write that often.
 const WASTED_MAX: u32 = 20;
 
+/// After this number of attempts in which nodes gave slots that differ, a contender asks after the random delay. It may
+/// be that each node has a free slot, but no majority has the same.
+const MISSED_MAX: u32 = 3;
+
 /// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
 /// wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed nothing.
 const ROW: Duration = Duration::from_millis(10);
@@ -212,7 +216,9 @@ impl Wait {
         if self.belief.wants() == Wants::Slot {
             let look = self.soon.min(self.look);
             let look = if free <= now { attempt } else { look };
-            return Next::Attempt(attempt.min(look));
+            let rests = 2 * MISSED_MAX < self.splits;
+            let rest = if rests { self.delay } else { Instant::ZERO };
+            return Next::Attempt(attempt.min(look).max(rest));
         }
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
             now // While its window runs, it checks whether another client was earlier.
@@ -331,6 +337,17 @@ impl Wait {
     /// Sets what the contender wants.
     pub(in crate::engine) fn set_wants(&mut self, wants: Wants) {
         self.belief.set_wants(wants, self.delay);
+    }
+
+    /// `node` has no free slot before `until`: see [`Belief::is_full`].
+    pub(in crate::engine) fn is_full(
+        &mut self,
+        node: NodeId,
+        until: Instant,
+        pushes: Option<bool>,
+    ) {
+        self.belief.is_full(node, until, pushes);
+        self.told = true;
     }
 
     /// Returns `true` if it has to leave its intent now. It looks again before the intent ends.
@@ -460,11 +477,6 @@ impl Row {
     pub(super) fn released(&mut self, now: Instant) {
         self.since.get_or_insert(now);
         self.released = now;
-    }
-
-    /// Returns when a lock was last released.
-    pub(super) const fn last_release(&self) -> Instant {
-        self.released
     }
 
     /// Other clients hold the lock or ask for it.

@@ -4,7 +4,7 @@ use super::*;
 
 mod downgrade;
 #[cfg(feature = "embedded")]
-mod programs;
+pub(super) mod programs;
 
 /// A node reports that the key has changed.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";

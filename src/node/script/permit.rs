@@ -72,7 +72,8 @@ pub(crate) const TAKE_SLOT: Script = Script {
     sha1: "8e1054784e69fa408160d5e2297ed3a46354b97b",
 };
 
-/// Moves the token to another slot if that is free, and keeps the deadline. Answers `1`: it has this slot, `0`: it has
+/// Moves the token to another slot if that is free, and keeps the deadline. A member in that slot that is over is removed:
+/// if the clock is set back, it is not live again beside the token. Answers `1`: it has this slot, `0`: it has
 /// none, or that is over, `-1`: another has this slot. The ttl is empty, and the fourth argument is the prefix of the
 /// member in this slot.
 pub(crate) const MOVE_SLOT: Script = Script {
@@ -85,8 +86,10 @@ pub(crate) const MOVE_SLOT: Script = Script {
          if f(a,t,-#t,true) then \
          local _,e=f(a,'^%d+/%d+/') if e and q(a,e+1)==t then m=a end end end \
          if m then if m==p..t then s=1 elseif h then s=-1 \
-         else s=1 call('zadd',k,call('zscore',k,m),p..t) call('zrem',k,m) end end ",
+         else s=1 for _,a in ipairs(call('zrange',k,'-inf','('..n,'byscore')) do \
+         if q(a,1,#p)==p then call('zrem',k,a) end end \
+         call('zadd',k,call('zscore',k,m),p..t) call('zrem',k,m) end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "135597275e6418ee891df73146ceeccf21e71a0a",
+    sha1: "d33732f39271955630f105faee3b483a80319059",
 };

@@ -26,15 +26,15 @@ pub(in crate::engine) fn take_answered(
 ) -> Option<OperationKey> {
     let claim = parts.claims.get_mut(key)?; // The claim may be over.
     let operation = claim.attempted_by();
-    if let Reply::Slot(slot) = reply
-        && is_astray(claim, slot)
-    {
-        let is_new = !claim.busy().copies.lacking.contains(node);
-        parts.claims(now).end_set(node, key, Event::Granted);
-        astray_on(now, node, (key, is_new), parts);
-        return None;
-    }
     if let Reply::Done | Reply::Number(_) | Reply::Slot(_) | Reply::NumberedSlot { .. } = reply {
+        if let Reply::Slot(slot) = reply
+            && is_astray(claim, slot)
+        {
+            let is_new = !claim.busy().copies.lacking.contains(node);
+            parts.claims(now).end_set(node, key, Event::Granted);
+            astray_on(now, node, (key, is_new), parts);
+            return None;
+        }
         parts.nodes[node].grants += 1;
         // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);

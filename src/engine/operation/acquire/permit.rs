@@ -28,11 +28,12 @@ use rand::rngs::StdRng;
 use super::Acquire;
 use super::shared::Reading;
 use crate::engine::claims::claim::Claim;
+use crate::engine::news::News;
 use crate::engine::operation::patience::Patience;
 use crate::engine::operation::top_up::life_of_copy;
 use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
-use crate::engine::queues::Refusal;
+use crate::engine::queues::{ROUNDED, Refusal};
 use crate::entry::{Entry, Kind, Spare};
 use crate::error::NodeOutcome;
 use crate::invariant::Must;
@@ -47,6 +48,8 @@ pub(super) struct Slots {
     pub(super) permits: u16,
     /// The present attempt registers the key.
     registers: bool,
+    /// The number of permits that this engine had given back before the present attempt.
+    given_back: u32,
     /// An attempt was begun.
     has_asked: bool,
     /// A majority has the same slot in this attempt.
@@ -75,6 +78,7 @@ impl Slots {
         Self {
             permits,
             registers: false,
+            given_back: 0,
             has_asked: false,
             has_slot: false,
             at: vec![At::Unknown; nodes].into(),
@@ -83,12 +87,12 @@ impl Slots {
     }
 
     /// Another attempt begins. Returns its entry, for `name` with this `token`. A caller that `has_waited` registers
-    /// the key at once.
+    /// the key at once. This engine has given back so many permits until now.
     #[cold]
     pub(super) fn entry(
         &mut self,
         (spare, name, token): (Spare, &[u8], &[u8]),
-        has_waited: bool,
+        (has_waited, given_back): (bool, u32),
         random: &mut StdRng,
     ) -> Entry {
         let start = match self.has_asked {
@@ -96,6 +100,7 @@ impl Slots {
             true => random.next_u32(),
         };
         self.registers = self.has_asked || has_waited;
+        self.given_back = given_back;
         (self.has_asked, self.has_slot) = (true, false);
         self.at.fill(At::Unknown);
         self.refused.clear();
@@ -148,7 +153,11 @@ impl Slots {
         let given = open.iter().filter_map(|node| self.given(node));
         let most = || {
             let given = given.filter(may_be_moved);
-            given.max_by_key(|slot| open.filter(|node| self.is_in(node, *slot)).len())
+            given.max_by_key(|slot| {
+                let has = open.filter(|node| self.is_in(node, *slot));
+                let refuses = open.iter().any(|node| self.is_refused(node, *slot));
+                (has.len(), !refuses)
+            })
         };
         moving.filter(may_be_moved).or_else(most)
     }
@@ -188,7 +197,8 @@ impl Acquire {
     #[cold]
     pub(super) fn is_full(&mut self, node: NodeId, left: Duration, now: Instant) {
         if let Some(slots) = self.slots() {
-            slots.at[node.index()] = At::Full(now.saturating_add(left));
+            let until = now.saturating_add(left).saturating_add(ROUNDED);
+            slots.at[node.index()] = At::Full(until);
         }
     }
 
@@ -319,16 +329,16 @@ impl Acquire {
     }
 
     /// Its attempt was refused. The contender learns what the nodes have said. Returns `true` if it has registered
-    /// nothing yet, and asks again at once.
+    /// nothing yet. Then it asks again at once, unless its votes were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
-        let (now, place, sent, parts) = (cx.now, self.place, cx.round.sent, &mut *cx.parts);
+        let (now, place, parts) = (cx.now, self.place, &mut *cx.parts);
         let Some(slots) = self.slots() else {
             return false;
         };
         // A permit that this engine has given back since may have come too late for this attempt.
-        let is_free = parts.queues.has_released_since(now, place, sent);
+        let is_free = slots.given_back != parts.queues.given_back(place);
         let round_trip = parts.nodes.round_trip();
         let Some((waiting, _)) = parts.queues.waiting(place) else {
             return false;
@@ -338,20 +348,23 @@ impl Acquire {
                 At::Full(until) => {
                     let until = if is_free { now } else { *until };
                     let pushes = parts.nodes[node].connection.wire.waking.pushes();
-                    waiting
-                        .belief
-                        .is_full(node, until, slots.registers.then_some(pushes));
+                    waiting.is_full(node, until, slots.registers.then_some(pushes));
                 }
                 At::In(_) | At::Moving(..) => waiting.belief.is_full(node, now, None),
                 At::Unknown => {}
             }
         }
-        if !slots.registers {
+        let looks = slots.registers;
+        if !looks {
             let delays = parts.settings.retry.delay().into_inner();
             waiting.looked(now, round_trip, delays, &mut parts.random);
             waiting.look_soon(now);
+            cx.round.tries -= 1; // The next one is part of the same try.
         }
-        !slots.registers
+        if !looks || is_free {
+            parts.news.push_back(News::Stirred(cx.round.key));
+        }
+        !looks
     }
 }
 
@@ -377,10 +390,9 @@ pub(in crate::engine) fn astray_on(
     if there.access() == Access::Open {
         there.take_out(now, &entry);
         let mut command = parts.claims.command();
-        if takes && there.take(now, key, &mut command, &entry, (life, None)) == Ok(true) {
-            if let Some(claim) = parts.claims.get_mut(key) {
-                claim.set_sent(node);
-            }
+        let sent = takes && there.take(now, key, &mut command, &entry, (life, None)) == Ok(true);
+        if let Some(claim) = parts.claims.get_mut(key).filter(|_| sent) {
+            claim.set_sent(node);
         }
         parts.claims.sent(command);
         parts.wrote_to(now, entry.resource());

@@ -87,11 +87,11 @@ impl Acquire {
         reading: &mut Reading,
         now: Instant,
         (spare, name, token): (Spare, &[u8], &[u8]),
-        has_waited: bool,
+        waited: (bool, u32),
         (settings, random): (&Settings, &mut StdRng),
     ) -> Entry {
         if let Some(slots) = &mut reading.slots {
-            return slots.entry((spare, name, token), has_waited, random);
+            return slots.entry((spare, name, token), waited, random);
         }
         reading.intents = NodeSet::EMPTY;
         let entry = Entry::shared(spare, name, token, false);

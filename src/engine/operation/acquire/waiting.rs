@@ -47,7 +47,7 @@ impl Acquire {
             cx.parts.queues.met_others(cx.now, self.place);
         }
         self.verdict = Verdict::Refused(after);
-        if self.reading.is_none() || !self.learns_of_slots(cx) {
+        if self.reading.is_none() || after != Refusal::Held || !self.learns_of_slots(cx) {
             self.look(cx);
         }
         self.wait(cx);

@@ -1,7 +1,7 @@
 //! Stories of programs on the same three nodes, which run the scripts as a server does: readers, callers of the exclusive
 //! lock, and foreign clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -13,24 +13,24 @@ use crate::embedded::Memory;
 use crate::engine::tests::net::{Net, builder};
 use crate::entry::Kind;
 
-const NODES: usize = 3;
+pub(in crate::engine::tests) const NODES: usize = 3;
 
 /// Programs, and what each of their calls has come to.
-struct Programs {
-    net: Net,
-    locks: BTreeMap<(usize, RoundId), Lock>,
-    refused: BTreeMap<(usize, RoundId), LockError>,
+pub(in crate::engine::tests) struct Programs {
+    pub(in crate::engine::tests) net: Net,
+    pub(in crate::engine::tests) locks: BTreeMap<(usize, RoundId), Lock>,
+    pub(in crate::engine::tests) refused: BTreeMap<(usize, RoundId), LockError>,
     /// When each lock was granted.
     granted: BTreeMap<(usize, RoundId), Instant>,
-    lost: usize,
+    pub(in crate::engine::tests) lost: usize,
 }
 
 impl Programs {
-    fn new(programs: usize) -> Self {
+    pub(in crate::engine::tests) fn new(programs: usize) -> Self {
         Self::with(programs, || named(NODES).watch_clocks(false))
     }
 
-    fn with(programs: usize, builder: impl Fn() -> Builder) -> Self {
+    pub(in crate::engine::tests) fn with(programs: usize, builder: impl Fn() -> Builder) -> Self {
         let mut net = Net::new(NODES as u64);
         for _ in 0..programs {
             net.client(builder());
@@ -44,7 +44,7 @@ impl Programs {
         }
     }
 
-    fn pump(&mut self) {
+    pub(in crate::engine::tests) fn pump(&mut self) {
         self.net.pump();
         self.tell();
     }
@@ -68,18 +68,31 @@ impl Programs {
         }
     }
 
-    fn pass(&mut self, span: Duration) {
+    pub(in crate::engine::tests) fn pass(&mut self, span: Duration) {
         self.net.pass(span);
         self.tell();
     }
 
-    fn calls(&mut self, program: usize, shared: bool, options: &LockOptions) -> (usize, RoundId) {
+    pub(in crate::engine::tests) fn calls(
+        &mut self,
+        program: usize,
+        shared: bool,
+        options: &LockOptions,
+    ) -> (usize, RoundId) {
         let request = match shared {
             true => Request::shared(b"k", options),
             false => Request::new(b"k", options),
         };
+        self.asks(program, &request)
+    }
+
+    pub(in crate::engine::tests) fn asks(
+        &mut self,
+        program: usize,
+        request: &Request<'_>,
+    ) -> (usize, RoundId) {
         let engine = &mut self.net.clients[program].engine;
-        let round = engine.acquire(self.net.now, &request).expect("valid");
+        let round = engine.acquire(self.net.now, request).expect("valid");
         self.pump();
         (program, round)
     }
@@ -92,12 +105,12 @@ impl Programs {
         self.calls(program, false, &patient())
     }
 
-    fn has(&self, call: (usize, RoundId)) -> bool {
+    pub(in crate::engine::tests) fn has(&self, call: (usize, RoundId)) -> bool {
         self.locks.contains_key(&call)
     }
 
     #[track_caller]
-    fn gives_back(&mut self, call: (usize, RoundId)) {
+    pub(in crate::engine::tests) fn gives_back(&mut self, call: (usize, RoundId)) {
         let lock = self.locks.remove(&call).expect("it is held");
         let now = self.net.now;
         self.net.clients[call.0].engine.give_back(now, lock);
@@ -115,25 +128,30 @@ impl Programs {
     }
 
     /// What a foreign client is told by a majority: whether it has the lock for a second.
-    fn foreign_takes(&mut self, token: &str) -> bool {
+    pub(in crate::engine::tests) fn foreign_takes(&mut self, token: &str) -> bool {
         let line = format!("SET k {token} NX PX 1000");
         (0..NODES).for_each(|node| self.net.admin(node, &line));
         let own = |node: &usize| self.net.value(*node, b"k").as_deref() == Some(token);
         NODES / 2 < (0..NODES).filter(own).count()
     }
 
-    /// No exclusive belief overlaps another belief.
-    fn exclude_each_other(&self) {
+    /// No exclusive belief overlaps another belief, no reader stands beside a permit, and no two permits have one slot.
+    pub(in crate::engine::tests) fn exclude_each_other(&self) {
         let now = self.net.now;
         let locks = self.locks.values();
         let valid: Vec<_> = locks.filter(|lock| lock.is_valid_at(now)).collect();
         let exclusive = |lock: &&&Lock| lock.entry().kind() == Kind::Plain;
         let writers = valid.iter().filter(exclusive).count();
         assert!(writers == 0 || valid.len() == 1, "{valid:?}");
+        let slots = valid.iter().filter_map(|lock| lock.slot());
+        let slots = slots.collect::<Vec<_>>();
+        assert!(slots.is_empty() || slots.len() == valid.len(), "{valid:?}");
+        let different: BTreeSet<_> = slots.iter().collect();
+        assert_eq!(different.len(), slots.len(), "{slots:?}");
     }
 
     /// Releases what is held until no caller waits and nothing is owed.
-    fn serve_all(&mut self) {
+    pub(in crate::engine::tests) fn serve_all(&mut self) {
         for _ in 0..8_000 {
             while let Some(call) = self.locks.keys().next().copied() {
                 self.gives_back(call);
