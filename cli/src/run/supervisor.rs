@@ -125,12 +125,12 @@ impl<'a, H: Holds> Supervisor<'a, H> {
             // Not that of another lock, under which this program may run itself.
             .env_remove(FENCING_TOKEN)
             .env_remove(SLOT)
-            .envs(slot.map(|slot| (SLOT, slot.to_string())))
             .envs(
                 guard
                     .fencing_token()
                     .map(|token| (FENCING_TOKEN, token.to_string())),
             )
+            .envs(slot.map(|slot| (SLOT, slot.to_string())))
             .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
             .stdin(far)
             .process_group(0)
