@@ -12,13 +12,20 @@
 //! ACL SETUSER locker ~shearline:* +config|get
 //! ```
 //!
+//! and for [shared locks and permits](super::holders):
+//!
+//! ```text
+//! ACL SETUSER locker ~shearline:* +zrange +zscore +zadd +zrem +pexpireat +exists
+//! ```
+//!
 //! For [fencing tokens](crate::LockOptions::fenced) it needs `~shearline:*` alone besides the first line; `+info` and
 //! `+time`, which plain locks can do without, it needs then.
 //!
 //! Tests hold these lines against real servers, whole and with each word taken out
 //! (`readme::the_acl_line_suffices_and_is_the_least`, `readme::the_acl_line_suffices_on_valkey`,
 //! `readme::the_acl_line_of_a_strict_guard_suffices_and_is_the_least`,
-//! `readme::the_acl_line_of_fencing_tokens_suffices_and_is_the_least`), and `tests/long.sh` runs the
+//! `readme::the_acl_line_of_fencing_tokens_suffices_and_is_the_least`,
+//! `readme::the_acl_line_of_shared_locks_and_permits_suffices_and_is_the_least`), and `tests/long.sh` runs the
 //! tests on real servers once more with a user that has the first line and no other permission.
 //!
 //! | word | why it is there | without it |
@@ -31,7 +38,8 @@
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. No fencing token. |
 //! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. No fencing token: a node says by its clock what may be proposed. |
 //! | `+client\|tracking`, `+client\|caching` | Let a node tell those who wait that a lock was released ([`manual::waiting`](crate::manual::waiting)), and those who keep one that its key was deleted. | They look from time to time: [`Waking::Refused`](crate::Waking::Refused). The next extension finds the deletion. |
-//! | `~shearline:*` | The marker and the barrier of `Strict`; the counters and the floor of fencing tokens. | No lock with `Strict`, and none with a fencing token. |
+//! | `~shearline:*` | The marker and the barrier of `Strict`; the counters and the floor of fencing tokens; the intent of a caller who waits for readers to go. | No lock with `Strict`, and none with a fencing token. No shared lock, unless `~shearline:intent:*` is there. |
+//! | `+zrange`, `+zscore`, `+zadd`, `+zrem`, `+pexpireat`, `+exists` | Take, extend and release a shared lock or a permit: its holders stand in a sorted set. | No shared lock and no permit. |
 //! | `+config\|get` | Asks a node with `Strict` whether it loses nothing in a restart. | A restarted node always waits. |
 //!
 //! Some need more:

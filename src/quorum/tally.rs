@@ -166,12 +166,6 @@ impl Tally {
         NodeSet::first(usize::from(self.nodes)).without(answered)
     }
 
-    /// Returns the nodes that said no.
-    #[must_use]
-    pub(crate) fn no(&self) -> NodeSet {
-        self.no
-    }
-
     /// Returns the nodes that said yes.
     #[must_use]
     pub(crate) fn yes(&self) -> NodeSet {

@@ -11,7 +11,13 @@ pub(crate) fn acl_line() -> String {
 
 /// The additional permissions of a strict guard.
 pub(crate) fn strict_acl_line() -> String {
-    let [_, line, _] = acl_lines();
+    let [_, line, ..] = acl_lines();
+    line
+}
+
+/// The additional permissions for shared locks and permits.
+pub(crate) fn holders_acl_line() -> String {
+    let [_, _, line, _] = acl_lines();
     line
 }
 
@@ -21,9 +27,9 @@ pub(crate) fn acl_line_without_scripts() -> String {
     line
 }
 
-fn acl_lines() -> [String; 3] {
-    let lines: Result<[String; 3], _> = lines_of(PAGE).try_into();
-    lines.expect("one line, one more, and one without scripts")
+fn acl_lines() -> [String; 4] {
+    let lines: Result<[String; 4], _> = lines_of(PAGE).try_into();
+    lines.expect("one line, two with more, and one without scripts")
 }
 
 /// The lines in a text that make a user.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shearline::{LocalRedlock, LockOptions, RestartGuard};
 
-use crate::acl::{self, acl_line, acl_line_without_scripts, strict_acl_line};
+use crate::acl::{self, acl_line, acl_line_without_scripts, holders_acl_line, strict_acl_line};
 use crate::face::at;
 use crate::servers::{LONG, Options, Raw, Server};
 
@@ -166,6 +166,25 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
     }
 }
 
+/// What is tried is the life of a lock that becomes a shared one, and of a permit.
+#[test]
+fn the_acl_line_of_shared_locks_and_permits_suffices_and_is_the_least() {
+    for options in [Options::redis(), Options::valkey()] {
+        let server = Server::with(&options);
+        let (line, more) = (acl_line(), holders_acl_line());
+        let more = more.split(' ').skip(3).collect::<Vec<_>>().join(" ");
+        let line = format!("{line} {more}");
+        let dispensable = [
+            "+script|load",
+            "+info",
+            "+client|tracking",
+            "+client|caching",
+        ];
+        is_the_least(&line, &dispensable, |line| held_with_others(&server, line));
+        held_with_others(&server, &acl_line()).expect_err("the first line does not suffice");
+    }
+}
+
 /// Where no scripts are used, because the handle was told so or finds it out. What is tried is the life of a lock.
 #[test]
 fn the_acl_line_without_scripts_suffices_and_is_the_least() {
@@ -211,6 +230,25 @@ fn fenced_tried(server: &Server, acl: &str) -> Tried {
         .expect_err("it has no floor");
     local.trust_nodes();
     live(&mut local, &mut admin, &options)
+}
+
+/// The same with locks that others may hold too.
+fn held_with_others(server: &Server, acl: &str) -> Tried {
+    let (_, url) = locker(server, &[acl]);
+    let mut local = at([url]).build_local()?;
+    let mut lock = local.lock_with("lock:acl", &ONCE)?;
+    local.extend(&mut lock, LONG)?;
+    local.downgrade(&mut lock)?;
+    let beside = local.try_lock_shared("lock:acl", LONG)?;
+    local.unlock(lock)?;
+    local.unlock(beside)?;
+    let permit = local.try_permit("lock:acl", 2, LONG)?;
+    let mut beside = local.try_permit("lock:acl", 2, LONG)?;
+    local.unlock(permit)?;
+    local.extend(&mut beside, LONG)?;
+    local.confirm(&mut beside)?;
+    local.unlock(beside)?;
+    Ok(())
 }
 
 /// The life of a lock, once with the scripts known to the server and once after they were flushed.

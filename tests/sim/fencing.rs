@@ -138,17 +138,30 @@ impl Plan {
     }
 }
 
+/// The same, where tokens name the numbers, and clients look who leads.
+pub(crate) const LEADERS: Kind = kind("leaders", |entropy| Plan {
+    leads: true,
+    inspects: 100_000,
+    ..(FENCED.draw)(entropy)
+});
+
+/// The owner text of the locks of a client that leads.
+pub(crate) fn owner_of(client: usize) -> String {
+    format!("client {client}")
+}
+
 /// Returns a time since 1970 in microseconds.
 pub(crate) fn micros(since: Duration) -> u64 {
     u64::try_from(since.as_micros()).expect("no world lasts so long")
 }
 
 impl World {
-    /// Returns the options of a call whose lock comes with a fencing token, perhaps.
-    pub(crate) fn fencing(&mut self, options: LockOptions) -> LockOptions {
-        match self.entropy.chance(self.plan.fenced) {
-            true => options.fenced(),
-            false => options,
+    /// Returns the options of a call of `client` whose lock comes with a fencing token, perhaps.
+    pub(crate) fn fencing(&mut self, client: usize, options: LockOptions) -> LockOptions {
+        match (self.entropy.chance(self.plan.fenced), self.plan.leads) {
+            (true, true) => options.fenced().owner(owner_of(client)),
+            (true, false) => options.fenced(),
+            (false, _) => options,
         }
     }
 
@@ -275,6 +288,17 @@ mod tests {
     use super::*;
     use crate::replay::effort;
     use crate::sweep::{keep_their_promises, say};
+
+    #[test]
+    fn a_leader_is_shown_with_the_number_that_it_has() {
+        let histories = effort(20, 60);
+        let counts = keep_their_promises(LEADERS, histories).counts;
+        say(&format!(
+            "{} leaders, and {} of them seen",
+            counts.fenced, counts.leaders
+        ));
+        assert!(effort(0, histories) < counts.fenced.min(counts.leaders));
+    }
 
     #[test]
     fn worlds_keep_their_promises_of_fencing_tokens() {

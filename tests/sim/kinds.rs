@@ -11,7 +11,7 @@ use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
-use crate::fencing::FENCED;
+use crate::fencing::{FENCED, LEADERS};
 use crate::plan::{Guard, Kinds, Members, Plan};
 use crate::sets::{GUARDED_SETS, SETS};
 use crate::theme;
@@ -21,7 +21,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 30] = [
+pub(crate) const KINDS: [Kind; 31] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -52,6 +52,7 @@ pub(crate) const KINDS: [Kind; 30] = [
     BARE_SETS,
     DOUBTED,
     DOUBTED_KEEPING,
+    LEADERS,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -425,13 +426,14 @@ mod tests {
 
     /// Kinds that have tests of their own: in `oracle`, `bare` and `fencing`, and `NARROW` in `mutations`,
     /// as only a build with mutations has narrow bounds.
-    const ELSEWHERE: [Kind; 11] = [
+    const ELSEWHERE: [Kind; 12] = [
         NARROW,
         INSPECTING,
         OUTAGES,
         DELETED,
         WATCHING,
         FENCED,
+        LEADERS,
         BARE,
         BARE_KEEPING,
         BARE_SETS,

@@ -129,6 +129,8 @@ pub(crate) struct Plan {
     pub(crate) keeps_held: u32,
     /// How often a lock comes with a fencing token. Most worlds have none such.
     pub(crate) fenced: u32,
+    /// A lock with a fencing token has an owner of its own. Most worlds have none such.
+    pub(crate) leads: bool,
     /// How often the clock of a server is set back or forward, in each tenth of a second. Most worlds set none.
     pub(crate) clock_steps: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
@@ -556,6 +558,7 @@ impl Plan {
             keeps: 0,
             keeps_held: 0,
             fenced: 0,
+            leads: false,
             clock_steps: 0,
             alerts: 0,
             extensions: None,

@@ -806,7 +806,7 @@ impl World {
             _ => options,
         };
         let options = self.keeping(options);
-        self.fencing(options)
+        self.fencing(client, options)
     }
 
     /// Returns the options of a call whose lock is kept by its engine, perhaps.

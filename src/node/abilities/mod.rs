@@ -40,7 +40,7 @@ use super::recipes::shared::TO_JOIN;
 use super::reply::Reply;
 use super::request::{Dialect, Taking, Taught};
 use doubt::Doubt;
-use scripts::Scripts;
+use scripts::{Digests, Scripts};
 use ways::Ways;
 
 pub(super) use ways::ORDER;
@@ -163,7 +163,7 @@ impl Abilities {
     /// Returns `true` if a script that only reads may be run: a node that only ever gave shared locks and permits has not
     /// shown how it releases others.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
-        self.may_run_scripts() || self.scripts.has_run_member
+        self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
 
     /// Returns the form in which the node gets a command that runs this script.
@@ -183,6 +183,14 @@ impl Abilities {
     /// Returns `true` if the node gets scripts by their digests.
     pub(super) fn takes_digests(&self) -> bool {
         self.dialect(Taught::Release) == Dialect::Sha1
+    }
+
+    /// Returns the form in which the node gets a script that adds a member.
+    pub(super) fn dialect_of_members(&self) -> Dialect {
+        match self.scripts.members == Digests::Known && self.takes_digests() {
+            true => Dialect::Sha1,
+            false => Dialect::TextOnly,
+        }
     }
 
     /// Returns how the node releases locks, as far as this connection has shown it. For operators.
@@ -248,11 +256,12 @@ impl Abilities {
                 self.trust_scripts();
             }
             // A lock of another kind needs other permissions, so this says nothing about it.
-            (Taking::Member | Taking::Fenced { .. }, None) => {
-                self.scripts.has_run_member = true;
+            (Taking::Member { .. }, None) => {
+                self.scripts.members.run();
                 self.trust_scripts();
             }
-            (Taking::Member | Taking::Fenced { .. }, Some(_)) => {}
+            (Taking::Fenced { .. }, None) => self.trust_scripts(),
+            (Taking::Member { .. } | Taking::Fenced { .. }, Some(_)) => {}
             (Taking::Untaught | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }
         (reply, Then::Nothing)

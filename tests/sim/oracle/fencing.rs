@@ -9,22 +9,29 @@
 //! * On every node that has confirmed both of two locks, the one that it granted later has the larger token. A
 //!   node has confirmed a lock if it returned its token, or raised its counter to it.
 //! * A lock has a token if one was asked for, and it stays the same: in extensions, confirmations, hand-overs.
-//! * A node gives no number above its own time and a second, but for one more than the largest of all so far.
+//! * If a token names a number, a node that grants it gives this number, and so does the lock. A client that looks who
+//!   holds a lock is shown this number with the owner of that lock, and no other.
+//! * A node gives no number above its own time and a second, but for one more than the largest of all so far, or a number
+//!   that another node wanted and the token names.
 
 use std::collections::BTreeMap;
 
-use shearline::Lock;
 use shearline::internals::FLOOR_KEY;
+use shearline::{Holder, Lock};
 
 use super::ledger::{Process, Token, TokenId, Verb, millis};
 use super::{Deed, Oracle, name_of, token_of};
-use crate::fencing::micros;
+use crate::fencing::{micros, owner_of};
 use crate::plan::{Guard, Plan};
 use crate::world::World;
 use crate::written::Place;
 
 /// How far a proposal may be ahead of the node's clock, in microseconds.
 const AHEAD: u64 = 1_000_000;
+
+/// The marks of tokens that name a number: one of the client, and one that nodes want.
+const NAMED: [u8; 5] = *b"\0term";
+const WANTED: [u8; 5] = *b"\0Term";
 
 /// How the script begins that ends a repair.
 const REPAIR: &[u8] = b"local r,n,x=";
@@ -34,6 +41,8 @@ const REPAIR: &[u8] = b"local r,n,x=";
 pub(crate) enum Counted {
     /// A lock was granted, with this number.
     Taken(Token, u64),
+    /// Nothing was done: the token names another number than this.
+    Wanted(u64),
     /// The counters of a lock were raised.
     Raised(Token, u64),
     /// The floor was set by an operator, or repaired.
@@ -48,6 +57,10 @@ pub(crate) struct Fencing {
     tokens: BTreeMap<TokenId, Option<u64>>,
     /// What servers have counted for a lock.
     counted: BTreeMap<(TokenId, usize), Cell>,
+    /// The largest number that a server would have given.
+    wanted: u64,
+    /// By name and number: the client whose lock has the number.
+    leaders: BTreeMap<(usize, u64), usize>,
     /// The largest number that each server has given, or was raised to.
     given: Vec<u64>,
     /// The largest of all, with those that were only a floor.
@@ -89,6 +102,10 @@ impl Counted {
                 Some(Self::Raised(token, millis(number).filter(|_| done)?))
             }
             _ => {
+                if let Some(lines) = reply.strip_prefix(b"*3\r\n:0\r\n") {
+                    let number = lines.split(|byte| *byte == b':').nth(2)?;
+                    return Some(Self::Wanted(millis(number.trim_ascii())?));
+                }
                 let lines = reply.strip_prefix(b"*3\r\n:1\r\n");
                 let lines = lines.or_else(|| reply.strip_prefix(b"$"))?;
                 let number = lines.split(|byte| *byte == b'\n').nth(1)?;
@@ -130,6 +147,8 @@ impl Fencing {
             names: vec![name; plan.names()],
             tokens: BTreeMap::new(),
             counted: BTreeMap::new(),
+            wanted: 0,
+            leaders: BTreeMap::new(),
             given: vec![0; plan.servers],
             highest: 0,
             seen: BTreeMap::new(),
@@ -220,12 +239,28 @@ impl World {
             Some((id, server))
         };
         match counted {
+            Counted::Wanted(number) => {
+                fencing.wanted = fencing.wanted.max(number);
+                if limit < number {
+                    let text = format!("server {server} wants {number}, and {limit} is the most");
+                    self.object("fence", text);
+                }
+            }
             Counted::Taken(token, number) => {
+                let limit = match token[8..13] == WANTED {
+                    true => limit.max(fencing.wanted),
+                    false => limit,
+                };
                 if let Some(key) = cell(&token) {
                     let cell = fencing.counted.entry(key).or_default();
                     (cell.granted, cell.number) = (deed.number, number);
                 }
                 fencing.count(server, number);
+                if let Some(named) = named(&token).filter(|named| *named != number) {
+                    let text =
+                        format!("server {server} gives {number}, and the token names {named}");
+                    self.object("fence", text);
+                }
                 if limit < number {
                     let text = format!("server {server} gives {number}, and {limit} is the most");
                     self.object("fence", text);
@@ -265,6 +300,15 @@ impl World {
         let Some(token) = token else {
             return;
         };
+        let named = named(&token_of(lock.token().as_bytes()));
+        if named != self.plan.leads.then_some(token) {
+            let text = format!("client {client} got {token}, and its token names {named:?}");
+            self.object("fence", text);
+        }
+        for name in lock.resources().map(name_of) {
+            let leaders = &mut self.oracle.fencing.leaders;
+            leaders.insert((name, token), client);
+        }
         let behind = self.servers.iter().any(|server| server.behind != 0);
         let counts = &mut self.oracle.counts;
         counts.fenced += 1;
@@ -281,6 +325,34 @@ impl World {
             self.object("fence", format!("client {client}: {wrong}"));
         }
     }
+}
+
+impl World {
+    /// A client was told of this holder of a resource.
+    pub(crate) fn check_leader(&mut self, resource: usize, holder: &Holder) {
+        let leaders = &self.oracle.fencing.leaders;
+        let number = holder.fencing_token;
+        let Some(client) = number.and_then(|number| leaders.get(&(resource, number))) else {
+            return; // It names none, or its client does not know yet that it leads.
+        };
+        self.oracle.counts.leaders += 1;
+        if *holder.owner != *owner_of(*client).as_bytes() {
+            let text = format!("{holder} was shown, and client {client} has that number");
+            self.object("fence", text);
+        }
+    }
+}
+
+/// Returns the number that a token names.
+fn named(token: &Token) -> Option<u64> {
+    let (mark, digits) = (&token[8..13], &token[13..]);
+    let number = digits
+        .iter()
+        .fold(0, |all, byte| 256 * all + u64::from(*byte));
+    [NAMED, WANTED]
+        .iter()
+        .any(|any| mark == any)
+        .then_some(number)
 }
 
 /// Returns what a script of fencing tokens is about, by its verb: nothing, but where it takes a lock.
@@ -367,6 +439,8 @@ mod tests {
             assert_eq!(Said::of(Verb::Set, answer), Said::Ok);
         }
         assert!(Counted::of(&words, b"*3\r\n:2\r\n:0\r\n:0\r\n").is_none());
+        let wanted = Counted::of(&words, b"*3\r\n:0\r\n:0\r\n:12\r\n");
+        assert!(matches!(wanted, Some(Counted::Wanted(12))));
         let mut raise = words;
         raise[7] = b"";
         let raised = Counted::of(&raise, b":1\r\n");

@@ -107,6 +107,9 @@ impl World {
                     self.object("outcome", text);
                 }
                 self.check_inspected_end(client, &open, told);
+                if let Some(holder) = told.holder() {
+                    self.check_leader(open.resource, holder);
+                }
             }
             Err(InspectError::NoQuorum(_)) => {}
             Err(error) => self.object("outcome", format!("client {client} got {error:?}")),

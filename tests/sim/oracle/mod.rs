@@ -237,6 +237,8 @@ pub(crate) struct Counts {
     /// Counters that were raised for one, and floors that were set; those of them that
     /// were repaired.
     pub(crate) raised: u64,
+    /// Leaders that were shown with their numbers.
+    pub(crate) leaders: u64,
     pub(crate) floors: u64,
     pub(crate) repaired: u64,
     pub(crate) kills: u64,
@@ -347,6 +349,7 @@ impl Counts {
         self.fenced_strict += other.fenced_strict;
         self.fenced_behind += other.fenced_behind;
         self.raised += other.raised;
+        self.leaders += other.leaders;
         self.floors += other.floors;
         self.repaired += other.repaired;
         self.kills += other.kills;

@@ -193,7 +193,8 @@ impl World {
             return Some("a third SET for one token");
         }
         let call = self.call_of(deed, id).filter(|_| first);
-        if call.is_some_and(|call| self.is_too_soon(deed, id, call)) {
+        // One whose token names a number is repeated at once, twice at most, if nodes want another.
+        if !self.plan.leads && call.is_some_and(|call| self.is_too_soon(deed, id, call)) {
             return Some("an attempt at once after one that too few nodes could answer");
         }
         let more = call.is_some_and(|call| self.is_one_too_many(deed, id, call));
@@ -283,6 +284,9 @@ impl World {
             .of_others(deed.peer, resource, self.plan.sets);
         let told = told - self.oracle.sets_before[deed.peer][resource] + self.plan.nodes as u64;
         let most = match (tries, deadline) {
+            // Each may be repeated twice, because nodes want another number.
+            (Some(tries), _) if self.plan.leads => 3 * u64::from(tries),
+            (None, Some(_)) if self.plan.leads => u64::MAX,
             (Some(tries), _) => u64::from(tries),
             (None, Some(_)) => 1 + LAST_RESTS + SPLITS + rests + told,
             (None, None) => u64::MAX,

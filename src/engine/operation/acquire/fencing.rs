@@ -52,7 +52,8 @@ pub(in crate::engine) struct Fencing {
     token: u64,
     /// Fewer than a majority have returned the token, so it took a second round trip.
     took_second: bool,
-    /// The largest number that a node would have given in place of the one that the token names. Zero: none.
+    /// The nodes that would have given another number than the token names, and the largest of these numbers.
+    behind: NodeSet,
     wanted: u64,
     /// Nodes have asked for the proposal.
     is_wanted: bool,
@@ -72,6 +73,7 @@ impl Fencing {
             raised: NodeSet::EMPTY,
             token: 0,
             took_second: false,
+            behind: NodeSet::EMPTY,
             wanted: 0,
             is_wanted: false,
             renumbered: 0,
@@ -99,6 +101,7 @@ impl Fencing {
     /// Another attempt begins, with this proposal unless nodes have asked for another.
     pub(super) fn begin(&mut self, proposal: u64) {
         self.is_wanted = self.wanted != 0;
+        self.behind = NodeSet::EMPTY;
         if !self.is_wanted {
             self.renumbered = 0;
         }
@@ -182,6 +185,7 @@ impl Acquire {
     #[cold]
     pub(super) fn renumbered(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
         if let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) {
+            fencing.behind.insert(node);
             fencing.wanted = fencing.wanted.max(number);
         }
         self.vote(node, (Vote::Abstain, NodeOutcome::Pending), cx);
@@ -189,10 +193,11 @@ impl Acquire {
 
     /// Returns `true` if the attempt has failed, and might not have with the number that the nodes want.
     pub(super) fn is_to_renumber(&self, cx: &Context<'_>) -> bool {
-        let (tally, nodes) = (&cx.round.tally, cx.parts.nodes.len());
-        let may_pass = tally.quorum() <= nodes - tally.no().len();
+        let tally = &cx.round.tally;
         self.fencing.as_ref().is_some_and(|fencing| {
-            may_pass && fencing.wanted != 0 && fencing.renumbered < RENUMBERED_MAX
+            let voters = tally.yes().union(tally.open()).union(fencing.behind);
+            let is_wanted = !fencing.behind.is_empty() && fencing.renumbered < RENUMBERED_MAX;
+            is_wanted && tally.quorum() <= voters.len()
         })
     }
 
