@@ -119,8 +119,8 @@ pub(crate) struct Nodes {
 
     /// Runs no script on the nodes: where operators forbid EVAL, or there is no Lua.
     ///
-    /// SHEARLINE_WITHOUT_SCRIPTS=true says it too. Give all clients the same. --guard strict and
-    /// --fenced need scripts.
+    /// SHEARLINE_WITHOUT_SCRIPTS=true says it too. Give all clients the same. --guard strict,
+    /// --fenced, --shared and --permits need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     without_scripts: Option<bool>,
 }

@@ -101,8 +101,8 @@ const WORDS: [(&str, &str); 24] = [
     ),
     ("ask for a longer ttl", "give a longer `--ttl`"),
     (
-        "fencing tokens and a strict restart guard need scripts",
-        "fencing tokens and `--guard strict` need scripts",
+        "fencing tokens, shared locks, permits and a strict restart guard need scripts",
+        "fencing tokens, shared locks, permits and `--guard strict` need scripts",
     ),
     ("leave out `fenced`", "leave out `--fenced`"),
     (" (`LockOptions::extensions`)", ""),
@@ -274,7 +274,7 @@ mod tests {
             ),
             (
                 no(Unusable::NeedsScripts),
-                "it runs no scripts, and fencing tokens and `--guard strict` need scripts; permit `EVAL` and `EVALSHA` \
+                "it runs no scripts, and fencing tokens, shared locks, permits and `--guard strict` need scripts; permit `EVAL` and `EVALSHA` \
                  (`ACL SETUSER .. +eval +evalsha`), or do without them",
             ),
             (

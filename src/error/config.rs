@@ -45,8 +45,8 @@ impl From<SettingFault> for ConfigError {
 }
 
 /// What a handle without scripts says where they are needed.
-pub(super) const NEED_SCRIPTS: &str = "fencing tokens and a strict restart guard need scripts; permit `EVAL` and \
-    `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
+pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and a strict restart guard need scripts; \
+    permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
 
 /// The problem of a setting of a [`Builder`](crate::Builder). Its text names the setting, and says what to set.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

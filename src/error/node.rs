@@ -245,11 +245,11 @@ pub enum Unusable {
     )]
     NoMoreTokens,
     /// It runs no scripts, because its user may not or its server cannot, and the request needs them: it uses
-    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced). Other locks are
-    /// granted there without scripts.
+    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced), or is for a shared
+    /// lock or a permit. Other locks are granted there without scripts.
     #[error(
-        "it runs no scripts, and fencing tokens and a strict restart guard need scripts; permit `EVAL` and `EVALSHA` \
-         (`ACL SETUSER .. +eval +evalsha`), or do without them"
+        "it runs no scripts, and fencing tokens, shared locks, permits and a strict restart guard need scripts; \
+         permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without them"
     )]
     NeedsScripts,
     /// The TLS handshake fails: the node's certificate, or ours, has to be corrected. A node whose port does not speak

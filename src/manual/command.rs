@@ -94,14 +94,22 @@
 //! ```
 //!
 //! With `--shared` many runs hold the lock at the same time, and a run without it waits until all of them have released
-//! it; those that come later wait behind it ([shared locks](crate::manual::holders)):
+//! it; those that come later wait behind it ([shared locks](crate::manual::holders#shared-locks)):
 //!
 //! ```sh
 //! shearline run --shared document:7 -- make report    # Beside others.
 //! shearline run document:7 -- edit                    # Alone.
 //! ```
 //!
-//! A shared lock is on one name, and needs nodes that run scripts.
+//! With `--permits 4` at most four runs hold a permit of the name at the same time. Each finds the number of its permit,
+//! from 0 to 3, in `SHEARLINE_SLOT`, which no other run has meanwhile. All runs of a name give the same number of permits;
+//! another number is refused with status 75 while permits are held ([permits](crate::manual::holders#permits)):
+//!
+//! ```sh
+//! shearline run --permits 4 gpu -- sh -c 'CUDA_VISIBLE_DEVICES=$SHEARLINE_SLOT exec train'
+//! ```
+//!
+//! Shared locks and permits are on one name, and need nodes that run scripts.
 //!
 //! Before it starts the command, `run` extends the lock once. A user of the nodes may be permitted to take locks and
 //! not to extend them, and the command would be ended halfway. If no majority extends the lock, nothing is started: the
@@ -152,6 +160,7 @@
 //! | `command_status`, `command_signal` | How the command ended; `null` if it did not, or not so. |
 //! | `status` | The status of `shearline`. |
 //! | `fencing_token` | The number that the command was given for its store, `null` if there was none. |
+//! | `slot` | The number of its permit, if it had one. |
 //! | `error` | Why the lock was not taken, why the command was not started, or how the lock was lost, as it is said on stderr without `-q`; `null` if the command ended under its lock, or a signal ended the wait. |
 //!
 //! # A script that holds a lock
@@ -238,11 +247,11 @@
 //! | --- | --- | --- |
 //! | 0 | `done` | What was asked for is done. `status`: somebody holds the lock. `nodes`: a majority would vote. `check`: every node would, and nothing is wrong. |
 //! | 1 | `failed` | The answer is no: `status` or `break` found that nobody holds the lock, `check` that something is wrong with a node while a majority would vote. Or another failure. |
-//! | 64 | `usage` | The arguments cannot be used: a name that is too long or given twice, `--shared` with several names, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
+//! | 64 | `usage` | The arguments cannot be used: a name that is too long or given twice, `--shared` or `--permits` with several names, a ttl that is not longer than its drift, a text that is no lock. Nothing was sent. |
 //! | 69 | `no_quorum` | Too few nodes could vote, or answered: they are away, in quarantine, or refuse to write (a full memory, too few replicas). Trying again may help. |
 //! | 74 | `lost` | The lock was lost, or is not held any more. What it protects has to stop. |
-//! | 75 | `held` | Not taken, because another holds it. `-E` sets another status. |
-//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, `--fenced`, `--shared` or `--guard strict` is given with `--without-scripts`, a node belongs to another cluster, a majority gives no fencing tokens. |
+//! | 75 | `held` | Not taken, because another holds it, or permits are held that were taken with another number of permits. `-E` sets another status. |
+//! | 78 | `configuration` | Only an operator can repair it: no node is named, a URL is wrong, a password or permission is missing, `--fenced`, `--shared`, `--permits` or `--guard strict` is given with `--without-scripts`, a node belongs to another cluster, a majority gives no fencing tokens. |
 //! | 126 | `not_started` | `run`: the command cannot be run. |
 //! | 127 | `not_started` | `run`: the command does not exist. |
 //! | 128 + N | `interrupted` | Ended by signal N, as shells count. |

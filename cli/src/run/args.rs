@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser as _;
+use shearline::internals::limits::PERMITS_MAX;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 
 use crate::acquire::Acquire;
@@ -54,9 +55,9 @@ for, signals that end a program by default, or --stop-signal, end this one.
 
 The command finds SHEARLINE_RESOURCE (the name, or the first of several),
 SHEARLINE_RESOURCES (all names, one a line) and SHEARLINE_TOKEN in its
-environment, and with --fenced that number as SHEARLINE_FENCING_TOKEN. Its
-status is the status of this program; if a signal ended it, the same signal ends
-this program. Else:
+environment, with --fenced that number as SHEARLINE_FENCING_TOKEN, and with
+--permits the number of its permit as SHEARLINE_SLOT. Its status is the status
+of this program; if a signal ended it, the same signal ends this program. Else:
   1    another failure, which is said on stderr
   64   the arguments cannot be used
   69   too few nodes could vote: nothing was started
@@ -96,6 +97,20 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Lock")]
     pub(super) shared: bool,
 
+    /// Takes one of K permits: at most K commands run at the same time, each with a permit of its own.
+    ///
+    /// The command finds the number of its permit, from 0 to K - 1, in SHEARLINE_SLOT. All runs of a name give the same
+    /// K, from 1 to 1024; while others have permits, another K is refused with status 75. A lock on the name waits
+    /// until no permit is held. The nodes have to run scripts.
+    #[arg(
+        long,
+        value_name = "K",
+        help_heading = "Lock",
+        conflicts_with = "shared"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PERMITS_MAX)))]
+    pub(super) permits: Option<u32>,
+
     #[command(flatten)]
     pub(super) connect: Connect,
 
@@ -121,7 +136,7 @@ pub(crate) struct Args {
     ///
     /// Its fields: version, command, resource, resources (of several), outcome (released, release_unconfirmed, lost,
     /// guardian_ended, not_started, held, no_quorum, interrupted, failed), started, command_status,
-    /// command_signal, status, fencing_token, error.
+    /// command_signal, status, fencing_token, error, slot (of a permit).
     #[arg(long, value_name = "FILE|FD", help_heading = "Command")]
     pub(super) report: Option<PathBuf>,
 }

@@ -64,6 +64,8 @@ pub(super) struct Ending {
     pub(super) command: Option<ExitStatus>,
     /// The number that the command was given for its store.
     pub(super) fencing_token: Option<u64>,
+    /// The number of its permit.
+    pub(super) slot: Option<u16>,
     /// How this program ends.
     pub(super) exit: Exit,
     /// What the user is told, behind what this thread writes. It comes after all else: a reader may be slow.
@@ -105,6 +107,7 @@ impl Ending {
             started: false,
             command: None,
             fencing_token: None,
+            slot: None,
             exit,
             error: None,
             told: None,
@@ -123,7 +126,7 @@ impl Ending {
 
     /// Returns the line for `--report`.
     pub(super) fn line(&self, names: &[&[u8]]) -> String {
-        let fields = json!({
+        let mut fields = json!({
             "outcome": self.outcome.name(),
             "started": self.started,
             "command_status": self.command.and_then(|it| it.code()),
@@ -132,6 +135,9 @@ impl Ending {
             "fencing_token": self.fencing_token,
             "error": self.error.as_ref().map(|it| &it.message),
         });
+        if let Some(slot) = self.slot {
+            fields = json::joined(fields, json!({ "slot": slot }));
+        }
         let mut resource = json::named("resource", names.first().unwrap_or(&&b""[..]));
         if 1 < names.len() {
             resource = json::joined(resource, json::named_all("resources", names));

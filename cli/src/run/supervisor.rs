@@ -50,6 +50,9 @@ const TICK_MAX: Duration = Duration::from_millis(500);
 /// Where the command finds the number for its store.
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 
+/// Where the command finds the number of its permit.
+const SLOT: &str = "SHEARLINE_SLOT";
+
 /// What became of the command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ended {
@@ -93,10 +96,10 @@ pub(super) struct Supervisor<'a, H: Holds> {
 }
 
 impl<'a, H: Holds> Supervisor<'a, H> {
-    /// Starts the guardian, and the command with it.
+    /// Starts the guardian, and the command with it. `slot` is the number of its permit.
     pub(super) fn start(
         args: &'a Args,
-        guard: &'a Guard<H>,
+        (guard, slot): (&'a Guard<H>, Option<u16>),
         signals: &'a Signals,
         notice: &'a Arc<Notice>,
         told: &'a mut Option<JoinHandle<()>>,
@@ -121,11 +124,13 @@ impl<'a, H: Holds> Supervisor<'a, H> {
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
             // Not that of another lock, under which this program may run itself.
             .env_remove(FENCING_TOKEN)
+            .env_remove(SLOT)
             .envs(
                 guard
                     .fencing_token()
                     .map(|token| (FENCING_TOKEN, token.to_string())),
             )
+            .envs(slot.map(|slot| (SLOT, slot.to_string())))
             .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
             .stdin(far)
             .process_group(0)

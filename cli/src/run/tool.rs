@@ -96,9 +96,9 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
         )));
     }
     let names = args.names();
-    if args.shared && names.len() != 1 {
+    if (args.shared || args.permits.is_some()) && names.len() != 1 {
         return Err(Failure::usage(format_args!(
-            "--shared takes a lock on one name, and {} are given: {}",
+            "--shared and --permits take one name, and {} are given: {}",
             names.len(),
             args.title()
         )));
@@ -124,13 +124,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     };
     let mut once = |by| {
         let handle = (redlock, &mut trust, by);
-        let caught = (&signals, &notice);
-        let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
-        let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
-        match args.shared {
-            true => once(args, &shared, handle, caught, &mut look),
-            false => once(args, &alone, handle, caught, &mut look),
-        }
+        once_as_asked(args, handle, (&signals, &notice), &mut look)
     };
     let (mut ending, mut goes_on) = once(by)?;
     while goes_on {
@@ -150,10 +144,33 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     Ok(ending)
 }
 
+/// [`once`] with the lock, the shared lock or the permit that the arguments ask for.
+fn once_as_asked(
+    args: &Args,
+    handle: (&Redlock, &mut Trust, Instant),
+    caught: (&Signals, &Arc<Notice>),
+    look: &mut impl FnMut(&mut Trust),
+) -> Result<(Ending, bool), Failure> {
+    let (redlock, names) = (handle.0, args.names());
+    let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
+    let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
+    if let Some(permits) = args.permits {
+        let permit = |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
+        return once(args, (&permit, |it| Some(it.slot())), handle, caught, look);
+    }
+    match args.shared {
+        true => once(args, (&shared, |_| None), handle, caught, look),
+        false => once(args, (&alone, |_| None), handle, caught, look),
+    }
+}
+
+/// Returns the number of a permit.
+type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
+
 /// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done again.
 fn once<H: Holds>(
     args: &Args,
-    ask: Ask<'_, H>,
+    (ask, slot_of): (Ask<'_, H>, SlotOf<H>),
     (redlock, trust, by): (&Redlock, &mut Trust, Instant),
     (signals, notice): (&Signals, &Arc<Notice>),
     look: &mut impl FnMut(&mut Trust),
@@ -167,7 +184,8 @@ fn once<H: Holds>(
     };
     let at_least = now().saturating_add(args.at_least);
     let mut told = None;
-    let supervisor = Supervisor::start(args, &guard, signals, notice, &mut told);
+    let slot = slot_of(&guard);
+    let supervisor = Supervisor::start(args, (&guard, slot), signals, notice, &mut told);
     let ended = supervisor.and_then(|supervisor| supervisor.run(|| look(trust)));
     let ended = ended.map_err(broken)?;
     if !ended.for_lock && ended.started == Some(Ok(())) {
@@ -175,7 +193,12 @@ fn once<H: Holds>(
     }
     let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
     let ending = finish(args, guard, ended)?;
-    Ok((Ending { told, ..ending }, goes_on))
+    let ending = Ending {
+        slot,
+        told,
+        ..ending
+    };
+    Ok((ending, goes_on))
 }
 
 /// Without `/proc`, or with that of other processes, no descendant could be found.
@@ -301,6 +324,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         started: ended.started == Some(Ok(())),
         command: ended.status,
         fencing_token: guard.fencing_token(),
+        slot: None,
         exit: Exit::Status(Status::Lost),
         error: None,
         told: None,

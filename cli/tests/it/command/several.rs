@@ -53,17 +53,6 @@ fn the_command_and_the_report_have_all_names() {
     cluster.assert_empty();
 }
 
-/// A run that is started by another has none of its variables.
-#[test]
-fn a_run_inside_another_has_its_own_names() {
-    let cluster = three();
-    let inner = "exec \"$0\" run --guard off c -- sh -c 'echo \"$SHEARLINE_RESOURCE, $SHEARLINE_RESOURCES\"'";
-    let mut command = run(&cluster.urls(), &["a", "b", "--", "sh", "-c", inner]);
-    command.arg(env!("CARGO_BIN_EXE_shearline"));
-    assert_eq!(told(command).done(), "c, c\n");
-    cluster.assert_empty();
-}
-
 #[test]
 fn a_name_that_another_holds_keeps_all_others_free() {
     let cluster = three();
@@ -129,7 +118,11 @@ fn names_that_cannot_be_locked_together_are_refused_before_anything_is_sent() {
         ("m shearline:marker", "is reserved"),
         (
             "m n --shared",
-            "--shared takes a lock on one name, and 2 are given: m, n",
+            "--shared and --permits take one name, and 2 are given: m, n",
+        ),
+        (
+            "m n --permits 2",
+            "--shared and --permits take one name, and 2 are given: m, n",
         ),
     ] {
         let line = format!("run --guard strict --report 1 {names} -- echo started");

@@ -1,4 +1,4 @@
-//! `shearline run --shared`: many commands at once, and none beside a lock that one holds alone.
+//! `shearline run --shared` and `--permits`: several commands at once, and none beside a lock that one holds alone.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -6,11 +6,13 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::shearline;
+use super::documented::assert_documented;
+use super::json::Json;
 use super::tool::{
     NOTES_SIGNALS, Tool, await_file, await_signal, code, free, run, started, take_away,
 };
-use crate::servers::{Cluster, eventually, three};
+use super::{shearline, told};
+use crate::servers::{Cluster, Raw, eventually, three};
 
 /// Makes the file `$2`, waits for a file `$3`, and writes a line to `log`.
 const MEETS: &str =
@@ -77,27 +79,99 @@ fn a_plain_run_waits_for_all_shared_ones_and_keeps_later_ones_out() {
     cluster.assert_gone("n");
 }
 
+/// The third has the slot of the one that has ended.
 #[test]
-fn the_loss_of_a_shared_lock_ends_the_command() {
-    not_with!(NoScripts, "shared locks need scripts");
+fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
+    not_with!(NoScripts, "permits need scripts");
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
-    let options = ["--ttl", "60s", "--shared"];
-    let mut tool = started(&cluster, &options, script, folder.path());
-    eventually("it stands on all nodes", || {
-        let count = |mut raw: crate::servers::Raw| raw.integer(&[b"ZCARD", b"n"]);
-        let counts: Vec<i64> = cluster.raws().into_iter().map(count).collect();
-        (counts == [1; 3]).then_some(())
-    });
-    take_away(&cluster, 1..3);
-    let errors = tool.errors();
-    let lost = "shearline: n: the lock is lost, so the command and what it has started are killed\n\
-                shearline: lost the lock n: the command was ended";
-    assert!(errors.starts_with(lost), "{errors}");
-    assert_eq!(code(tool.wait()), 74);
-    free(&cluster, 1..3);
+    let path = |name: &str| folder.path().join(name);
+    let script = "echo $SHEARLINE_SLOT >\"$1/$2.new\"; mv \"$1/$2.new\" \"$1/$2\"; \
+                  while ! [ -e \"$1/$2.end\" ]; do sleep 0.02; done";
+    let start = |name: &str| {
+        let options = ["--permits", "2", "--report", "1"];
+        let mut command = run(&cluster.urls(), &options);
+        command.args(["n", "--", "sh", "-c", script, "sh"]);
+        Tool::start(command.arg(folder.path()).arg(name))
+    };
+    let slot = |name: &str| {
+        await_file(&path(name));
+        fs::read_to_string(path(name)).expect("its slot")
+    };
+    let (mut one, other) = (start("one"), start("other"));
+    let slots = [slot("one"), slot("other")];
+    let mut sorted = slots.clone();
+    sorted.sort();
+    assert_eq!(sorted, ["0\n", "1\n"]);
+    for (options, said) in [
+        ("", "another client holds the lock: "),
+        ("--shared", "another client holds the lock: "),
+        ("--permits 2", "another client holds the lock: "),
+        (
+            "--permits 3",
+            "other clients use this resource with 2 permits: ",
+        ),
+    ] {
+        let line = format!("run --guard off -n {options} n -- echo started");
+        let error = shearline(&cluster, &line).failed(75);
+        let begin = format!("shearline: {said}");
+        assert!(error.starts_with(&begin), "{options}: {error}");
+    }
+    let mut third = start("third");
+    let mut errors = BufReader::new(third.stderr());
+    let mut line = String::new();
+    errors.read_line(&mut line).expect("it is text");
+    assert_eq!(line, "shearline: waiting for n: 2 of 2 permits held\n");
+    assert!(!path("third").exists());
+    fs::write(path("one.end"), "").expect("a file");
+    let report = Json::line(&one.output());
+    assert_documented(&report);
+    assert_eq!(format!("{}\n", report.number("slot")), slots[0]);
+    assert_eq!(slot("third"), slots[0]);
+    for name in ["other", "third"] {
+        fs::write(path(&format!("{name}.end")), "").expect("a file");
+    }
+    for tool in [one, other, third] {
+        assert_eq!(code(tool.wait()), 0);
+    }
     cluster.assert_empty();
+}
+
+#[test]
+fn a_run_inside_another_has_its_own_names_and_no_slot() {
+    not_with!(NoScripts, "permits need scripts");
+    let cluster = three();
+    let shown = "echo \"$SHEARLINE_RESOURCE, $SHEARLINE_RESOURCES, ${SHEARLINE_SLOT-none}\"";
+    let inner = format!("{shown}; exec \"$0\" run --guard off c -- sh -c '{shown}'");
+    let options = ["--permits", "1", "n", "--", "sh", "-c", &inner];
+    let mut command = run(&cluster.urls(), &options);
+    command.arg(env!("CARGO_BIN_EXE_shearline"));
+    assert_eq!(told(command).done(), "n, n, 0\nc, c, none\n");
+    cluster.assert_empty();
+}
+
+#[test]
+fn the_loss_of_a_shared_lock_or_a_permit_ends_the_command() {
+    not_with!(NoScripts, "shared locks and permits need scripts");
+    let cluster = three();
+    for kind in ["--shared", "--permits=2"] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let script = "trap '' TERM; : >$1/ready; exec sleep 1000";
+        let mut tool = started(&cluster, &["--ttl", "60s", kind], script, folder.path());
+        eventually("it stands on all nodes", || {
+            let count = |mut raw: Raw| raw.integer(&[b"ZCARD", b"n"]);
+            let counts: Vec<i64> = cluster.raws().into_iter().map(count).collect();
+            (counts == [1; 3]).then_some(())
+        });
+        take_away(&cluster, 1..3);
+        let errors = tool.errors();
+        let lost = "shearline: n: the lock is lost, so the command and what it has started are killed\n\
+                    shearline: lost the lock n: the command was ended";
+        assert!(errors.starts_with(lost), "{errors}");
+        assert_eq!(code(tool.wait()), 74);
+        free(&cluster, 1..3);
+        cluster.assert_empty();
+    }
 }
 
 #[test]
@@ -122,10 +196,12 @@ fn signals_reach_the_command_of_a_shared_lock() {
 }
 
 #[test]
-fn a_shared_lock_needs_scripts() {
+fn shared_locks_and_permits_need_scripts() {
     let cluster = three();
-    let line = "run --guard off --without-scripts --shared n -- echo started";
-    let error = shearline(&cluster, line).failed(78);
-    assert!(error.contains("scripts"), "{error}");
+    for kind in ["--shared", "--permits 2"] {
+        let line = format!("run --guard off --without-scripts {kind} n -- echo started");
+        let error = shearline(&cluster, &line).failed(78);
+        assert!(error.contains("shared locks, permits"), "{error}");
+    }
     cluster.assert_empty();
 }
