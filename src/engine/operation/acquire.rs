@@ -56,12 +56,17 @@ pub(in crate::engine) struct Acquire {
     /// How many nanoseconds the engine keeps the lock. Zero: it does not.
     keep: u64,
     verdict: Verdict,
-    /// `None`: it wants one resource.
-    several: Option<Box<Several>>,
+    /// `None`: it wants an exclusive lock on one resource.
+    special: Option<Box<Special>>,
     /// `None`: it wants no fencing token.
     fencing: Option<Box<Fencing>>,
-    /// `None`: it wants an exclusive lock.
-    reading: Option<Box<Reading>>,
+}
+
+/// The additional state of an acquisition of another lock than an exclusive one on one resource.
+#[derive(Debug)]
+enum Special {
+    Several(Several),
+    Reading(Reading),
 }
 
 /// The state of an attempt.
@@ -90,9 +95,8 @@ impl Acquire {
             extensions: request.options.extensions_left(),
             keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
-            several: None,
+            special: None,
             fencing: None,
-            reading: None,
         }
     }
 
@@ -107,7 +111,8 @@ impl Acquire {
 
     /// Makes it an acquisition of several resources, which have these `places`.
     pub(in crate::engine) fn of_several(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
-        self.several = Some(Box::new(Several::new(places, nodes)));
+        let several = Several::new(places, nodes);
+        self.special = Some(Box::new(Special::Several(several)));
         self
     }
 
@@ -122,9 +127,8 @@ impl Acquire {
             extensions: kept.extensions,
             keep,
             verdict: Verdict::Open,
-            several: None,
+            special: None,
             fencing: None,
-            reading: None,
         }
     }
 
@@ -133,10 +137,28 @@ impl Acquire {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
 
+    /// Returns its additional state if it wants several resources.
+    #[inline]
+    fn several(&self) -> Option<&Several> {
+        match self.special.as_deref()? {
+            Special::Several(several) => Some(several),
+            Special::Reading(_) => None,
+        }
+    }
+
+    /// Returns its additional state if it wants a shared lock.
+    #[inline]
+    fn reading(&self) -> Option<&Reading> {
+        match self.special.as_deref()? {
+            Special::Several(_) => None,
+            Special::Reading(reading) => Some(reading),
+        }
+    }
+
     /// Returns the places of its resources.
     #[inline]
     pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
-        match &self.several {
+        match self.several() {
             None => core::slice::from_ref(&self.place),
             Some(several) => &several.places,
         }
@@ -145,7 +167,7 @@ impl Acquire {
     /// Passes each of its places to `act`.
     #[inline(always)]
     fn each_place(&self, mut act: impl FnMut(PlaceKey)) {
-        match &self.several {
+        match self.several() {
             None => act(self.place), // Not a loop, because nearly all locks are on one resource.
             Some(several) => several.places.iter().for_each(|place| act(*place)),
         }
@@ -183,14 +205,15 @@ impl Acquire {
         token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
         let token = &token[..len];
         let name = parts.queues.name(self.place);
-        if let Some(reading) = &mut self.reading {
-            return Self::shared_entry(reading, now, (spare, name, token), &parts.settings);
-        }
-        if self.several.is_none() && self.fencing.is_none() {
+        if self.special.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, token);
         }
-        if let Some(several) = &mut self.several {
-            several.forget_named();
+        match self.special.as_deref_mut() {
+            None => {}
+            Some(Special::Several(several)) => several.forget_named(),
+            Some(Special::Reading(reading)) => {
+                return reading.entry(now, (spare, name, token), &parts.settings);
+            }
         }
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
@@ -335,15 +358,15 @@ impl Acquire {
 
     /// Ends this acquisition, which is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
-        if let Some(reading) = self.reading.take() {
-            reading.step_out(self.place, &mut parts.queues);
-        }
         if let Some(fencing) = self.fencing.take() {
             parts.fencing.give_spare(fencing);
         }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         if !matches!(self.verdict, Verdict::HandedOut) {
-            let several = self.several.as_ref().map(|several| &several.waiters[..]);
+            if let Some(reading) = self.reading() {
+                reading.step_out(self.place, queues);
+            }
+            let several = self.several().map(|several| &several.waiters[..]);
             let waiters = several.unwrap_or(core::slice::from_ref(&self.waiter));
             for (place, waiter) in self.places().iter().zip(waiters) {
                 queues.leave(*place, operation, *waiter, buffers);
@@ -375,7 +398,7 @@ impl Operate for Acquire {
         let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
         let (mut turn, mut leaves) = (true, None);
         self.each_place(|place| turn &= queues.contend(place, key));
-        if turn && !once && self.reading.is_none() {
+        if turn && !once && self.reading().is_none() {
             self.each_place(|place| {
                 if leaves.is_none() && queues.leaves_first(now, place) {
                     leaves = Some(place);
@@ -385,7 +408,7 @@ impl Operate for Acquire {
         }
         if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
-            if self.reading.is_some() {
+            if self.reading().is_some() {
                 self.ask_beside(cx);
             }
             return;

@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::{Acquire, Verdict};
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::queues::{Queues, Refusal};
 use crate::engine::settings::Settings;
@@ -44,6 +44,23 @@ fn patience(settings: &Settings) -> Duration {
 }
 
 impl Reading {
+    /// Returns an entry for `name` with this `token`, for a new attempt.
+    #[cold]
+    pub(super) fn entry(
+        &mut self,
+        now: Instant,
+        (spare, name, token): (Spare, &[u8], &[u8]),
+        settings: &Settings,
+    ) -> Entry {
+        self.intents = NodeSet::EMPTY;
+        let entry = Entry::shared(spare, name, token, false);
+        if now < self.passes_at {
+            return entry;
+        }
+        self.passes_at = now.saturating_add(patience(settings));
+        entry.passing()
+    }
+
     /// The acquisition has ended. Nothing is left of it in the queue at `place`.
     pub(super) fn step_out(&self, place: PlaceKey, queues: &mut Queues) {
         if let Some(again) = self.again {
@@ -57,28 +74,11 @@ impl Acquire {
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn share(&mut self, started: Instant, settings: &Settings) {
-        self.reading = Some(Box::new(Reading {
+        self.special = Some(Box::new(Special::Reading(Reading {
             intents: NodeSet::EMPTY,
             passes_at: started.saturating_add(patience(settings)),
             again: None,
-        }));
-    }
-
-    /// Returns an entry for `name` with this `token`, for a new attempt.
-    #[cold]
-    pub(super) fn shared_entry(
-        reading: &mut Reading,
-        now: Instant,
-        (spare, name, token): (Spare, &[u8], &[u8]),
-        settings: &Settings,
-    ) -> Entry {
-        reading.intents = NodeSet::EMPTY;
-        let entry = Entry::shared(spare, name, token, false);
-        if now < reading.passes_at {
-            return entry;
-        }
-        reading.passes_at = now.saturating_add(patience(settings));
-        entry.passing()
+        })));
     }
 
     /// It has asked the nodes, so that others may ask beside it. If a contender waits nevertheless, this write ends the
@@ -99,15 +99,18 @@ impl Acquire {
 
     /// `node` says that this key is taken, counted from 0.
     pub(super) fn met_intent(&mut self, node: NodeId, which: u8) {
-        if let Some(reading) = self.reading.as_mut().filter(|_| which == INTENT) {
+        if let Some(Special::Reading(reading)) = self.special.as_deref_mut()
+            && which == INTENT
+        {
             reading.intents.insert(node);
         }
     }
 
     /// Returns why its attempt was refused: because of an intent, if any node says so.
     pub(super) fn refusal(&self, refusal: Refusal) -> Refusal {
-        let reading = self.reading.as_ref();
-        let met = reading.is_some_and(|reading| !reading.intents.is_empty());
+        let met = self
+            .reading()
+            .is_some_and(|reading| !reading.intents.is_empty());
         match met && refusal == Refusal::Held {
             true => Refusal::Intent,
             false => refusal,
@@ -120,7 +123,7 @@ impl Acquire {
     #[inline(never)]
     pub(super) fn steps_back(&mut self, after: Refusal, cx: &mut Context<'_>) -> bool {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
-        let Some(reading) = self.reading.as_mut() else {
+        let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
             return false;
         };
         if queues.contend(self.place, key) {
@@ -134,7 +137,7 @@ impl Acquire {
 
     /// Its turn has come. What another operation has learnt, which wants the exclusive lock, says nothing to it.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
-        let is_reader = self.reading.is_some();
+        let is_reader = self.reading().is_some();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
             if is_reader && waiting.has_asked() && !waiting.belief.reads() {
                 cx.parts.queues.stop_waiting(self.place);

@@ -15,7 +15,7 @@
 
 use super::nodes::why_at_last;
 use super::waiting::LAST_CHANCE;
-use super::{Acquire, Verdict};
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
 use crate::engine::queues::{Caller, Extra, Refusal, Waiter};
@@ -46,7 +46,7 @@ impl Acquire {
     #[cold]
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
-        if let Some(several) = &mut self.several {
+        if let Some(Special::Several(several)) = self.special.as_deref_mut() {
             for (place, waiter) in several.places.iter().zip(&mut several.waiters) {
                 if queues.contender(*place) != Some(key) {
                     *waiter = queues.queue(*place, Caller::Set(key));
@@ -69,7 +69,7 @@ impl Acquire {
         let extra = Extra {
             keep: self.keep,
             fenced: self.fencing.is_some(),
-            shared: self.reading.is_some(),
+            shared: self.reading().is_some(),
         };
         if let Some(waiter) = self.waiter
             && extra != Extra::default()
@@ -117,7 +117,7 @@ impl Acquire {
         } else {
             self.go_on(cx);
         }
-        if self.reading.is_some() && cx.parts.queues.is_read(self.place) {
+        if self.reading().is_some() && cx.parts.queues.is_read(self.place) {
             self.ask_beside(cx);
         }
     }
@@ -160,7 +160,7 @@ impl Acquire {
         let known = self.places().iter().position(waits_behind);
         if let Some(number) = self.held_here(cx).or(known) {
             self.place = self.places()[number];
-            if let Some(several) = &mut self.several {
+            if let Some(Special::Several(several)) = self.special.as_deref_mut() {
                 several.all_name(number);
             }
         }

@@ -26,7 +26,7 @@ impl Acquire {
         if self.steps_back(after, cx) {
             return;
         }
-        let several = self.several.as_ref();
+        let several = self.several();
         let named = several.and_then(|several| Some((several, several.most_named()?)));
         let others = named.map(|(several, most)| several.named_others(most));
         let place = named.map_or(self.place, |(several, most)| several.places[most]);
@@ -42,7 +42,7 @@ impl Acquire {
             delay,
             &mut parts.random,
         );
-        waiting.set_reader(self.reading.is_some());
+        waiting.set_reader(self.reading().is_some());
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
         }
