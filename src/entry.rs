@@ -279,6 +279,18 @@ impl Entry {
         }
     }
 
+    /// Returns the entry of a shared lock with the same name, token and end. It shares nothing with this one.
+    #[cold]
+    pub(crate) fn as_shared(&self) -> Self {
+        let token = self.token().as_bytes();
+        let mut entry = Self::shared(Spare::default(), self.resource(), token, false);
+        if let Some(token) = self.fencing_token() {
+            entry.set_fencing_token(token);
+        }
+        entry.set_end(self.end(), self.ttl());
+        entry.delayed(self.delay())
+    }
+
     fn mark(&self) -> Mark {
         match self.0.shape {
             Shape::One { .. } => Mark::Plain,

@@ -14,6 +14,9 @@ pub const NODES_MAX: usize = 31;
 /// Longest resource name, in bytes. It is the Redis key; use a hash for longer names.
 pub const RESOURCE_BYTES_MAX: usize = 1024;
 
+/// The largest number of permits on one resource. A node reads all of its holders at once.
+pub const PERMITS_MAX: u16 = 1024;
+
 /// Most resources of one lock. The scripts that a lock of several needs run as long as there are names;
 /// so many take a server 50 to 150 microseconds, or 100 to 600 where the names are the longest, during which
 /// it serves nobody else.

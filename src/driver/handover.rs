@@ -1,11 +1,13 @@
 //! A lock as bytes, for another process, and its validity by the clock of this machine.
 //!
 //! ```text
-//! "SHLK"  format  clock known  clock identity  valid until  ttl  delay  voters  counts  names, token  fencing token  checksum
-//!  4       1       1            24              8            8    4      4       2 + 2   ..            8              8
+//! "SHLK"  format  clock known  clock identity  valid until  ttl  delay  voters  counts  names, token  fencing token  kind  checksum
+//!  4       1       1            24              8            8    4      4       2 + 2   ..            8              0, 4  8
 //! ```
 //!
-//! All locks have one format, 5; earlier drafts had four others. The delay is the time that the lock delay adds to each
+//! An exclusive lock has format 5 and no kind; earlier drafts had four other formats. A shared lock and a permit have
+//! format 6, so that a version which does not know them refuses them. Their kind is the number of permits and the slot,
+//! of two bytes each; a shared lock has no permits. The delay is the time that the lock delay adds to each
 //! ttl, in milliseconds. The counts are the number of resources and the length of the token in bytes. Each resource
 //! stands behind its length (2 bytes). A lock without a fencing token has zero in its place.
 //!
@@ -18,16 +20,19 @@ use core::time::Duration;
 
 use crate::clock::{self, ClockIdentity};
 use crate::delay::Delay;
-use crate::entry::Entry;
-use crate::limits::{FENCING_TOKEN_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
+use crate::entry::{Entry, Kind};
+use crate::limits::{FENCING_TOKEN_MAX, PERMITS_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::{Lock, NodeSet};
 use crate::resource::check_resources;
 use crate::time::{Instant, nanos};
 
 const MAGIC: [u8; 4] = *b"SHLK";
 
-/// The format.
+/// The format of an exclusive lock.
 const FORMAT: u8 = 5;
+
+/// The format of the other kinds.
+const OF_KIND: u8 = 6;
 
 /// Why bytes are not a lock: they were changed, or another version of this library wrote them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -38,7 +43,7 @@ pub struct FromBytesError(#[from] Fault);
 enum Fault {
     #[error("these bytes are no lock; pass on what `Lock::to_bytes` gave, unchanged")]
     NotALock,
-    #[error("the lock has format {0}, this version reads {FORMAT}; use one version")]
+    #[error("the lock has format {0}, this version reads {FORMAT} and {OF_KIND}; use one version")]
     Version(u8),
     #[error("the lock was damaged on its way; pass on what `Lock::to_bytes` gave, unchanged")]
     Damaged,
@@ -95,7 +100,8 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     let (names, token) = (lock.resources(), lock.token().as_bytes());
     let mut bytes = Vec::with_capacity(96 + lock.resource().len() + token.len());
     bytes.extend_from_slice(&MAGIC);
-    bytes.push(FORMAT);
+    let kind = kind_in_bytes(lock);
+    bytes.push(kind.map_or(FORMAT, |_| OF_KIND));
     bytes.push(clock.is_some().into());
     bytes.extend_from_slice(&clock.map_or([0; ClockIdentity::BYTES], ClockIdentity::to_bytes));
     bytes.extend_from_slice(&lock.valid_until().as_nanos().to_be_bytes());
@@ -112,6 +118,7 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
     }
     bytes.extend_from_slice(token);
     bytes.extend_from_slice(&lock.fencing_token().unwrap_or(0).to_be_bytes());
+    bytes.extend(kind.into_iter().flatten());
     let sum = checksum(&bytes);
     bytes.extend_from_slice(&sum.to_be_bytes());
     bytes
@@ -120,7 +127,7 @@ fn encode(lock: &Lock, clock: Option<ClockIdentity>) -> Vec<u8> {
 fn decode(bytes: &[u8], clock: Option<ClockIdentity>) -> Result<Lock, Fault> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(Fault::NotALock)?;
     let lock = match rest.first() {
-        Some(&FORMAT) => decode_body(bytes, clock),
+        Some(&(FORMAT | OF_KIND)) => decode_body(bytes, clock),
         Some(&other) => return Err(Fault::Version(other)),
         None => None,
     };
@@ -132,6 +139,12 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     if u64::from_be_bytes(*sum) != checksum(content) {
         return None;
     }
+    let (content, kind) = match content.get(MAGIC.len()) {
+        Some(&OF_KIND) => content
+            .split_last_chunk()
+            .map(|(rest, kind)| (rest, Some(*kind)))?,
+        _ => (content, None),
+    };
     let rest = content.get(MAGIC.len() + 1..)?;
     let (&[known], rest) = rest.split_first_chunk::<1>()?;
     let (identity, rest) = rest.split_first_chunk::<{ ClockIdentity::BYTES }>()?;
@@ -141,8 +154,8 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     let (voters, rest) = rest.split_first_chunk::<4>()?;
     let (rest, fencing) = rest.split_last_chunk::<8>()?;
     let entry = match u64::from_be_bytes(*fencing) {
-        0 => entry(rest)?,
-        fencing @ 1..=FENCING_TOKEN_MAX => entry(rest)?.fenced(fencing),
+        0 => entry(rest, kind)?,
+        fencing @ 1..=FENCING_TOKEN_MAX => entry(rest, kind)?.fenced(fencing),
         _ => return None,
     };
     if 1 < known {
@@ -165,8 +178,19 @@ fn decode_body(bytes: &[u8], clock: Option<ClockIdentity>) -> Option<Lock> {
     ))
 }
 
-/// Returns the resources and the token in `bytes`, if there is nothing else in them.
-fn entry(bytes: &[u8]) -> Option<Entry> {
+/// Returns the kind of `lock`; `None` if it is exclusive.
+fn kind_in_bytes(lock: &Lock) -> Option<[u8; 4]> {
+    let (permits, slot) = match lock.entry().kind() {
+        Kind::Plain => return None,
+        Kind::Shared => (0, 0),
+        Kind::Permit { permits, slot } => (permits, slot),
+    };
+    Some((u32::from(permits) << 16 | u32::from(slot)).to_be_bytes())
+}
+
+/// Returns the resources and the token in `bytes`, if there is nothing else in them. `kind` is that of the lock, if it
+/// is not exclusive.
+fn entry(bytes: &[u8], kind: Option<[u8; 4]>) -> Option<Entry> {
     let (count, rest) = number(bytes)?;
     let (token_len, mut rest) = number(rest)?;
     let mut names = Vec::new();
@@ -178,7 +202,24 @@ fn entry(bytes: &[u8]) -> Option<Entry> {
     }
     let is_token = (TOKEN_RANDOM_BYTES..=TOKEN_BYTES_MAX).contains(&token_len);
     let fits = check_resources(&names).is_ok() && is_token && rest.len() == token_len;
-    fits.then(|| Entry::of_several(Vec::new(), names.into_iter(), rest))
+    if !fits {
+        return None;
+    }
+    let Some([p, q, s, t]) = kind else {
+        return Some(Entry::of_several(Vec::new(), names.into_iter(), rest));
+    };
+    let [name] = names[..] else {
+        return None;
+    };
+    match [[p, q], [s, t]].map(u16::from_be_bytes) {
+        [0, 0] => Some(Entry::shared(Vec::new(), name, rest, false)),
+        numbers @ [permits, slot] if slot < permits && permits <= PERMITS_MAX => {
+            let mut entry = Entry::permit(Vec::new(), name, rest, numbers, false);
+            entry.set_slot(slot);
+            Some(entry)
+        }
+        _ => None,
+    }
 }
 
 /// Returns the two-byte number at the front of `bytes`, and the rest.
@@ -348,10 +389,74 @@ mod tests {
         assert!(Lock::from_bytes(&bytes).is_ok());
     }
 
+    fn of_kind(entry: Entry) -> Lock {
+        let (until, ttl) = (Instant::from_nanos(9), Duration::from_secs(10));
+        Lock::transferred(
+            entry.delayed(Delay::of_millis(4)),
+            until,
+            ttl,
+            NodeSet::first(2),
+        )
+    }
+
+    /// An exclusive lock has the bytes that it always had.
+    #[test]
+    fn a_shared_lock_and_a_permit_stay_what_they_are() {
+        let shared = || Entry::shared(Vec::new(), b"a", &[7; 20], false);
+        let permit = |permits, slot| {
+            let mut entry = Entry::permit(Vec::new(), b"a", &[7; 20], [permits, 0], false);
+            entry.set_slot(slot);
+            entry
+        };
+        for entry in [
+            shared(),
+            shared().fenced(5),
+            permit(1, 0),
+            permit(PERMITS_MAX, PERMITS_MAX - 1).fenced(FENCING_TOKEN_MAX),
+        ] {
+            let went = of_kind(entry);
+            let bytes = encode(&went, None);
+            assert_eq!(bytes[4], OF_KIND);
+            let came = Lock::from_bytes(&bytes).unwrap();
+            assert_eq!(came.entry().kind(), went.entry().kind());
+            assert_eq!(came.entry(), went.entry());
+            assert_eq!(came.fencing_token(), went.fencing_token());
+            assert_eq!(came.entry().has_slot(), went.entry().has_slot());
+            notices_all_changes(bytes);
+        }
+    }
+
+    #[test]
+    fn kinds_that_no_lock_has_are_refused_whatever_the_checksum() {
+        let whole = encode(
+            &of_kind(Entry::shared(Vec::new(), b"a", &[7; 20], false)),
+            None,
+        );
+        let kind = whole.len() - 12;
+        for numbers in [[0, 1], [1, 1], [2, 3], [PERMITS_MAX + 1, 0], [u16::MAX; 2]] {
+            let mut odd = whole.clone();
+            odd[kind..kind + 2].copy_from_slice(&numbers[0].to_be_bytes());
+            odd[kind + 2..kind + 4].copy_from_slice(&numbers[1].to_be_bytes());
+            reseal(&mut odd);
+            let refused = Lock::from_bytes(&odd).unwrap_err().0;
+            assert_eq!(refused, Fault::Damaged, "{numbers:?}");
+        }
+        // Several names, and no kind.
+        let mut several = on_several(&[b"b", b"a"], 0).to_bytes();
+        several[4] = OF_KIND;
+        let end = several.len() - 8;
+        several.splice(end..end, [0; 4]);
+        for mut odd in [several, lock(b"a", &[7; 20], 9).to_bytes()] {
+            odd[4] = OF_KIND;
+            reseal(&mut odd);
+            assert_eq!(Lock::from_bytes(&odd).unwrap_err().0, Fault::Damaged);
+        }
+    }
+
     #[test]
     fn formats_before_this_one_are_refused() {
         let mut bytes = lock(b"a", &[7; 20], 9).to_bytes();
-        for format in (0..=u8::MAX).filter(|format| *format != FORMAT) {
+        for format in (0..=u8::MAX).filter(|format| ![FORMAT, OF_KIND].contains(format)) {
             bytes[4] = format;
             reseal(&mut bytes);
             let refused = Lock::from_bytes(&bytes).unwrap_err().0;

@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 use crate::config::Credentials;
 use crate::config::LockOptions;
 use crate::delay::Delay;
-use crate::entry::Entry;
+use crate::entry::{self, Entry};
 use crate::error::{ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError};
 use crate::invariant::Must;
 use crate::keys::NodeId;
@@ -52,14 +52,32 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource, None)?;
+        if request.shared {
+            self.check_shared(request.options)?;
+        }
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             let mut acquire = Acquire::new(request, tries, place);
             if request.options.is_rare() {
-                acquire.want(request.options, parts);
+                let options = request.options;
+                acquire.want(options.is_fenced(), options.own_owner(), parts);
+            }
+            if request.shared {
+                acquire.share(now, &parts.settings);
             }
             acquire
         })
+    }
+
+    /// Returns an error if no lock with these `options` can be shared.
+    #[cold]
+    #[inline(never)]
+    fn check_shared(&self, options: &LockOptions) -> Result<(), InvalidRequest> {
+        match self.parts.settings.without_scripts {
+            true => Err(InvalidRequest::SharedWithoutScripts),
+            false if options.is_fenced() => Err(InvalidRequest::SharedFenced),
+            false => Ok(()),
+        }
     }
 
     /// [`acquire`](Self::acquire) for several resources.
@@ -83,7 +101,7 @@ impl Engine {
             let acquire = Acquire::new(&request, tries, places[0]);
             let mut acquire = acquire.of_several(places, parts.nodes.len());
             if options.is_rare() {
-                acquire.want(options, parts);
+                acquire.want(options.is_fenced(), options.own_owner(), parts);
             }
             acquire
         })
@@ -211,6 +229,51 @@ impl Engine {
         }
         parts.remember_ttl(lock.ttl(), lock.delay());
         Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
+    }
+
+    /// Begins to make the exclusive `lock` a shared one, without a gap and with the same end. `lock` is a shared lock from
+    /// this call on, whatever the outcome. The outcome is an [`Event::Confirmed`](super::Event::Confirmed): a majority
+    /// keeps the shared lock until the end that it says.
+    ///
+    /// If too few nodes answer, the shared lock is valid until its end: a majority keeps either the exclusive lock for
+    /// it, or the shared one, and both keep out exclusive locks. Readers may still be refused by nodes that keep the
+    /// exclusive lock. The next extension, confirmation or downgrade makes it a shared one there.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtendError::Invalid`], [`ExtendError::Expired`] and [`ExtendError::Saturated`], before anything is sent. The
+    /// lock does not change then.
+    #[cold]
+    pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
+        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        if parts.settings.without_scripts {
+            return Err(InvalidRequest::SharedWithoutScripts.into());
+        }
+        if lock.entry().is_several() || matches!(lock.entry().kind(), entry::Kind::Permit { .. }) {
+            return Err(InvalidRequest::NotExclusive.into());
+        }
+        if !lock.is_valid_at(now) {
+            return Err(ExtendError::Expired);
+        }
+        let confirm = Confirm::new(now, lock, parts)?;
+        if operations.is_full_for_holders(&parts.queues) {
+            return Err(ExtendError::Saturated);
+        }
+        let entry = lock.entry().as_shared();
+        if let Some((key, claim)) = parts.claims.of(lock.id()) {
+            claim.entry = entry.clone();
+            let open = claim.busy().questions;
+            operations.end_questions(now, key, open, || Verdict::Closed, parts);
+            let place = parts.queues.enter(entry.resource(), &mut parts.claims);
+            parts.share(place, None, key);
+            parts.queues.left(place, &mut parts.claims.buffers);
+        }
+        parts.wrote_to(now, entry.resource());
+        lock.set_entry(entry.clone());
+        let kind = Kind::Confirm(confirm.about(entry));
+        let round = operations.begin(now, lock.ttl(), None, kind, parts);
+        operations.lead(now, parts); // Readers ask behind it.
+        Ok(round)
     }
 
     /// Begins to find out who holds `resource`. It changes nothing on the nodes. The outcome is an

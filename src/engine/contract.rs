@@ -55,6 +55,8 @@ pub struct Request<'a> {
     /// All resources, if the caller wants several.
     pub(crate) all: Option<&'a [&'a [u8]]>,
     pub(crate) options: &'a LockOptions,
+    /// The caller wants a shared lock.
+    pub(crate) shared: bool,
 }
 
 impl<'a> Request<'a> {
@@ -64,6 +66,26 @@ impl<'a> Request<'a> {
             resource,
             all: None,
             options,
+            shared: false,
+        }
+    }
+
+    /// Asks for a shared lock on `resource`: other shared locks stand beside it, and an exclusive lock keeps it out and
+    /// is kept out.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use shearline::LockOptions;
+    /// use shearline::engine::Request;
+    ///
+    /// let options = LockOptions::new(Duration::from_secs(10));
+    /// let request = Request::shared(b"doc:7", &options);
+    /// # let _ = request;
+    /// ```
+    pub fn shared(resource: &'a [u8], options: &'a LockOptions) -> Self {
+        Self {
+            shared: true,
+            ..Self::new(resource, options)
         }
     }
 
@@ -84,6 +106,7 @@ impl<'a> Request<'a> {
             resource: b"",
             all: Some(resources),
             options,
+            shared: false,
         }
     }
 

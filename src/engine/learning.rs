@@ -11,6 +11,7 @@ use crate::node::{Answer, Reply, Request, Taking};
 use crate::time::Instant;
 
 use super::claims::claim::Claim;
+use super::news::News;
 use super::operation::top_up::copy_late;
 use super::operation::{acquire, held, repair};
 use super::parts::Parts;
@@ -62,7 +63,7 @@ pub(super) fn learn(
             Some(operation)
         }
         Request::Name { place } => {
-            named(node, place, parts);
+            named(now, node, place, reply, parts);
             None
         }
         Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
@@ -132,12 +133,20 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     reply
 }
 
-/// `node` has named the token in the key of `place`.
+/// `node` has named the token in the key of `place`, or has said that the key is a sorted set. Then a reader may ask
+/// again soon, and a caller of the exclusive lock has to keep new readers out.
 #[cold]
 #[inline(never)]
-fn named(node: NodeId, place: PlaceKey, parts: &mut Parts) {
+fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut Parts) {
     let token = parts.nodes[node].connection.token.take();
+    let is_set = matches!(reply, Reply::Foreign(_));
     if let Some((waiting, _)) = parts.queues.waiting(place) {
-        waiting.belief.named(node, token);
+        waiting.belief.named(node, token, is_set);
+        if is_set {
+            parts.leave_intent(now, place);
+            parts
+                .news
+                .extend(parts.queues.contender(place).map(News::Stirred));
+        }
     }
 }

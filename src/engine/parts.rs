@@ -29,7 +29,7 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::queues::{Caller, Queues, Waiter};
+use super::queues::{Caller, INTENT, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -127,6 +127,23 @@ impl Parts {
         }
     }
 
+    /// The reader `operation` has taken the lock of `claim` on the resource of `place`, or the lock is shared from now on.
+    #[cold]
+    pub(super) fn share(
+        &mut self,
+        place: PlaceKey,
+        operation: Option<OperationKey>,
+        claim: ClaimKey,
+    ) {
+        self.queues.share(place, claim);
+        if let Some(operation) = operation {
+            self.queues.give_on(place, operation);
+        }
+        if self.queues.is_anyone_waiting() {
+            self.tell_watches_at(place);
+        }
+    }
+
     /// The lock of `claim` is not held any more. The [turn](Self::next_turn) of an operation may have come.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.get_mut(claim);
@@ -214,6 +231,20 @@ impl Parts {
             .deadline()
             .map(|deadline| (deadline, Cause::Deadline));
         deadline.into_iter().chain([ends]).min()
+    }
+
+    /// If the contender of `place` waits for the exclusive lock, and knows that readers hold it, keeps new readers out.
+    #[cold]
+    pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
+        if let Some((waiting, resource)) = self.queues.waiting(place)
+            && waiting.leaves_intent(now)
+        {
+            for node in self.nodes.ids() {
+                self.nodes
+                    .writing_to(node)
+                    .leave_intent(now, resource, INTENT);
+            }
+        }
     }
 
     /// Puts `waiter` at the end of the queue for its resource, until its time is up.

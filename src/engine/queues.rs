@@ -28,6 +28,13 @@
 //! front of a queue a set becomes the contender of that name, and the callers behind it wait. It asks the nodes once it
 //! is the contender of all its names.
 //!
+//! # Readers
+//!
+//! A reader, which wants a shared lock, is the contender only while it is refused, and never the holder. It asks beside
+//! other readers, unless another operation holds the name, or waits for it. A reader that was granted its lock gives its
+//! turn on, and so does one whose turn has come from a reader: all readers at the front of a queue ask at once, and so
+//! does the operation behind them.
+//!
 //! # Not here
 //!
 //! When a contender asks again: `policy.rs`. Operations that make one attempt: they do not wait, but ask beside the
@@ -59,7 +66,7 @@ pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
-pub(super) use policy::{Next, Wait, between};
+pub(super) use policy::{INTENT, Next, Wait, between};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -97,6 +104,8 @@ pub(super) struct Place {
     /// contender was faster, there is a holder as well as a contender.
     contender: Option<OperationKey>,
     line: Line,
+    /// A reader was the last to be granted the lock here, and no contender was refused since.
+    is_read: bool,
     /// The number of operations and locks that use it.
     users: u32,
 }
@@ -106,6 +115,8 @@ pub(super) struct Place {
 pub(super) enum Refusal {
     #[default]
     Held,
+    /// A caller of the exclusive lock waits, and keeps readers out.
+    Intent,
     NoQuorum,
     TooSlow,
     Saturated,
@@ -211,8 +222,14 @@ impl Queues {
     /// Returns the wait of the contender of `place`. If there is none yet, begins one for this number of `nodes`, of
     /// which nothing is known.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
+        let at = self.places.get_mut(place.0);
+        let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));
         let new = || Box::new(Wait::new(nodes));
-        self.waits.entry(place).or_insert_with(new)
+        let wait = self.waits.entry(place).or_insert_with(new);
+        if was_read {
+            wait.ask_at_once();
+        }
+        wait
     }
 
     /// Ends the wait of the contender of `place`.
@@ -422,12 +439,67 @@ impl Queues {
             at.holder = None;
             self.waits.remove(&place);
             if at.is_wanted() {
+                at.is_read = false;
                 let leaves = row.is_over(now, false);
                 self.promote(place, leaves);
             }
         }
         self.left(place, buffers);
     }
+
+    // ----- readers ----------------------------------------------------------------------------
+
+    /// The reader `operation` asks beside others, or has its lock: another operation may have its turn.
+    #[cold]
+    pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey) {
+        if let Some(at) = self.places.get_mut(place.0).must()
+            && at.contender.take_if(|other| *other == operation).is_some()
+        {
+            self.waits.remove(&place);
+            self.promote(place, false);
+        }
+    }
+
+    /// The lock of `claim` is shared from now on. The turn of other readers may have come.
+    #[cold]
+    pub(super) fn share(&mut self, place: PlaceKey, claim: ClaimKey) {
+        if let Some(at) = self.places.get_mut(place.0).must() {
+            at.is_read = true;
+            if at.holder.take_if(|holder| *holder == claim).is_some() {
+                self.waits.remove(&place);
+                self.promote(place, false);
+            }
+        }
+    }
+
+    /// Returns `true` if a reader whose turn has come gives it on when it asks.
+    pub(super) fn is_read(&self, place: PlaceKey) -> bool {
+        self.places.get(place.0).is_some_and(|at| at.is_read)
+    }
+
+    /// Puts the reader `operation`, which was refused beside the contender of `place`, at the front of the queue there.
+    #[cold]
+    pub(super) fn queue_first(
+        &mut self,
+        place: PlaceKey,
+        operation: OperationKey,
+    ) -> Option<WaiterKey> {
+        let at = self.places.get_mut(place.0).must()?;
+        Some(
+            self.waiters
+                .push_front(&mut at.line, Caller::Set(operation)),
+        )
+    }
+
+    /// Takes the record of a reader out of the queue at `place`, if it still stands there.
+    #[cold]
+    pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
+        if let Some(at) = self.places.get_mut(place.0).must() {
+            self.waiters.remove(&mut at.line, waiter);
+        }
+    }
+
+    // ----- rows -------------------------------------------------------------------------------
 
     /// Returns `true` if the contender of `place`, which has just come, should first leave the lock to other programs.
     pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
@@ -454,7 +526,7 @@ impl Queues {
     /// Removes a user of `place`. A place without users stays until another loses its last user, because a resource is
     /// often asked for again.
     #[inline]
-    fn left(&mut self, place: PlaceKey, buffers: &mut Pool<Vec<u8>>) {
+    pub(super) fn left(&mut self, place: PlaceKey, buffers: &mut Pool<Vec<u8>>) {
         let Some(at) = self.places.get_mut(place.0).must() else {
             return;
         };
@@ -485,6 +557,7 @@ impl Place {
             holder: None,
             contender: None,
             line: Line::EMPTY,
+            is_read: false,
             users: 1,
         }
     }

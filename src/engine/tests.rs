@@ -47,6 +47,7 @@ mod scripts;
 #[cfg(feature = "embedded")]
 mod set_waits;
 mod sets;
+mod shared;
 mod stats;
 #[cfg(feature = "embedded")]
 mod strict;

@@ -231,6 +231,15 @@ pub enum InvalidRequest {
         /// Its length.
         bytes: usize,
     },
+    /// A shared lock was requested from a handle that uses no scripts.
+    #[error("{NEED_SCRIPTS}")]
+    SharedWithoutScripts,
+    /// A shared lock was requested with a fencing token.
+    #[error("a shared lock has no fencing token; leave out `fenced`, or take an exclusive lock")]
+    SharedFenced,
+    /// A lock on several resources, or a permit, was to be made a shared lock.
+    #[error("only an exclusive lock on one resource can be made a shared lock")]
+    NotExclusive,
     /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
     /// than its own allowance for clock drift.
     #[error(

@@ -196,8 +196,11 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
-        // Only the token matters.
-        Request::Name { .. } => Some(Reply::Done.into()),
+        // Only the token matters, or that there is a set in place of one.
+        Request::Name { .. } => Some(match three(value) {
+            Some((_, _, key)) if key.as_items().is_some() => Reply::Foreign(0).into(),
+            Some(_) | None => Reply::Done.into(),
+        }),
     }
 }
 

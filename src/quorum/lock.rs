@@ -259,6 +259,11 @@ impl Lock {
         &self.entry
     }
 
+    /// Makes it the lock of another `entry`, with the same name and token.
+    pub(crate) fn set_entry(&mut self, entry: Entry) {
+        self.entry = entry;
+    }
+
     pub(crate) fn into_entry(self) -> Entry {
         self.entry
     }

@@ -17,6 +17,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::entry::Entry;
 use crate::error::ConfirmError;
 use crate::keys::NodeId;
 use crate::node::{Question, Reply};
@@ -55,6 +56,12 @@ impl Confirm {
         }
         let kept = vec![Duration::ZERO; parts.nodes.len()].into();
         Ok(Self { held, kept })
+    }
+
+    /// Makes the question one about another `entry` of the same lock.
+    pub(in crate::engine) fn about(mut self, entry: Entry) -> Self {
+        self.held.entry = entry;
+        self
     }
 }
 

@@ -8,6 +8,7 @@
 //! * A node that has said nothing is not believed free.
 //! * A resource is believed free when a majority of the configured nodes is. Each node counts only from the time at
 //!   which its vote counts.
+//! * A sorted set is held by readers or permits. It keeps a reader out no longer than the random delay.
 //! * Only the owner text of a token leaves this file. The random part is never shown.
 
 use alloc::vec::Vec;
@@ -50,6 +51,8 @@ struct Seen {
     registration: Registration,
     /// The token in the key, if the node has named it.
     token: Option<OwnedToken>,
+    /// The node has said that the key is a sorted set.
+    is_set: bool,
 }
 
 const UNKNOWN: Seen = Seen {
@@ -58,12 +61,15 @@ const UNKNOWN: Seen = Seen {
     permanent: false,
     registration: Registration::None,
     token: None,
+    is_set: false,
 };
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
+    /// The contender is a reader, and believes a sorted set free from this time on. `None`: it is no reader.
+    reads_from: Option<Instant>,
 }
 
 impl Seen {
@@ -90,7 +96,18 @@ impl Belief {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
             nodes: nodes.collect(),
+            reads_from: None,
         }
+    }
+
+    /// The contender is a reader, for which a sorted set is free from `from` on. `None`: it is no reader.
+    pub(in crate::engine) fn read_from(&mut self, from: Option<Instant>) {
+        self.reads_from = from;
+    }
+
+    /// Returns `true` if the contender is a reader.
+    pub(in crate::engine) fn reads(&self) -> bool {
+        self.reads_from.is_some()
     }
 
     /// Forgets everything, including registrations. No node is believed free before the time that `not_before` gives
@@ -141,11 +158,13 @@ impl Belief {
             Remaining::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
             Remaining::Permanent => Instant::MAX,
         };
+        seen.is_set &= left != Remaining::Missing;
     }
 
-    /// `node` has named the token in the key, if there is one.
-    pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>) {
-        self.nodes[node.index()].token = token;
+    /// `node` has named the token in the key, if there is one. `is_set`: it has said that the key is a sorted set.
+    pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>, is_set: bool) {
+        let seen = &mut self.nodes[node.index()];
+        (seen.token, seen.is_set) = (token, is_set);
     }
 
     /// `node` has reported a change of the key. The key may also have changed on nodes that push nothing, so they are
@@ -154,7 +173,7 @@ impl Belief {
         for (other, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
             if other == node {
                 seen.free = now;
-                seen.permanent = false;
+                (seen.permanent, seen.is_set) = (false, false);
                 seen.registration = Registration::None;
             } else if !seen.is_told() {
                 seen.free = seen.free.min(now.saturating_add(soon));
@@ -213,11 +232,21 @@ impl Belief {
         self.nodes.len() - permanent.count() < quorum_of(self.nodes.len())
     }
 
+    /// Returns `true` if the key is a sorted set on a majority of the nodes.
+    pub(in crate::engine) fn is_set(&self) -> bool {
+        let sets = self.nodes.iter().filter(|seen| seen.is_set).count();
+        quorum_of(self.nodes.len()) <= sets
+    }
+
     /// Returns when a majority is believed to become free. `from` says when the vote of each node begins to count.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes
-            .map(|(node, seen)| seen.free.max(seen.not_before).max(from(node)))
+            .map(|(node, seen)| {
+                let reads_from = self.reads_from.filter(|_| seen.is_set);
+                let free = reads_from.map_or(seen.free, |from| seen.free.min(from));
+                free.max(seen.not_before).max(from(node))
+            })
             .collect();
         times.sort_unstable();
         times[quorum_of(times.len()) - 1]
@@ -351,7 +380,7 @@ mod tests {
     fn said(tokens: [Option<&[u8]>; 3]) -> Belief {
         let mut said = Belief::new(3);
         for (node, token) in NodeId::first(3).zip(tokens) {
-            said.named(node, token.map(OwnedToken::new));
+            said.named(node, token.map(OwnedToken::new), false);
         }
         said
     }

@@ -38,7 +38,8 @@ pub(in crate::engine) struct Waiters {
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
-    /// One of the names of a set. The set is open under this key.
+    /// The operation is open under this key: it is a set, which stands in the line of each of its names, or a reader
+    /// that was refused beside others.
     Set(OperationKey),
     /// The operation is open under this key, and stands in no line any more.
     Open(OperationKey),
@@ -60,6 +61,8 @@ pub(in crate::engine) struct Extra {
     pub(in crate::engine) fenced: bool,
     /// The owner of its lock. `None`: that of the handle.
     pub(in crate::engine) owner: Option<Box<Owner>>,
+    /// It wants a shared lock.
+    pub(in crate::engine) shared: bool,
 }
 
 /// All that is stored of an operation that waits for its turn. It is packed, because the links of the slab and the line
@@ -183,6 +186,16 @@ impl Waiters {
         let key = self.slab.insert((caller, Links { before, behind }));
         self.join(line, before, Link::to(key.index()));
         line.last = Link::to(key.index());
+        WaiterKey(key)
+    }
+
+    /// Puts `caller` at the front of `line`.
+    pub(super) fn push_front(&mut self, line: &mut Line, caller: Caller) -> WaiterKey {
+        let (before, behind) = (Link::NONE, line.first);
+        let key = self.slab.insert((caller, Links { before, behind }));
+        let own = Link::to(key.index());
+        self.join(line, own, behind);
+        line.first = own;
         WaiterKey(key)
     }
 
@@ -350,8 +363,11 @@ mod tests {
                 match step {
                     Step::Push => {
                         let waiter = waiters.push(line, Caller::Waits(waiter()));
-                        let (keep, fenced) = (number, true);
-                        waiters.want(waiter, Extra { keep, fenced, owner: None });
+                        let extra = Extra {
+                            keep: number,
+                            ..Extra::default()
+                        };
+                        waiters.want(waiter, extra);
                         model.push(waiter);
                         ever[at].push(waiter);
                     }

@@ -3,7 +3,7 @@
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
-//! | too few nodes answered | after a random delay |
+//! | too few nodes answered, or a caller of the exclusive lock keeps readers out | after a random delay |
 //! | another client holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
 //! | the votes were split | a window after that: up to [`BEHIND`] round trips for each split if the contender has just come, none if it has waited for [`OLD`], plus a random part of one round trip |
 //! | no node granted the last [`WASTED_MAX`] | two round trips after that, so that it looks before it asks |
@@ -12,6 +12,10 @@
 //! While a window runs, the contender looks whether another client was earlier. It also looks from time to time: often
 //! if nodes send no notifications, rarely if they do. If one lock lasts for long, or its wait covers several locks, it
 //! also asks who holds the lock.
+//!
+//! A reader asks as soon as it may be free, and after the random delay if other readers hold it. It asks who holds the
+//! lock with each look, because a `PTTL` does not say whether that keeps it out. A contender of the exclusive lock that
+//! finds readers leaves its *intent* on all nodes, which keeps new readers out, and renews it with its looks.
 //!
 //! A program that releases a lock and asks for it again is always faster than one that first has to learn of the
 //! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
@@ -86,6 +90,13 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 /// better. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
+/// A contender of the exclusive lock that knows of readers looks this often, and renews its intent.
+const BEHIND_READERS: Duration = Duration::from_millis(250);
+
+/// How long an intent lasts: two looks, and a round trip. Nobody deletes it, so it keeps readers out for this time after
+/// its contender has got the lock or has gone.
+pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
+
 /// The shortest time between two looks at nodes that report nothing, and the least time that a lock is left to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
@@ -114,6 +125,8 @@ pub(in crate::engine) struct Wait {
     often: Instant,
     /// When it looks at the nodes that have nothing registered any more.
     soon: Instant,
+    /// When it leaves its intent again, if readers hold the lock.
+    intent: Instant,
     /// When it last asked the nodes for a look, and how long their answers take: on average, and at least.
     asked: Instant,
     took: Duration,
@@ -187,6 +200,7 @@ impl Wait {
         };
         let attempt = match self.left {
             Some(left) => free.max(left),
+            None if self.belief.reads() => free, // Readers do not split votes.
             None => free.saturating_add(self.window(free.saturating_since(started))),
         };
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
@@ -270,7 +284,7 @@ impl Wait {
 
     /// Returns `true` if its look also asks who holds the lock.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
-        self.has_looked_for_long(now) || self.asks_at_once
+        self.has_looked_for_long(now) || self.asks_at_once || self.belief.reads()
     }
 
     fn has_looked_for_long(&self, now: Instant) -> bool {
@@ -280,6 +294,11 @@ impl Wait {
     /// Makes it look at `at` at the nodes that have nothing registered any more.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
+    }
+
+    /// Readers of this engine have had the lock until now, so the first look asks who holds it.
+    pub(in crate::engine) fn ask_at_once(&mut self) {
+        self.who = Instant::ZERO;
     }
 
     /// Called before a look. If the regular look is due, all nodes are asked.
@@ -293,6 +312,21 @@ impl Wait {
         if self.look <= now {
             self.belief.ask_again();
         }
+    }
+
+    /// The contender is a reader, or is not.
+    pub(in crate::engine) fn set_reader(&mut self, is_reader: bool) {
+        self.belief.read_from(is_reader.then_some(self.delay));
+    }
+
+    /// Returns `true` if it has to leave its intent now. It looks again before the intent ends.
+    pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> bool {
+        let leaves = self.intent <= now && self.belief.is_set() && !self.belief.reads();
+        if leaves {
+            self.intent = now.saturating_add(BEHIND_READERS);
+            self.look = self.look.min(self.intent);
+        }
+        leaves
     }
 
     /// All nodes that had to be asked were asked at `now`. If nodes send no notifications, the next look follows after

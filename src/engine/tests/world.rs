@@ -399,6 +399,32 @@ fn on_several(text: &str) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
+/// Describes a command about a shared lock in few words.
+fn of_reader(words: &[String]) -> Option<String> {
+    use crate::node::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
+    let scripts = [
+        (&TAKE_SHARED, "READ"),
+        (&EXTEND_MEMBER, "EXTEND READER"),
+        (&CONFIRM_MEMBER, "CONFIRM READER"),
+        (&RELEASE_MEMBER, "RELEASE READER"),
+    ];
+    let (_, what) = scripts.iter().find(|(script, _)| script.text == words[1])?;
+    let keys: usize = words[2].parse().expect("a number");
+    let (keys, arguments) = words[3..].split_at(keys);
+    let ttl = arguments
+        .get(1)
+        .filter(|ttl| *ttl != "r/" && !ttl.is_empty());
+    let passes = (*what == "READ" && arguments[3] == "1").then(|| "over the intent".to_string());
+    let shown = [what.to_string(), keys[0].clone()].into_iter();
+    Some(
+        shown
+            .chain(ttl.cloned())
+            .chain(passes)
+            .collect::<Vec<_>>()
+            .join(" "),
+    )
+}
+
 /// Describes a command about a fencing token in few words.
 fn fenced(words: &[String]) -> Option<String> {
     use crate::node::{
@@ -435,7 +461,7 @@ fn shown(value: Value<'_>) -> String {
         .collect();
     match words[0].as_str() {
         "SET" if words[3] == "IFEQ" => format!("SET {} IFEQ", words[1]),
-        "SET" if words[3] == "XX" => words.join(" "),
+        "SET" if words[3] == "XX" || words[2] == "1" => words.join(" "),
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
         verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
@@ -448,6 +474,7 @@ fn shown(value: Value<'_>) -> String {
                 .join(" ")
         }
         "EVAL" | "EVALSHA" if let Some(shown) = fenced(&words) => shown,
+        "EVAL" if let Some(shown) = of_reader(&words) => shown,
         "EVAL" if let Some(what) = on_several(&words[1]) => {
             let keys: usize = words[2].parse().expect("a number");
             let (keys, arguments) = words[3..].split_at(keys);

@@ -70,6 +70,7 @@ impl Acquire {
             Reply::Missing => (Vote::Abstain, NodeOutcome::Missing),
             Reply::Foreign(which) if matches!(request, Request::Take { .. }) => {
                 self.named(node, which);
+                self.met_intent(node, which);
                 match self.meets_own_key(node, cx) {
                     false => reply.vote(),
                     true if self.ask_again(node, true, cx) => return,

@@ -13,9 +13,11 @@
 //!
 //! The queue in which operations wait for their turn: the [queues](crate::engine::queues).
 
+use alloc::boxed::Box;
+
 use super::nodes::why_at_last;
 use super::waiting::LAST_CHANCE;
-use super::{Acquire, Verdict};
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
 use crate::engine::queues::{Caller, Extra, Refusal, Waiter};
@@ -46,7 +48,7 @@ impl Acquire {
     #[cold]
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
-        if let Some(several) = &mut self.several {
+        if let Some(Special::Several(several)) = self.special.as_deref_mut() {
             for (place, waiter) in several.places.iter().zip(&mut several.waiters) {
                 if queues.contender(*place) != Some(key) {
                     *waiter = queues.queue(*place, Caller::Set(key));
@@ -66,10 +68,12 @@ impl Acquire {
             self.extensions,
         );
         self.waiter = cx.parts.queue(waiter);
+        let own = self.fencing.as_ref().and_then(|it| it.owner());
         let extra = Extra {
             keep: self.keep,
-            fenced: self.fencing.is_some(),
-            owner: self.owner.take(),
+            fenced: self.fenced().is_some(),
+            owner: own.copied().map(Box::new),
+            shared: self.reading().is_some(),
         };
         if let Some(waiter) = self.waiter
             && extra != Extra::default()
@@ -104,6 +108,7 @@ impl Acquire {
         let mut places = core::iter::once(&self.place).chain(self.places());
         let known = places.find(|place| cx.parts.queues.waiting(**place).is_some());
         self.wait_at(*known.unwrap_or(&self.place), cx);
+        self.begins_to_lead(cx);
         let waiting = cx.parts.queues.waiting(self.place);
         let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
             (Verdict::Refused(waiting.why), !waiting.has_asked())
@@ -115,6 +120,9 @@ impl Acquire {
             self.try_again(cx);
         } else {
             self.go_on(cx);
+        }
+        if self.reading().is_some() && cx.parts.queues.is_read(self.place) {
+            self.ask_beside(cx);
         }
     }
 
@@ -156,7 +164,7 @@ impl Acquire {
         let known = self.places().iter().position(waits_behind);
         if let Some(number) = self.held_here(cx).or(known) {
             self.place = self.places()[number];
-            if let Some(several) = &mut self.several {
+            if let Some(Special::Several(several)) = self.special.as_deref_mut() {
                 several.all_name(number);
             }
         }

@@ -23,7 +23,10 @@ impl Acquire {
     /// Waits after a refused attempt, at the resource that most nodes have named as taken. The random delay ends at
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
-        let several = self.several.as_ref();
+        if self.steps_back(after, cx) {
+            return;
+        }
+        let several = self.several();
         let named = several.and_then(|several| Some((several, several.most_named()?)));
         let others = named.map(|(several, most)| several.named_others(most));
         let place = named.map_or(self.place, |(several, most)| several.places[most]);
@@ -39,6 +42,7 @@ impl Acquire {
             delay,
             &mut parts.random,
         );
+        waiting.set_reader(self.reading().is_some());
         if after == Refusal::Held {
             cx.parts.queues.met_others(cx.now, self.place);
         }
@@ -74,6 +78,7 @@ impl Acquire {
         }
         cx.parts.claims.sent(command);
         cx.parts.claims.sent(who);
+        cx.parts.leave_intent(now, place);
     }
 
     /// Waits until the next attempt or look is due.

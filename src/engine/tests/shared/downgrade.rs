@@ -1,0 +1,222 @@
+//! Stories of exclusive locks that become shared ones, with every outcome.
+
+use super::*;
+use crate::entry::Kind;
+
+impl World {
+    /// Begins to make `lock` a shared one. All nodes are asked.
+    #[track_caller]
+    fn downgrade(&mut self, lock: &mut Lock) {
+        let end = lock.valid_until();
+        let begun = self.engine.downgrade(self.now, lock);
+        begun.expect("asked");
+        assert_eq!(lock.entry().kind(), Kind::Shared, "from now on");
+        assert_eq!(lock.valid_until(), end);
+        self.drain();
+        self.all_were_sent(&["CONFIRM READER k"]);
+    }
+
+    #[track_caller]
+    fn cannot_be_shared(&mut self, lock: &mut Lock) -> ExtendError {
+        let entry = lock.entry().clone();
+        let refused = self.engine.downgrade(self.now, lock);
+        self.drain();
+        assert!(lock.entry().is_one_with(&entry), "it did not change");
+        self.all_were_sent(&[]);
+        refused.expect_err("refused")
+    }
+}
+
+#[test]
+fn a_lock_that_a_majority_has_turned_stays_valid_and_lets_readers_in() {
+    let (mut world, mut lock) = World::held(3);
+    let end = lock.valid_until();
+    world.wait(SECOND);
+    world.downgrade(&mut lock);
+    world.all_say(0..3, ":9001|");
+    world.extended(&mut lock);
+    assert_eq!(lock.valid_until(), end, "it has the same end");
+    world.read();
+    world.all_were_sent(&["READ k 10000"]);
+    world.all_say(0..3, ":1|");
+    let other = world.lock();
+    world.extend(&lock);
+    world.all_were_sent(&["EXTEND READER k 10000"]);
+    world.all_say(0..3, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.validity_at(world.now), VALIDITY);
+    for lock in [lock, other] {
+        world.release(lock);
+        world.all_were_sent(&["RELEASE READER k"]);
+        world.all_say(0..3, ":1|");
+        assert!(world.unlocked().is_ok());
+    }
+    world.is_clean();
+}
+
+#[test]
+fn readers_who_wait_for_the_lock_begin_behind_the_downgrade() {
+    for kept in [false, true] {
+        let mut world = World::ready(3);
+        let options = LockOptions::new(TTL);
+        world.acquire(&if kept { options.keep() } else { options });
+        world.all_say(0..3, "+OK|");
+        let mut lock = world.lock();
+        let readers = [(); 2].map(|()| world.read());
+        let writer = world.acquire(&patient());
+        world.take_all();
+        let begun = world.engine.downgrade(world.now, &mut lock);
+        assert!(begun.is_ok());
+        world.drain();
+        let all = [
+            "CONFIRM READER k",
+            "READ k 10000",
+            "READ k 10000",
+            "SET k 10000",
+        ];
+        world.all_were_sent(&all);
+        world.all_say(0..2, ":10001|:1|:1|_|");
+        world.apply_next(&mut lock);
+        assert_eq!(world.all_granted().0, readers);
+        world.cancel(writer);
+    }
+}
+
+#[test]
+fn a_lock_that_is_kept_alone_becomes_a_kept_reader_that_keeps_no_reader_out() {
+    let mut world = World::ready(3);
+    world.acquire(&LockOptions::new(TTL).keep());
+    world.all_say(0..3, "+OK|");
+    let mut lock = world.lock();
+    world.take_all();
+    world.downgrade(&mut lock);
+    world.all_say(0..3, ":10001|");
+    world.extended(&mut lock);
+    world.read();
+    world.all_were_sent(&["READ k 10000"]);
+    world.all_say(0..3, ":1|");
+    let other = world.lock();
+    while world.sent[0].is_empty() {
+        world.sleep_until_timer();
+    }
+    world.all_were_sent(&["EXTEND READER k 10000"]);
+    world.all_say(0..3, ":1|");
+    assert_matches!(world.event(), Event::Kept { result: Ok(end), .. } if end == lock.valid_until());
+    for lock in [lock, other] {
+        world.give_back(lock);
+        world.all_were_sent(&["RELEASE READER k"]);
+        world.all_say(0..3, ":1|");
+    }
+    world.is_clean();
+}
+
+/// Each of the nodes keeps either the exclusive lock or the shared one.
+#[test]
+fn if_too_few_nodes_answer_the_lock_is_shared_and_valid_until_its_end_and_is_turned_later() {
+    let (mut world, mut lock) = World::held(3);
+    let end = lock.valid_until();
+    world.downgrade(&mut lock);
+    world.say(0, ":10001|");
+    world.sleep_until_event();
+    assert_eq!(
+        world.unconfirmed(),
+        [
+            NodeOutcome::Granted,
+            NodeOutcome::TimedOut,
+            NodeOutcome::TimedOut
+        ]
+    );
+    assert_eq!(
+        (lock.entry().kind(), lock.valid_until()),
+        (Kind::Shared, end)
+    );
+    assert!(lock.is_valid_at(world.now));
+    world.all_say(1..3, ":10001|");
+    world.downgrade(&mut lock);
+    world.all_say(0..3, ":9001|");
+    world.extended(&mut lock);
+    world.release(lock);
+    world.all_were_sent(&["RELEASE READER k"]);
+    world.all_say(0..3, ":1|");
+    assert!(world.unlocked().is_ok());
+    world.is_clean();
+}
+
+#[test]
+fn a_lock_that_a_majority_has_lost_is_over_and_its_copies_are_released() {
+    let (mut world, mut lock) = World::held(3);
+    world.downgrade(&mut lock);
+    world.say(0, ":10001|");
+    world.all_say(1..3, ":0|");
+    world.expired_first(&lock);
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
+    assert!(!lock.is_valid_at(world.now));
+    world.all_were_sent(&["RELEASE READER k"]);
+    world.all_say(0..1, ":1|");
+    world.all_say(1..3, ":0|");
+    assert_matches!(world.cannot_be_shared(&mut lock), ExtendError::Expired);
+}
+
+#[test]
+fn an_extension_that_is_open_ends_with_the_exclusive_lock() {
+    let (mut world, mut lock) = World::held(3);
+    let end = lock.valid_until();
+    world.wait(SECOND);
+    world.extend(&lock);
+    world.take_all();
+    let begun = world.engine.downgrade(world.now, &mut lock);
+    assert!(begun.is_ok());
+    world.drain();
+    assert_matches!(world.not_extended(), ExtendError::Closed);
+    // The extension was run, and is not counted.
+    world.all_say(0..3, ":1|:10001|");
+    world.extended(&mut lock);
+    assert!(end < lock.valid_until(), "the confirmation has found it");
+}
+
+#[test]
+fn a_lock_that_is_over_or_cannot_be_shared_is_refused_before_anything_is_sent() {
+    let (mut world, mut lock) = World::held(3);
+    world.sleep(TTL);
+    world.expired(&lock);
+    assert_matches!(world.cannot_be_shared(&mut lock), ExtendError::Expired);
+    let names: [&[u8]; 2] = [b"a", b"b"];
+    let options = LockOptions::new(TTL);
+    let request = Request::all(&names, &options);
+    let begun = world.engine.acquire(world.now, &request);
+    assert!(begun.is_ok());
+    world.drain();
+    world.all_say(0..3, ":1|");
+    let mut lock = world.lock();
+    world.take_all();
+    let refused = world.cannot_be_shared(&mut lock);
+    assert_matches!(refused, ExtendError::Invalid(InvalidRequest::NotExclusive));
+    let mut world = World::with(named(3).without_scripts(true));
+    let refused = world.cannot_be_shared(&mut lock);
+    let why = InvalidRequest::SharedWithoutScripts;
+    assert_matches!(refused, ExtendError::Invalid(found) if found == why);
+}
+
+#[test]
+fn the_fencing_token_and_the_lock_delay_stay() {
+    let entry = crate::entry::Entry::to_be_fenced(Vec::new(), [&b"k"[..]].into_iter(), b"token");
+    let entry = entry.delayed(crate::delay::Delay::of_millis(7)).fenced(5);
+    entry.set_end(Instant::from_millis(9), TTL);
+    let shared = entry.as_shared();
+    assert_eq!(shared.kind(), Kind::Shared);
+    assert_eq!(
+        (shared.resource(), shared.token()),
+        (entry.resource(), entry.token())
+    );
+    assert_eq!(
+        (shared.fencing_token(), shared.delay()),
+        (Some(5), entry.delay())
+    );
+    assert_eq!((shared.end(), shared.ttl()), (entry.end(), entry.ttl()));
+    shared.set_end(Instant::from_millis(8), TTL);
+    assert_eq!(
+        entry.end(),
+        Instant::from_millis(9),
+        "it has an end of its own"
+    );
+}
