@@ -30,6 +30,7 @@
 //! | `+script\|load` | Loads the scripts, so that only their digests are sent. | Scripts are sent as text. |
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. No fencing token. |
 //! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. No fencing token: a node says by its clock what may be proposed. |
+//! | `+time`, `+zrange` | List the holders of shared locks and permits in an inspection. | They are shown as something that is no lock. |
 //! | `+client\|tracking`, `+client\|caching` | Let a node tell those who wait that a lock was released ([`manual::waiting`](crate::manual::waiting)), and those who keep one that its key was deleted. | They look from time to time: [`Waking::Refused`](crate::Waking::Refused). The next extension finds the deletion. |
 //! | `~shearline:*` | The marker and the barrier of `Strict`; the counters and the floor of fencing tokens. | No lock with `Strict`, and none with a fencing token. |
 //! | `+config\|get` | Asks a node with `Strict` whether it loses nothing in a restart. | A restarted node always waits. |
