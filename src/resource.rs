@@ -117,8 +117,8 @@ impl<'a> Token<'a> {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token names it. A node stores such a token only together with a
-    /// counter that has just this number.
+    /// Returns the fencing token of the lock, if the token names it. A node grants such a lock only with just this number,
+    /// and gets a copy of it only after a majority has.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named

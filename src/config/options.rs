@@ -167,6 +167,8 @@ pub struct LockOptions {
     keep: u64,
     fenced: bool,
     owner: Option<Owner>,
+    /// It has one of the last two wishes, which few requests have.
+    rare: bool,
 }
 
 /// The owner text of one lock.
@@ -207,6 +209,7 @@ impl LockOptions {
             keep: 0,
             fenced: false,
             owner: None,
+            rare: false,
         }
     }
 
@@ -335,7 +338,7 @@ impl LockOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn fenced(mut self) -> Self {
-        self.fenced = true;
+        (self.fenced, self.rare) = (true, true);
         self
     }
 
@@ -357,6 +360,7 @@ impl LockOptions {
     /// ```
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
         self.owner = Some(Owner::new(owner.as_ref()));
+        self.rare = true;
         self
     }
 
@@ -377,7 +381,7 @@ impl LockOptions {
 
     /// Returns `true` if the request has a wish that few have: a fencing token, or an owner of its own.
     pub(crate) const fn is_rare(&self) -> bool {
-        self.fenced || self.owner.is_some()
+        self.rare
     }
 
     /// Checks the rare wishes, on a handle that may be `without_scripts`.

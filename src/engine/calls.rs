@@ -60,7 +60,8 @@ impl Engine {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             let mut acquire = Acquire::new(request, tries, place);
             if request.options.is_rare() {
-                acquire.want(request.options, parts);
+                let options = request.options;
+                acquire.want(options.is_fenced(), options.own_owner(), parts);
             }
             if request.shared {
                 acquire.share(now, &parts.settings);
@@ -110,7 +111,7 @@ impl Engine {
             let acquire = Acquire::new(&request, tries, places[0]);
             let mut acquire = acquire.of_several(places, parts.nodes.len());
             if options.is_rare() {
-                acquire.want(options, parts);
+                acquire.want(options.is_fenced(), options.own_owner(), parts);
             }
             acquire
         })

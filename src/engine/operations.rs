@@ -173,9 +173,9 @@ impl Operations {
             parts.timers.cancel(timer);
         }
         let extra = parts.queues.waiters.wanted(waiter);
-        let mut acquire = Acquire::opened(waiter, &kept, &extra);
-        if extra.fenced {
-            acquire.fence(parts);
+        let mut acquire = Acquire::opened(waiter, &kept, extra.keep);
+        if extra.fenced || extra.owner.is_some() {
+            acquire.want(extra.fenced, extra.owner.as_deref(), parts);
         }
         if extra.shared {
             acquire.share(kept.started, &parts.settings);

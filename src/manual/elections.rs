@@ -39,7 +39,8 @@
 //! * If a leader dies, the next candidate leads after the ttl of the lock at the latest. If it resigns, or its process
 //!   ends in order, at once.
 //! * An observer shows terms in their order, and never a term that its leader does not have: the term is part of the
-//!   token that a majority of the nodes stores, and a node stores it only if its own counter gives just that number.
+//!   token that a majority of the nodes stores, and a node grants a lock with such a token only if its own counter gives
+//!   just that number.
 //! * A resignation is seen with the first push of a node. Without pushes, the observer asks from time to time.
 //! * While too few nodes answer, an observer shows no change, because the leader may still lead.
 //!

@@ -50,6 +50,7 @@
 //! | --- | --- | --- |
 //! | `Ok` ([`Inspection`](crate::Inspection)) with `is_free` | A majority has no such key. | |
 //! | .. with `holder` | A majority has the same token, and keeps it for at least `valid_for`. | |
+//! | .. with `holders`, and no `holder` | Clients have shared locks or permits; a majority has each that is listed. | |
 //! | .. with neither | No token and no absence has a majority: several clients try, or one of them has failed. | Look at `nodes`. What failed attempts left ends with its ttl. |
 //! | [`NoQuorum`](crate::InspectError::NoQuorum) | Too few nodes answered, or too many of the answers do not count. | Check the nodes that the report names. |
 //! | [`Invalid`](crate::InspectError::Invalid), [`Saturated`](crate::InspectError::Saturated) | As for a lock. | As for a lock. |

@@ -37,6 +37,7 @@
 //! | `+script\|load` | Loads the scripts, so that only their digests are sent. | Scripts are sent as text. |
 //! | `+info` | Asks a node which server it is. | No restart is noticed, and two addresses of one server have two votes. With `Strict`: no lock. No fencing token. |
 //! | `+time` | Watches the clock of the node ([`Builder::watch_clocks`](crate::Builder::watch_clocks)). | No clock is watched. No fencing token: a node says by its clock what may be proposed. |
+//! | `+time`, `+zrange` | List the holders of shared locks and permits in an inspection. | They are shown as something that is no lock. |
 //! | `+client\|tracking`, `+client\|caching` | Let a node tell those who wait that a lock was released ([`manual::waiting`](crate::manual::waiting)), and those who keep one that its key was deleted. | They look from time to time: [`Waking::Refused`](crate::Waking::Refused). The next extension finds the deletion. |
 //! | `~shearline:*` | The marker and the barrier of `Strict`; the counters and the floor of fencing tokens; the intent of a caller who waits for readers to go. | No lock with `Strict`, and none with a fencing token. No shared lock, unless `~shearline:intent:*` is there. |
 //! | `+zrange`, `+zscore`, `+zadd`, `+zrem`, `+pexpireat`, `+exists` | Take, extend and release a shared lock or a permit: its holders stand in a sorted set. | No shared lock and no permit. |

@@ -56,7 +56,9 @@
 //! anything else when it is back.
 //!
 //! The token is 20 random bytes, fresh for every attempt, and the label of [`Builder::owner`]
-//! behind them.
+//! behind them, or that of the lock. If a fenced lock has a label, its fencing token stands in place of the last 12 of
+//! the random bytes: a node takes the lock only if it gives just that number, so whoever sees the token on a majority
+//! knows it.
 //!
 //! Where no scripts may be run, transactions and native commands do the same
 //! ([`permissions`](super::permissions#without-scripts)).

@@ -7,6 +7,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
+use crate::limits::PERMITS_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::Value;
 
@@ -32,9 +33,6 @@ pub(crate) struct Slot {
     pub(crate) permits: u16,
     pub(crate) slot: u16,
 }
-
-/// The largest number of permits.
-const PERMITS_MAX: u16 = 1024;
 
 /// Returns the members that `value` lists, each with the milliseconds that are left of it. `None` if one has no form of
 /// ours.

@@ -304,7 +304,8 @@ fn keep_token(
     } = request
     {
         *kept = reply::token_in(value).map(OwnedToken::new);
-        *members = reply::holders_in(value);
+        let inspects = matches!(request, Request::Question { .. });
+        *members = inspects.then(|| reply::holders_in(value)).flatten();
     }
 }
 

@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 
 use rand::Rng;
 
-use crate::config::{LockOptions, Owner};
+use crate::config::Owner;
 use crate::entry::Entry;
 use crate::error::{LockError, NodeOutcome};
 use crate::invariant::Must;
@@ -26,7 +26,6 @@ use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::node::{Access, Answer, Command, Whose};
 use crate::quorum::{Acquisition, Majority, NodeSet, Vote};
-use crate::resource::name_number;
 use crate::time::Instant;
 
 use super::ballot::Bounds;
@@ -36,7 +35,7 @@ use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Extra, Refusal, Waiter};
+use crate::engine::queues::{Refusal, Waiter};
 pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
@@ -59,14 +58,17 @@ pub(in crate::engine) struct Acquire {
     /// How many nanoseconds the engine keeps the lock. Zero: it does not.
     keep: u64,
     verdict: Verdict,
-    /// `None`: it wants one resource.
-    several: Option<Box<Several>>,
-    /// `None`: it wants no fencing token.
+    /// `None`: it wants an exclusive lock on one resource.
+    special: Option<Box<Special>>,
+    /// `None`: it wants no fencing token, and has the owner of the handle.
     fencing: Option<Box<Fencing>>,
-    /// `None`: it wants an exclusive lock. Otherwise a shared lock, or a permit.
-    reading: Option<Box<Reading>>,
-    /// `None`: the owner of the handle.
-    owner: Option<Box<Owner>>,
+}
+
+/// The additional state of an acquisition of another lock than an exclusive one on one resource.
+#[derive(Debug)]
+enum Special {
+    Several(Several),
+    Reading(Reading),
 }
 
 /// The state of an attempt.
@@ -95,55 +97,54 @@ impl Acquire {
             extensions: request.options.extensions_left(),
             keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
-            several: None,
+            special: None,
             fencing: None,
-            reading: None,
-            owner: None,
         }
     }
 
-    /// Takes the wishes in `options` that few requests have.
+    /// Takes the wishes that few requests have: a fencing token, and an owner of its own.
     #[cold]
     #[inline(never)]
-    pub(in crate::engine) fn want(&mut self, options: &LockOptions, parts: &mut Parts) {
-        self.owner = options.own_owner().map(|owner| Box::new(*owner));
-        if options.is_fenced() {
-            self.fence(parts);
+    pub(in crate::engine) fn want(
+        &mut self,
+        fenced: bool,
+        owner: Option<&Owner>,
+        parts: &mut Parts,
+    ) {
+        if fenced {
+            parts.fencing.set_used();
         }
-    }
-
-    /// Asks for a fencing token.
-    #[cold]
-    #[inline(never)]
-    pub(in crate::engine) fn fence(&mut self, parts: &mut Parts) {
-        parts.fencing.set_used();
         let spare = parts.fencing.take_spare();
         let mut fencing = spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len())));
-        fencing.stop_renumbering();
+        fencing.set_wishes(fenced, owner.copied());
         self.fencing = Some(fencing);
+    }
+
+    /// Returns its additional state if it wants a fencing token.
+    fn fenced(&self) -> Option<&Fencing> {
+        self.fencing.as_deref().filter(|it| it.is_wanted())
     }
 
     /// Makes it an acquisition of several resources, which have these `places`.
     pub(in crate::engine) fn of_several(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
-        self.several = Some(Box::new(Several::new(places, nodes)));
+        let several = Several::new(places, nodes);
+        self.special = Some(Box::new(Special::Several(several)));
         self
     }
 
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it, and its rare wishes
-    /// but the fencing token.
-    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, rare: &Extra) -> Self {
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
+    /// for `keep` nanoseconds.
+    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
         Self {
             claim: None,
             place: kept.place,
             waiter: Some(waiter),
             tries_allowed: kept.tries_allowed(),
             extensions: kept.extensions,
-            keep: rare.keep,
+            keep,
             verdict: Verdict::Open,
-            several: None,
+            special: None,
             fencing: None,
-            reading: None,
-            owner: rare.owner.clone(),
         }
     }
 
@@ -152,10 +153,28 @@ impl Acquire {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
 
+    /// Returns its additional state if it wants several resources.
+    #[inline]
+    fn several(&self) -> Option<&Several> {
+        match self.special.as_deref()? {
+            Special::Several(several) => Some(several),
+            Special::Reading(_) => None,
+        }
+    }
+
+    /// Returns its additional state if it wants a shared lock.
+    #[inline]
+    fn reading(&self) -> Option<&Reading> {
+        match self.special.as_deref()? {
+            Special::Several(_) => None,
+            Special::Reading(reading) => Some(reading),
+        }
+    }
+
     /// Returns the places of its resources.
     #[inline]
     pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
-        match &self.several {
+        match self.several() {
             None => core::slice::from_ref(&self.place),
             Some(several) => &several.places,
         }
@@ -164,7 +183,7 @@ impl Acquire {
     /// Passes each of its places to `act`.
     #[inline(always)]
     fn each_place(&self, mut act: impl FnMut(PlaceKey)) {
-        match &self.several {
+        match self.several() {
             None => act(self.place), // Not a loop, because nearly all locks are on one resource.
             Some(several) => several.places.iter().for_each(|place| act(*place)),
         }
@@ -195,33 +214,31 @@ impl Acquire {
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
-        let own = self.owner.as_ref().map(|owner| owner.as_bytes());
-        let owner = own.unwrap_or(&parts.settings.owner);
+        let owner = &parts.settings.owner;
         let mut token = [0; TOKEN_BYTES_MAX];
         parts.random.fill_bytes(&mut token[..TOKEN_RANDOM_BYTES]);
-        let len = TOKEN_RANDOM_BYTES + owner.len();
+        let mut len = TOKEN_RANDOM_BYTES + owner.len();
         token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
-        let token = &mut token[..len];
         let name = parts.queues.name(self.place);
-        if let Some(reading) = &mut self.reading {
-            let waited = (self.waiter.is_some(), parts.queues.given_back(self.place));
-            let (named, others) = ((spare, name, &*token), (&parts.settings, &mut parts.random));
-            return Self::entry_beside(reading, now, named, waited, others);
-        }
-        if self.several.is_none() && self.fencing.is_none() {
-            return Entry::new(spare, name, token);
-        }
-        if let Some(several) = &mut self.several {
-            several.forget_named();
+        if self.special.is_none() && self.fencing.is_none() {
+            return Entry::new(spare, name, &token[..len]);
         }
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
-            if own.is_some() || !owner.is_empty() {
-                name_number(token, fencing.proposal(), fencing.is_wanted());
+            len = fencing.name_in(&mut token, len);
+        }
+        let token = &token[..len];
+        match self.special.as_deref_mut() {
+            None => {}
+            Some(Special::Several(several)) => several.forget_named(),
+            Some(Special::Reading(reading)) => {
+                let waited = (self.waiter.is_some(), parts.queues.given_back(self.place));
+                let others = (&parts.settings, &mut parts.random);
+                return reading.entry(now, (spare, name, token), waited, others);
             }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));
-        match self.fencing {
+        match self.fenced() {
             None => Entry::of_several(spare, names, token),
             Some(_) => Entry::to_be_fenced(spare, names, token),
         }
@@ -364,15 +381,15 @@ impl Acquire {
 
     /// Ends this acquisition, which is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
-        if let Some(reading) = self.reading.take() {
-            reading.step_out(self.place, &mut parts.queues);
-        }
         if let Some(fencing) = self.fencing.take() {
             parts.fencing.give_spare(fencing);
         }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         if !matches!(self.verdict, Verdict::HandedOut) {
-            let several = self.several.as_ref().map(|several| &several.waiters[..]);
+            if let Some(reading) = self.reading() {
+                reading.step_out(self.place, queues);
+            }
+            let several = self.several().map(|several| &several.waiters[..]);
             let waiters = several.unwrap_or(core::slice::from_ref(&self.waiter));
             for (place, waiter) in self.places().iter().zip(waiters) {
                 queues.leave(*place, operation, *waiter, buffers);
@@ -402,7 +419,7 @@ impl Operate for Acquire {
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
-        if self.reading.is_some() {
+        if self.reading().is_some() {
             turn = self.contends_beside(cx);
         } else {
             let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
@@ -418,7 +435,7 @@ impl Operate for Acquire {
         }
         if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
-            if self.reading.is_some() {
+            if self.reading().is_some() {
                 self.ask_beside(cx);
             }
             return;
@@ -446,14 +463,14 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
-        if self.reading.is_some() {
+        if self.reading().is_some() {
             self.register(node, cx);
         }
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
         let there = cx.parts.nodes.writing_to(node);
-        let proposal = self.fencing.as_ref().map(|fencing| fencing.proposal());
+        let proposal = self.fenced().map(Fencing::proposal);
         match there.take(cx.now, key, command, &claim.entry, (claim.life(), proposal)) {
             Ok(true) => claim.set_sent(node),
             Ok(false) => {} // The node shows first how it releases locks.
@@ -467,7 +484,7 @@ impl Operate for Acquire {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         match cx.round.tally.acquisition() {
-            None if self.reading.is_none() => {}
+            None if self.reading().is_none() => {}
             None => self.weigh(cx),
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
             Some(_) if self.is_to_renumber(cx) => self.renumber(cx),

@@ -29,6 +29,7 @@ use alloc::vec;
 use core::cmp::Ordering;
 
 use super::{Acquire, Verdict};
+use crate::config::Owner;
 use crate::engine::operation::patience::Patience;
 use crate::engine::operation::round::State;
 use crate::engine::operation::{Context, Operate};
@@ -36,11 +37,17 @@ use crate::engine::queues::Refusal;
 use crate::error::{NodeOutcome, Unusable};
 use crate::invariant::Must;
 use crate::keys::NodeId;
+use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::{NodeSet, Vote};
+use crate::resource::name_number;
 
-/// The additional state of an acquisition with a fencing token.
+/// The additional state of an acquisition with a fencing token, or with an owner of its own.
 #[derive(Debug)]
 pub(in crate::engine) struct Fencing {
+    /// It wants a fencing token.
+    is_wanted: bool,
+    /// `None`: the owner of the handle.
+    owner: Option<Owner>,
     proposal: u64,
     /// The number that each node has returned in this attempt. Zero: none.
     numbers: Box<[u64]>,
@@ -56,7 +63,7 @@ pub(in crate::engine) struct Fencing {
     behind: NodeSet,
     wanted: u64,
     /// Nodes have asked for the proposal.
-    is_wanted: bool,
+    is_theirs: bool,
     /// How often the attempt was repeated for such a number.
     renumbered: u8,
 }
@@ -67,6 +74,8 @@ const RENUMBERED_MAX: u8 = 2;
 impl Fencing {
     pub(super) fn new(nodes: usize) -> Self {
         Self {
+            is_wanted: false,
+            owner: None,
             proposal: 0,
             numbers: vec![0; nodes].into(),
             raised_to: 0,
@@ -75,7 +84,7 @@ impl Fencing {
             took_second: false,
             behind: NodeSet::EMPTY,
             wanted: 0,
-            is_wanted: false,
+            is_theirs: false,
             renumbered: 0,
         }
     }
@@ -89,9 +98,32 @@ impl Fencing {
         self.proposal
     }
 
-    /// Returns `true` if nodes have asked for the proposal.
+    /// Returns `true` if it wants a fencing token.
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted
+    }
+
+    pub(super) fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+
+    /// Makes it the state of a new acquisition.
+    pub(super) fn set_wishes(&mut self, fenced: bool, owner: Option<Owner>) {
+        (self.is_wanted, self.owner) = (fenced, owner);
+        self.stop_renumbering();
+    }
+
+    /// Puts the owner and the proposal into a token of this length, which has the owner of the handle. Returns its new
+    /// length. A token without an owner names no number.
+    pub(super) fn name_in(&self, token: &mut [u8; TOKEN_BYTES_MAX], mut len: usize) -> usize {
+        if let Some(owner) = self.owner.as_ref().map(Owner::as_bytes) {
+            len = TOKEN_RANDOM_BYTES + owner.len();
+            token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
+        }
+        if self.is_wanted && (self.owner.is_some() || TOKEN_RANDOM_BYTES < len) {
+            name_number(token, self.proposal, self.is_theirs);
+        }
+        len
     }
 
     pub(super) fn took_second(&self) -> bool {
@@ -100,9 +132,9 @@ impl Fencing {
 
     /// Another attempt begins, with this proposal unless nodes have asked for another.
     pub(super) fn begin(&mut self, proposal: u64) {
-        self.is_wanted = self.wanted != 0;
+        self.is_theirs = self.wanted != 0;
         self.behind = NodeSet::EMPTY;
-        if !self.is_wanted {
+        if !self.is_theirs {
             self.renumbered = 0;
         }
         self.proposal = match core::mem::take(&mut self.wanted) {
@@ -111,7 +143,7 @@ impl Fencing {
         };
         self.numbers.fill(0);
         (self.raised_to, self.raised) = (0, NodeSet::EMPTY);
-        (self.token, self.took_second) = (0, self.is_wanted);
+        (self.token, self.took_second) = (0, self.is_theirs);
     }
 
     /// The next attempt does not repeat this one.
@@ -196,8 +228,8 @@ impl Acquire {
         let tally = &cx.round.tally;
         self.fencing.as_ref().is_some_and(|fencing| {
             let voters = tally.yes().union(tally.open()).union(fencing.behind);
-            let is_wanted = !fencing.behind.is_empty() && fencing.renumbered < RENUMBERED_MAX;
-            is_wanted && tally.quorum() <= voters.len()
+            let may_repeat = !fencing.behind.is_empty() && fencing.renumbered < RENUMBERED_MAX;
+            may_repeat && tally.quorum() <= voters.len()
         })
     }
 
@@ -231,7 +263,7 @@ impl Acquire {
     #[inline(never)]
     pub(super) fn left_out(&self, outcome: NodeOutcome, cx: &mut Context<'_>) {
         const IN_REPAIR: NodeOutcome = NodeOutcome::Unusable(Unusable::InRepair);
-        if self.fencing.is_some() && outcome == NodeOutcome::Unusable(Unusable::NoFloor) {
+        if self.fenced().is_some() && outcome == NodeOutcome::Unusable(Unusable::NoFloor) {
             let ballots = cx.round.ballots.iter_mut();
             for ballot in ballots.filter(|ballot| ballot.outcome == IN_REPAIR) {
                 ballot.outcome = outcome;

@@ -13,9 +13,11 @@
 //!
 //! The queue in which operations wait for their turn: the [queues](crate::engine::queues).
 
+use alloc::boxed::Box;
+
 use super::nodes::why_at_last;
 use super::waiting::LAST_CHANCE;
-use super::{Acquire, Verdict};
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
 use crate::engine::queues::{Caller, Extra, Refusal, Waiter, Wants};
@@ -46,7 +48,7 @@ impl Acquire {
     #[cold]
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
-        if let Some(several) = &mut self.several {
+        if let Some(Special::Several(several)) = self.special.as_deref_mut() {
             for (place, waiter) in several.places.iter().zip(&mut several.waiters) {
                 if queues.contender(*place) != Some(key) {
                     *waiter = queues.queue(*place, Caller::Set(key));
@@ -66,12 +68,13 @@ impl Acquire {
             self.extensions,
         );
         self.waiter = cx.parts.queue(waiter);
+        let own = self.fencing.as_ref().and_then(|it| it.owner());
         let extra = Extra {
             keep: self.keep,
-            fenced: self.fencing.is_some(),
+            fenced: self.fenced().is_some(),
+            owner: own.copied().map(Box::new),
             shared: self.wants() == Wants::Reader,
             permits: self.slots().map_or(0, |slots| slots.permits),
-            owner: self.owner.take(),
         };
         if let Some(waiter) = self.waiter
             && extra != Extra::default()
@@ -120,7 +123,7 @@ impl Acquire {
         } else {
             self.go_on(cx);
         }
-        if self.reading.is_some()
+        if self.reading().is_some()
             && (is_fresh && self.slots().is_some() || cx.parts.queues.is_read(self.place))
         {
             self.ask_beside(cx);
@@ -165,7 +168,7 @@ impl Acquire {
         let known = self.places().iter().position(waits_behind);
         if let Some(number) = self.held_here(cx).or(known) {
             self.place = self.places()[number];
-            if let Some(several) = &mut self.several {
+            if let Some(Special::Several(several)) = self.special.as_deref_mut() {
                 several.all_name(number);
             }
         }
