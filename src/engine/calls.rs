@@ -26,7 +26,7 @@ use crate::time::Instant;
 use super::breaking::{BreakError, Breaking};
 use super::inspection::{InspectError, Inspection};
 use super::operation::Kind;
-use super::operation::acquire::Acquire;
+use super::operation::acquire::{Acquire, check_shared};
 use super::operation::confirm::Confirm;
 use super::operation::counters::CountCounters;
 use super::operation::extend::Extend;
@@ -53,7 +53,7 @@ impl Engine {
         }
         check_resource(request.resource, None)?;
         if request.shared {
-            self.check_shared(request.options)?;
+            check_shared(request.options, &self.parts.settings)?;
         }
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
@@ -66,17 +66,6 @@ impl Engine {
             }
             acquire
         })
-    }
-
-    /// Returns an error if no lock with these `options` can be shared.
-    #[cold]
-    #[inline(never)]
-    fn check_shared(&self, options: &LockOptions) -> Result<(), InvalidRequest> {
-        match self.parts.settings.without_scripts {
-            true => Err(InvalidRequest::SharedWithoutScripts),
-            false if options.is_fenced() => Err(InvalidRequest::SharedFenced),
-            false => Ok(()),
-        }
     }
 
     /// [`acquire`](Self::acquire) for several resources.

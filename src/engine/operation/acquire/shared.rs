@@ -9,10 +9,12 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::{Acquire, Special, Verdict};
+use crate::config::LockOptions;
 use crate::engine::operation::Context;
 use crate::engine::queues::{Queues, Refusal};
 use crate::engine::settings::Settings;
 use crate::entry::{Entry, Spare};
+use crate::error::InvalidRequest;
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
@@ -37,8 +39,22 @@ pub(super) struct Reading {
     again: Option<WaiterKey>,
 }
 
+/// Returns an error if no lock with these `options` can be shared.
+#[cold]
+#[inline(never)]
+pub(in crate::engine) fn check_shared(
+    options: &LockOptions,
+    settings: &Settings,
+) -> Result<(), InvalidRequest> {
+    match settings.without_scripts {
+        true => Err(InvalidRequest::SharedWithoutScripts),
+        false if options.is_fenced() => Err(InvalidRequest::SharedFenced),
+        false => Ok(()),
+    }
+}
+
 /// Returns how long a reader waits before it passes over an intent.
-fn patience(settings: &Settings) -> Duration {
+pub(in crate::engine) fn patience(settings: &Settings) -> Duration {
     let (shortest, longest) = settings.retry.delay().into_inner();
     (shortest + longest) / 2 * PASSES_AFTER
 }
@@ -132,6 +148,31 @@ impl Acquire {
         reading.again = queues.queue_first(self.place, key);
         self.verdict = Verdict::Refused(after);
         self.wait_for_turn(cx);
+        true
+    }
+
+    /// Returns when it may pass by a contender of the exclusive lock.
+    pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
+        match self.reading() {
+            None => Instant::MAX,
+            Some(reading) if cx.now < reading.passes_at => reading.passes_at,
+            Some(_) => cx.now.saturating_add(patience(&cx.parts.settings)),
+        }
+    }
+
+    /// If it has waited for long behind a contender that waits for readers, asks beside it. Returns `true` if it does.
+    #[cold]
+    pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
+        let queues = &mut cx.parts.queues;
+        let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
+            return false;
+        };
+        if cx.now < reading.passes_at || !queues.is_behind_readers(cx.now, self.place) {
+            return false;
+        }
+        reading.step_out(self.place, queues);
+        self.try_again(cx);
+        self.ask_beside(cx);
         true
     }
 

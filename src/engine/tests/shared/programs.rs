@@ -302,6 +302,37 @@ fn a_reader_passes_over_the_intent_behind_a_lock_that_is_held_for_long() {
     world.serve_all();
 }
 
+/// The caller of the exclusive lock is of its own program, and stands before it in the queue.
+#[test]
+fn readers_pass_by_a_caller_of_their_own_program_that_waits_for_others() {
+    let mut world = Programs::new(2);
+    let long = world.reads(0);
+    let writer = world.writes(1);
+    world.pass(2 * SECOND);
+    let (readers, began) = ([(); 2].map(|()| world.reads(1)), world.net.now);
+    let short = LockOptions::new(TTL).wait(SECOND);
+    let short = world.calls(1, true, &short);
+    world.pass(1_199 * MS);
+    assert!(!readers.iter().any(|reader| world.has(*reader)));
+    let error = world.refused.remove(&short);
+    assert_matches!(error, Some(LockError::Held(_)));
+    world.pass(4 * MS);
+    for reader in readers {
+        let waited = world.granted[&reader].saturating_since(began);
+        assert!((1_200 * MS..=1_203 * MS).contains(&waited), "{waited:?}");
+        assert!(!world.has(writer));
+        world.gives_back(reader);
+    }
+    // A lock that is exclusive is not passed by.
+    world.gives_back(long);
+    world.pass(MS);
+    assert!(world.has(writer));
+    let reader = world.reads(1);
+    world.pass(5 * SECOND);
+    assert!(!world.has(reader));
+    world.serve_all();
+}
+
 #[test]
 fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
     let mut world = Programs::new(3);
