@@ -26,7 +26,7 @@ use crate::time::Instant;
 use super::breaking::{BreakError, Breaking};
 use super::inspection::{InspectError, Inspection};
 use super::operation::Kind;
-use super::operation::acquire::{Acquire, check_shared};
+use super::operation::acquire::Acquire;
 use super::operation::confirm::Confirm;
 use super::operation::counters::CountCounters;
 use super::operation::extend::Extend;
@@ -52,8 +52,8 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource, None)?;
-        if request.shared {
-            check_shared(request.options, &self.parts.settings)?;
+        if request.shared && self.parts.settings.without_scripts {
+            return Err(InvalidRequest::SharedWithoutScripts.into());
         }
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);

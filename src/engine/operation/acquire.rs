@@ -39,7 +39,7 @@ use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
 use shared::Reading;
-pub(in crate::engine) use shared::{check_shared, patience};
+pub(in crate::engine) use shared::patience;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -209,15 +209,16 @@ impl Acquire {
         if self.special.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, token);
         }
+        if let Some(fencing) = &mut self.fencing {
+            fencing.begin(parts.fencing.propose(now));
+        }
         match self.special.as_deref_mut() {
             None => {}
             Some(Special::Several(several)) => several.forget_named(),
             Some(Special::Reading(reading)) => {
-                return reading.entry(now, (spare, name, token), &parts.settings);
+                let is_fenced = self.fencing.is_some();
+                return reading.entry(now, (spare, name, token), is_fenced, &parts.settings);
             }
-        }
-        if let Some(fencing) = &mut self.fencing {
-            fencing.begin(parts.fencing.propose(now));
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));
         match self.fencing {

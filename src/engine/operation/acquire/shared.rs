@@ -9,12 +9,10 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::{Acquire, Special, Verdict};
-use crate::config::LockOptions;
 use crate::engine::operation::Context;
 use crate::engine::queues::{Queues, Refusal};
 use crate::engine::settings::Settings;
 use crate::entry::{Entry, Spare};
-use crate::error::InvalidRequest;
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
@@ -39,20 +37,6 @@ pub(super) struct Reading {
     again: Option<WaiterKey>,
 }
 
-/// Returns an error if no lock with these `options` can be shared.
-#[cold]
-#[inline(never)]
-pub(in crate::engine) fn check_shared(
-    options: &LockOptions,
-    settings: &Settings,
-) -> Result<(), InvalidRequest> {
-    match settings.without_scripts {
-        true => Err(InvalidRequest::SharedWithoutScripts),
-        false if options.is_fenced() => Err(InvalidRequest::SharedFenced),
-        false => Ok(()),
-    }
-}
-
 /// Returns how long a reader waits before it passes over an intent.
 pub(in crate::engine) fn patience(settings: &Settings) -> Duration {
     let (shortest, longest) = settings.retry.delay().into_inner();
@@ -66,10 +50,11 @@ impl Reading {
         &mut self,
         now: Instant,
         (spare, name, token): (Spare, &[u8], &[u8]),
+        is_fenced: bool,
         settings: &Settings,
     ) -> Entry {
         self.intents = NodeSet::EMPTY;
-        let entry = Entry::shared(spare, name, token, false);
+        let entry = Entry::shared(spare, name, token, is_fenced);
         if now < self.passes_at {
             return entry;
         }
