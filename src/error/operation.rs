@@ -232,10 +232,8 @@ pub enum InvalidRequest {
     /// A shared lock or a permit was requested from a handle that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     NeedsScripts,
-    /// A shared lock or a permit was requested with a fencing token.
-    #[error(
-        "shared locks and permits have no fencing token; leave out `fenced`, or take an exclusive lock"
-    )]
+    /// A permit was requested with a fencing token.
+    #[error("permits have no fencing token; leave out `fenced`")]
     NoFencingToken,
     /// A permit was requested of no permits, or of too many.
     #[error(

@@ -41,6 +41,7 @@ use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
 use shared::Reading;
+pub(in crate::engine) use shared::patience;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -228,13 +229,14 @@ impl Acquire {
             len = fencing.name_in(&mut token, len);
         }
         let token = &token[..len];
+        let is_fenced = self.fenced().is_some();
         match self.special.as_deref_mut() {
             None => {}
             Some(Special::Several(several)) => several.forget_named(),
             Some(Special::Reading(reading)) => {
                 let waited = (self.waiter.is_some(), parts.queues.given_back(self.place));
                 let others = (&parts.settings, &mut parts.random);
-                return reading.entry(now, (spare, name, token), waited, others);
+                return reading.entry(now, (spare, name, token), (waited, is_fenced), others);
             }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));

@@ -25,8 +25,8 @@ use core::time::Duration;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::{Acquire, Special};
 use super::shared::Reading;
+use super::{Acquire, Special};
 use crate::engine::claims::claim::Claim;
 use crate::engine::news::News;
 use crate::engine::operation::patience::Patience;
