@@ -234,7 +234,10 @@ impl Engine {
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let with_scripts = parts.nodes.iter().filter(|node| !node.abilities.is_without_scripts());
+        let with_scripts = parts
+            .nodes
+            .iter()
+            .filter(|node| !node.abilities.is_without_scripts());
         if with_scripts.count() < parts.nodes.quorum() {
             return Err(InvalidRequest::SharedWithoutScripts.into());
         }

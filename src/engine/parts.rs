@@ -121,10 +121,34 @@ impl Parts {
 
     /// `operation` has taken the lock of `claim` on the resource of `place`.
     #[inline]
-    pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
+    pub(super) fn hold(
+        &mut self,
+        now: Instant,
+        place: PlaceKey,
+        operation: OperationKey,
+        claim: ClaimKey,
+    ) {
         self.queues.hold(place, operation, claim);
         if self.queues.is_anyone_waiting() {
+            self.end_intent(now, place);
             self.tell_watches_at(place);
+        }
+    }
+
+    /// The contender of `place` has its exclusive lock. Its intent, if one stands, would keep readers out after that. If
+    /// another program waits too, it leaves its own again when it finds readers.
+    #[cold]
+    #[inline(never)]
+    fn end_intent(&mut self, now: Instant, place: PlaceKey) {
+        if self.queues.is_behind_readers(now, place)
+            && let Some((_, resource)) = self.queues.waiting(place)
+        {
+            for node in self.nodes.ids() {
+                let least = Duration::from_millis(1);
+                self.nodes
+                    .writing_to(node)
+                    .leave_intent(now, resource, least);
+            }
         }
     }
 
@@ -283,7 +307,9 @@ impl Parts {
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
-        let passes = place.is_some_and(|place| self.queues.is_behind_readers(now, place));
+        let passes = place.is_some_and(|place| {
+            self.queues.contender(place).is_some() && self.queues.is_behind_readers(now, place)
+        });
         let waits = ends.is_some() && !passes;
         if waits {
             self.arm_waiter(now, key);

@@ -459,7 +459,7 @@ impl Operate for Acquire {
             None => {}
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
             Some(Acquisition::Held) => {
-                let refusal = self.refusal(Refusal::Held);
+                let refusal = self.refusal(Refusal::Held, cx);
                 self.fail(refusal, cx);
             }
             Some(Acquisition::NoQuorum) => {

@@ -45,10 +45,10 @@ impl Acquire {
         let parts = &mut *cx.parts;
         let place = match self.special.take() {
             None => {
-                parts.hold(self.place, cx.round.key, key);
+                parts.hold(cx.now, self.place, cx.round.key, key);
                 self.place
             }
-            Some(special) => self.hold(*special, cx.round.key, key, parts),
+            Some(special) => self.hold(*special, cx.now, (cx.round.key, key), parts),
         };
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
@@ -77,14 +77,14 @@ impl Acquire {
     fn hold(
         &self,
         special: Special,
-        operation: OperationKey,
-        key: ClaimKey,
+        now: Instant,
+        (operation, key): (OperationKey, ClaimKey),
         parts: &mut Parts,
     ) -> PlaceKey {
         match special {
             Special::Several(several) => {
                 for place in &several.places {
-                    parts.hold(*place, operation, key);
+                    parts.hold(now, *place, operation, key);
                 }
                 parts.places_of_several.insert(key, several.places);
                 PlaceKey::NONE

@@ -13,6 +13,7 @@ use crate::engine::operation::Context;
 use crate::engine::queues::{Queues, Refusal};
 use crate::engine::settings::Settings;
 use crate::entry::{Entry, Spare};
+use crate::error::NodeOutcome;
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
@@ -107,15 +108,27 @@ impl Acquire {
         }
     }
 
-    /// Returns why its attempt was refused: because of an intent, if any node says so.
-    pub(super) fn refusal(&self, refusal: Refusal) -> Refusal {
-        let met = self
-            .reading()
-            .is_some_and(|reading| !reading.intents.is_empty());
-        match met && refusal == Refusal::Held {
+    /// Returns why its attempt was refused: because of an intent, if all nodes that refused it say so.
+    pub(super) fn refusal(&self, refusal: Refusal, cx: &Context<'_>) -> Refusal {
+        let intents = self.intents();
+        let held = |node| cx.round[node].outcome == NodeOutcome::Held;
+        let by_intents = cx
+            .parts
+            .nodes
+            .set()
+            .filter(held)
+            .without(intents)
+            .is_empty();
+        match refusal == Refusal::Held && by_intents && !intents.is_empty() {
             true => Refusal::Intent,
             false => refusal,
         }
+    }
+
+    /// Returns the nodes that have refused this attempt because of an intent.
+    pub(super) fn intents(&self) -> NodeSet {
+        self.reading()
+            .map_or(NodeSet::EMPTY, |reading| reading.intents)
     }
 
     /// The attempt was refused. If another operation waits at its place, or this engine holds the lock, it stands first
@@ -152,7 +165,8 @@ impl Acquire {
         let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
             return false;
         };
-        if cx.now < reading.passes_at || !queues.is_behind_readers(cx.now, self.place) {
+        let is_held = queues.contender(self.place).is_none();
+        if cx.now < reading.passes_at || is_held || !queues.is_behind_readers(cx.now, self.place) {
             return false;
         }
         reading.step_out(self.place, queues);
