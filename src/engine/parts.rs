@@ -30,7 +30,7 @@ use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
 use super::operation::acquire::patience;
-use super::queues::{Caller, Extra, INTENT, INTENT_ENDS, Queues, Waiter};
+use super::queues::{Caller, Extra, INTENT, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -130,8 +130,25 @@ impl Parts {
     ) {
         self.queues.hold(place, operation, claim);
         if self.queues.is_anyone_waiting() {
-            self.tell_watches_at(place);
             self.end_intent(now, place);
+            self.tell_watches_at(place);
+        }
+    }
+
+    /// The contender of `place` has its exclusive lock. Its intent, if one stands, would keep readers out after that. If
+    /// another program waits too, it leaves its own again when it finds readers.
+    #[cold]
+    #[inline(never)]
+    fn end_intent(&mut self, now: Instant, place: PlaceKey) {
+        if self.queues.is_behind_readers(now, place)
+            && let Some((_, resource)) = self.queues.waiting(place)
+        {
+            for node in self.nodes.ids() {
+                let least = Duration::from_millis(1);
+                self.nodes
+                    .writing_to(node)
+                    .leave_intent(now, resource, least);
+            }
         }
     }
 
@@ -260,20 +277,6 @@ impl Parts {
         }
     }
 
-    /// The contender of `place` has the exclusive lock. Its intent ends, so that readers may come as soon as it has
-    /// released the lock. Another program that waits leaves its own again.
-    #[cold]
-    fn end_intent(&mut self, now: Instant, place: PlaceKey) {
-        if let Some((waiting, resource)) = self.queues.waiting(place)
-            && waiting.ends_intent(now)
-        {
-            for node in self.nodes.ids() {
-                let there = &mut self.nodes.writing_to(node);
-                there.leave_intent(now, resource, INTENT_ENDS);
-            }
-        }
-    }
-
     /// Puts `waiter` with its other wishes at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(
         &mut self,
@@ -309,7 +312,9 @@ impl Parts {
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
-        let passes = place.is_some_and(|place| self.queues.is_behind_readers(now, place));
+        let passes = place.is_some_and(|place| {
+            self.queues.contender(place).is_some() && self.queues.is_behind_readers(now, place)
+        });
         let waits = ends.is_some() && !passes;
         if waits {
             self.arm_waiter(now, key);

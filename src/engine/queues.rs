@@ -75,7 +75,7 @@ pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
 use policy::Rows;
-pub(super) use policy::{INTENT, INTENT_ENDS, Next, Wait, between};
+pub(super) use policy::{INTENT, Next, Wait, between};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -539,10 +539,10 @@ impl Queues {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Returns `true` if the contender of `place` may ask, and waits for the end of other readers.
+    /// Returns `true` if the contender of `place` waits for the end of other readers, or has done so until now.
     pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
         let wait = self.waits.get(&place);
-        self.contender(place).is_some() && wait.is_some_and(|wait| wait.is_behind_readers(now))
+        wait.is_some_and(|wait| wait.is_behind_readers(now))
     }
 
     /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue there, but behind

@@ -146,18 +146,27 @@ impl Acquire {
         }
     }
 
-    /// Returns why its attempt was refused: because of an intent, if any node says so, or because so many nodes have
-    /// another number of permits that no majority is left.
+    /// Returns why its attempt was refused: because so many nodes have another number of permits that no majority is left,
+    /// or because of an intent, if all nodes that refused it say so.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
-        let reading = self.reading();
-        let met = reading.is_some_and(|reading| !reading.intents.is_empty());
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
-        match cx.round.ballots.len() - others.count() < cx.round.tally.quorum() {
-            true => Refusal::OtherPermits,
-            false if met => Refusal::Intent,
+        if cx.round.ballots.len() - others.count() < cx.round.tally.quorum() {
+            return Refusal::OtherPermits;
+        }
+        let intents = self.intents();
+        let held = |node| cx.round[node].outcome == NodeOutcome::Held;
+        let refused = cx.parts.nodes.set().filter(held);
+        match refused.without(intents).is_empty() && !intents.is_empty() {
+            true => Refusal::Intent,
             false => Refusal::Held,
         }
+    }
+
+    /// Returns the nodes that have refused this attempt because of an intent.
+    pub(super) fn intents(&self) -> NodeSet {
+        self.reading()
+            .map_or(NodeSet::EMPTY, |reading| reading.intents)
     }
 
     /// The attempt was refused. If another operation waits at its place, or this engine holds the lock, it stands first
@@ -194,7 +203,8 @@ impl Acquire {
         let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
             return false;
         };
-        if cx.now < reading.passes_at || !queues.is_behind_readers(cx.now, self.place) {
+        let is_held = queues.contender(self.place).is_none();
+        if cx.now < reading.passes_at || is_held || !queues.is_behind_readers(cx.now, self.place) {
             return false;
         }
         reading.step_out(self.place, queues);

@@ -29,6 +29,7 @@ impl Acquire {
         let several = self.several();
         let named = several.and_then(|several| Some((several, several.most_named()?)));
         let others = named.map(|(several, most)| several.named_others(most));
+        let intents = self.intents();
         let place = named.map_or(self.place, |(several, most)| several.places[most]);
         self.wait_at(place, cx);
         let said = cx.round.ballots.iter().map(|ballot| ballot.outcome);
@@ -38,7 +39,7 @@ impl Acquire {
         waiting.refused(
             after,
             said,
-            others.unwrap_or_default(),
+            others.unwrap_or(intents),
             delay,
             &mut parts.random,
         );

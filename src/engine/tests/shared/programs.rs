@@ -601,3 +601,62 @@ fn whatever_happens_no_reader_stands_beside_an_exclusive_lock_and_all_have_their
         at_random(3, seed);
     }
 }
+
+// ----- many callers ---------------------------------------------------------------------------
+
+/// So many callers of each program take locks in turns, and hold each for some milliseconds. Returns the longest waits
+/// of readers and of callers of the exclusive lock, and how many locks each side had.
+fn crowd(programs: usize, callers: usize, writes: usize, hold: usize) -> [(Duration, usize); 2] {
+    let mut random = StdRng::seed_from_u64(7);
+    let mut below = |bound: usize| random.random_range(0..bound);
+    let mut world = Programs::new(programs);
+    let mut found = [(Duration::ZERO, 0); 2];
+    // Each caller: its call, whether it writes, since when, and when it acts next.
+    let mut all: Vec<_> = (0..programs * callers)
+        .map(|_| (None, false, world.net.now, world.net.now))
+        .collect();
+    for _ in 0..effort(3_000, 20_000) {
+        world.pass(MS);
+        world.exclude_each_other();
+        let now = world.net.now;
+        for (number, caller) in all.iter_mut().enumerate() {
+            match caller {
+                (None, is_writer, since, at) if *at <= now => {
+                    *is_writer = below(100) < writes;
+                    *since = now;
+                    let program = number % programs;
+                    caller.0 = Some(world.calls(program, !*is_writer, &patient()));
+                    caller.3 = Instant::MAX;
+                }
+                (Some(call), is_writer, since, at) if *at == Instant::MAX => {
+                    if let Some(granted) = world.granted.remove(call) {
+                        let (longest, count) = &mut found[usize::from(*is_writer)];
+                        *longest = (*longest).max(granted.saturating_since(*since));
+                        *count += 1;
+                        *at = now.saturating_add(MS * (1 + below(hold)) as u32);
+                    }
+                }
+                (Some(call), .., at) if *at <= now => {
+                    world.gives_back(*call);
+                    *at = now.saturating_add(MS * (1 + below(hold)) as u32);
+                    caller.0 = None;
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Each has its turn within the bound for both sides.
+#[test]
+fn many_readers_and_some_callers_of_the_exclusive_lock_let_each_other_in() {
+    for (programs, callers) in [(1, 24), (4, 6)] {
+        let found = crowd(programs, callers, 10, 20);
+        for (longest, count) in found {
+            assert!(longest <= 2_500 * MS && 25 < count, "{found:?}");
+        }
+        let [(_, readers), _] = found;
+        assert!(400 < readers, "{found:?}");
+    }
+}
