@@ -4,11 +4,10 @@ use core::time::Duration;
 
 use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
-use crate::engine::parts::Parts;
 use crate::entry::Kind;
 use crate::error::Report;
 use crate::invariant::Must as _;
-use crate::keys::{ClaimKey, OperationKey, PlaceKey};
+use crate::keys::{ClaimKey, PlaceKey};
 use crate::quorum::{Keeping, Lock, Majority};
 use crate::time::Instant;
 
@@ -44,13 +43,19 @@ impl Acquire {
     ) -> Option<Lock> {
         let key = self.claim.must()?;
         let parts = &mut *cx.parts;
-        let place = match self.special.take() {
+        let place = match self.special.as_deref() {
             None => {
                 parts.hold(cx.now, self.place, cx.round.key, key);
                 self.place
             }
-            Some(special) => self.hold(*special, (cx.now, cx.round.key), key, parts),
+            Some(Special::Reading(reading)) => {
+                let is_permit = reading.slots.is_some();
+                parts.share(self.place, Some((cx.round.key, is_permit)), key);
+                self.place
+            }
+            Some(Special::Several(_)) => self.hold_all(key, cx),
         };
+        let parts = &mut *cx.parts;
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
         if let Some(fencing) = self.fencing.as_ref().filter(|it| it.is_wanted()) {
@@ -76,29 +81,17 @@ impl Acquire {
         Some(Lock::granted(majority, entry, id, self.extensions))
     }
 
-    /// Gives the places of an acquisition to the claim of `key`, and returns the one by which the claim knows them.
+    /// Gives the places of an acquisition of several resources to the claim of `key`.
     #[cold]
-    fn hold(
-        &self,
-        special: Special,
-        (now, operation): (Instant, OperationKey),
-        key: ClaimKey,
-        parts: &mut Parts,
-    ) -> PlaceKey {
-        match special {
-            Special::Several(several) => {
-                for place in &several.places {
-                    parts.hold(now, *place, operation, key);
-                }
-                parts.places_of_several.insert(key, several.places);
-                PlaceKey::NONE
+    fn hold_all(&mut self, key: ClaimKey, cx: &mut Context<'_>) -> PlaceKey {
+        let (parts, special) = (&mut *cx.parts, self.special.take());
+        if let Some(Special::Several(several)) = special.map(|special| *special) {
+            for place in &several.places {
+                parts.hold(cx.now, *place, cx.round.key, key);
             }
-            Special::Reading(reading) => {
-                let is_permit = reading.slots.is_some();
-                parts.share(self.place, Some((operation, is_permit)), key);
-                self.place
-            }
+            parts.places_of_several.insert(key, several.places);
         }
+        PlaceKey::NONE
     }
 
     /// Lets the engine extend `lock`, which this operation has taken. The limit counts from the time when the attempt
