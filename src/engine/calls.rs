@@ -52,8 +52,8 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource, None)?;
-        if request.shared {
-            self.check_shared(request.options)?;
+        if request.shared && self.parts.settings.without_scripts {
+            return Err(InvalidRequest::SharedWithoutScripts.into());
         }
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
@@ -67,17 +67,6 @@ impl Engine {
             }
             acquire
         })
-    }
-
-    /// Returns an error if no lock with these `options` can be shared.
-    #[cold]
-    #[inline(never)]
-    fn check_shared(&self, options: &LockOptions) -> Result<(), InvalidRequest> {
-        match self.parts.settings.without_scripts {
-            true => Err(InvalidRequest::SharedWithoutScripts),
-            false if options.is_fenced() => Err(InvalidRequest::SharedFenced),
-            false => Ok(()),
-        }
     }
 
     /// [`acquire`](Self::acquire) for several resources.
@@ -246,7 +235,11 @@ impl Engine {
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        if parts.settings.without_scripts {
+        let with_scripts = parts
+            .nodes
+            .iter()
+            .filter(|node| !node.abilities.is_without_scripts());
+        if with_scripts.count() < parts.nodes.quorum() {
             return Err(InvalidRequest::SharedWithoutScripts.into());
         }
         if lock.entry().is_several() || matches!(lock.entry().kind(), entry::Kind::Permit { .. }) {
@@ -269,7 +262,9 @@ impl Engine {
             parts.queues.left(place, &mut parts.claims.buffers);
         }
         parts.wrote_to(now, entry.resource());
-        lock.set_entry(entry.clone());
+        if guard!(DowngradeStaysExclusive, true) {
+            lock.set_entry(entry.clone());
+        }
         let kind = Kind::Confirm(confirm.about(entry));
         let round = operations.begin(now, lock.ttl(), None, kind, parts);
         operations.lead(now, parts); // Readers ask behind it.

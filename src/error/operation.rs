@@ -234,9 +234,6 @@ pub enum InvalidRequest {
     /// A shared lock was requested from a handle that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     SharedWithoutScripts,
-    /// A shared lock was requested with a fencing token.
-    #[error("a shared lock has no fencing token; leave out `fenced`, or take an exclusive lock")]
-    SharedFenced,
     /// A lock on several resources, or a permit, was to be made a shared lock.
     #[error("only an exclusive lock on one resource can be made a shared lock")]
     NotExclusive,

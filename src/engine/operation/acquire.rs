@@ -40,6 +40,7 @@ use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
 use shared::Reading;
+pub(in crate::engine) use shared::patience;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -222,16 +223,18 @@ impl Acquire {
         if self.special.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, &token[..len]);
         }
+        let shared = self.reading().is_some();
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
-            len = fencing.name_in(&mut token, len);
+            len = fencing.name_in(&mut token, len, shared);
         }
         let token = &token[..len];
         match self.special.as_deref_mut() {
             None => {}
             Some(Special::Several(several)) => several.forget_named(),
             Some(Special::Reading(reading)) => {
-                return reading.entry(now, (spare, name, token), &parts.settings);
+                let is_fenced = self.fencing.as_ref().is_some_and(|it| it.is_wanted());
+                return reading.entry(now, (spare, name, token), is_fenced, &parts.settings);
             }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));

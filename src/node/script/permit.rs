@@ -81,11 +81,12 @@ pub(crate) const MOVE_SLOT: Script = Script {
         read_time!(),
         "local s,p,f,q,m,h=0,ARGV[4],string.find,string.sub \
          for _,a in ipairs(call('zrange',k,n,'inf','byscore')) do \
-         if f(a,p,1,true)==1 then h=a end \
-         local _,e=f(a,'^%d+/%d+/') if e and q(a,e+1)==t then m=a end end \
+         if q(a,1,#p)==p then h=a end \
+         if f(a,t,-#t,true) then \
+         local _,e=f(a,'^%d+/%d+/') if e and q(a,e+1)==t then m=a end end end \
          if m then if m==p..t then s=1 elseif h then s=-1 \
          else s=1 call('zadd',k,call('zscore',k,m),p..t) call('zrem',k,m) end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "27f852c0d04f241ccb1b83be21c0e244460b3836",
+    sha1: "135597275e6418ee891df73146ceeccf21e71a0a",
 };

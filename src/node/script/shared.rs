@@ -194,9 +194,9 @@ pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \
          if type(v)=='table' then if redis.pcall('get',k)==t then return call('del',k) end v=call('zscore',k,m) end \
-         if not v and ARGV[2]~='r/' then for _,a in ipairs(call('zrange',k,0,-1)) do \
-         local _,e=string.find(a,'^%d+/%d+/') \
-         if e and string.sub(a,e+1)==t then m,v=a,call('zscore',k,a) break end end end \
+         if not v and ARGV[2]~='r/' then local f=string.find for _,a in ipairs(call('zrange',k,0,-1)) do \
+         if f(a,t,-#t,true) then local _,e=f(a,'^%d+/%d+/') \
+         if e and string.sub(a,e+1)==t then m,v=a,call('zscore',k,a) break end end end end \
          if not v then return 0 end call('zrem',k,m) ",
         kind_of_member!(),
         read_time!(),
@@ -208,5 +208,5 @@ pub(crate) const RELEASE_MEMBER: Script = Script {
          elseif o(l[1]) and x%1==0 and x<=9e15 then call('pexpireat',k,math.max(x,n+1)) end end \
          return v+0<n and 0 or 1"
     ),
-    sha1: "d8ee81f8943ddae200b9b6137d69d4a76f4d7955",
+    sha1: "2b1e31184c2bc9e279b1d9486e6e4f38caf01163",
 };

@@ -38,7 +38,7 @@ pub(super) struct Reading {
 }
 
 /// Returns how long a reader waits before it passes over an intent.
-fn patience(settings: &Settings) -> Duration {
+pub(in crate::engine) fn patience(settings: &Settings) -> Duration {
     let (shortest, longest) = settings.retry.delay().into_inner();
     (shortest + longest) / 2 * PASSES_AFTER
 }
@@ -50,10 +50,11 @@ impl Reading {
         &mut self,
         now: Instant,
         (spare, name, token): (Spare, &[u8], &[u8]),
+        is_fenced: bool,
         settings: &Settings,
     ) -> Entry {
         self.intents = NodeSet::EMPTY;
-        let entry = Entry::shared(spare, name, token, false);
+        let entry = Entry::shared(spare, name, token, is_fenced);
         if now < self.passes_at {
             return entry;
         }
@@ -132,6 +133,31 @@ impl Acquire {
         reading.again = queues.queue_first(self.place, key);
         self.verdict = Verdict::Refused(after);
         self.wait_for_turn(cx);
+        true
+    }
+
+    /// Returns when it may pass by a contender of the exclusive lock.
+    pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
+        match self.reading() {
+            None => Instant::MAX,
+            Some(reading) if cx.now < reading.passes_at => reading.passes_at,
+            Some(_) => cx.now.saturating_add(patience(&cx.parts.settings)),
+        }
+    }
+
+    /// If it has waited for long behind a contender that waits for readers, asks beside it. Returns `true` if it does.
+    #[cold]
+    pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
+        let queues = &mut cx.parts.queues;
+        let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
+            return false;
+        };
+        if cx.now < reading.passes_at || !queues.is_behind_readers(cx.now, self.place) {
+            return false;
+        }
+        reading.step_out(self.place, queues);
+        self.try_again(cx);
+        self.ask_beside(cx);
         true
     }
 

@@ -67,7 +67,6 @@ impl Acquire {
             self.tries_allowed,
             self.extensions,
         );
-        self.waiter = cx.parts.queue(waiter);
         let own = self.fencing.as_ref().and_then(|it| it.owner());
         let extra = Extra {
             keep: self.keep,
@@ -75,11 +74,7 @@ impl Acquire {
             owner: own.copied().map(Box::new),
             shared: self.reading().is_some(),
         };
-        if let Some(waiter) = self.waiter
-            && extra != Extra::default()
-        {
-            cx.parts.queues.waiters.want(waiter, extra);
-        }
+        self.waiter = cx.parts.queue(cx.now, waiter, extra);
         if let Some(fencing) = self.fencing.take() {
             cx.parts.fencing.give_spare(fencing);
         }
@@ -88,7 +83,7 @@ impl Acquire {
     /// Waits until the locks that this engine holds are released, the contenders before it have ended, or the time that
     /// its tries could have taken is over.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
-        let until = self.tries_end(cx);
+        let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
@@ -131,6 +126,8 @@ impl Acquire {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.tries_end(cx)) <= cx.now {
             self.give_up_waiting(cx);
+        } else if self.passes_by(cx) {
+            // It asks beside the contender.
         } else if until <= cx.now {
             self.wait_for_turn(cx);
         } else {
