@@ -224,9 +224,10 @@ impl Acquire {
         if self.special.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, &token[..len]);
         }
+        let shared = self.reading().is_some();
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
-            len = fencing.name_in(&mut token, len);
+            len = fencing.name_in(&mut token, len, shared);
         }
         let token = &token[..len];
         let is_fenced = self.fenced().is_some();

@@ -97,6 +97,30 @@ fn a_lock_has_its_own_owner_also_if_it_has_waited() {
     world.give_back(second);
 }
 
+/// A reader with an owner of its own, and without a fencing token. One with a fencing token names none: nodes may give
+/// it another number.
+#[test]
+fn a_shared_lock_has_its_own_owner() {
+    let mut world = timed();
+    for (options, number) in [(options(), None), (options().fenced(), Some(PROPOSED + 7))] {
+        let request = Request::shared(b"k", &options);
+        world.engine.acquire(world.now, &request).expect("asked");
+        world.drain();
+        let reply = match number {
+            None => String::from(":1|"),
+            Some(number) => format!("*3|:1|:0|:{number}|"),
+        };
+        (0..3).for_each(|node| world.say(node, &reply));
+        let lock = world.lock();
+        assert_eq!(lock.token().owner(), b"a:1");
+        assert_eq!(lock.fencing_token(), number);
+        assert_eq!(lock.token().number(), None);
+        world.give_back(lock);
+        world.all_say(0..3, ":1|");
+        world.take_all();
+    }
+}
+
 #[test]
 fn an_owner_has_at_most_64_bytes() {
     let mut world = World::ready(3);

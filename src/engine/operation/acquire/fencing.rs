@@ -114,13 +114,18 @@ impl Fencing {
     }
 
     /// Puts the owner and the proposal into a token of this length, which has the owner of the handle. Returns its new
-    /// length. A token without an owner names no number.
-    pub(super) fn name_in(&self, token: &mut [u8; TOKEN_BYTES_MAX], mut len: usize) -> usize {
+    /// length. A token without an owner names no number, nor does that of a shared lock.
+    pub(super) fn name_in(
+        &self,
+        token: &mut [u8; TOKEN_BYTES_MAX],
+        mut len: usize,
+        shared: bool,
+    ) -> usize {
         if let Some(owner) = self.owner.as_ref().map(Owner::as_bytes) {
             len = TOKEN_RANDOM_BYTES + owner.len();
             token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
         }
-        if self.is_wanted && (self.owner.is_some() || TOKEN_RANDOM_BYTES < len) {
+        if self.is_wanted && !shared && (self.owner.is_some() || TOKEN_RANDOM_BYTES < len) {
             name_number(token, self.proposal, self.is_theirs);
         }
         len
