@@ -67,8 +67,12 @@ const COMMANDS: &[Command] = &[
     Command::new("set", (3, MANY), Body::Run(strings::set)),
     Command::new("setnx", (3, 3), Body::Run(strings::setnx)),
     Command::new("time", (1, 1), Body::Run(time)),
+    Command::new("type", (2, 2), Body::Run(strings::type_of)),
+    Command::new("unlink", (2, MANY), Body::Run(strings::del)),
     Command::new("unwatch", (1, 1), Body::Run(transactions::unwatch)),
     Command::new("watch", (2, MANY), Body::Run(transactions::watch)),
+    Command::new("zadd", (4, MANY), Body::Run(strings::zadd)),
+    Command::new("zrange", (4, MANY), Body::Run(strings::zrange)),
 ];
 
 const CLIENT: &[Command] = &[

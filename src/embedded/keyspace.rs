@@ -46,6 +46,46 @@ pub(super) enum Value {
     Text(Vec<u8>),
     /// That many elements.
     List(u64),
+    /// A sorted set, which is not empty.
+    Members(Members),
+}
+
+/// The members of a sorted set, and their scores.
+#[derive(Clone, Default)]
+pub(super) struct Members(BTreeMap<Vec<u8>, f64>);
+
+impl Members {
+    /// Returns the score of `member`, if it is there.
+    pub(super) fn at(&self, member: &[u8]) -> Option<f64> {
+        self.0.get(member).copied()
+    }
+
+    /// Returns what was there before.
+    pub(super) fn put(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        self.0.insert(member.to_vec(), score)
+    }
+
+    /// Does the same unless the present score is higher.
+    pub(super) fn raise(&mut self, member: &[u8], score: f64) {
+        let old = self.at(member).unwrap_or(f64::NEG_INFINITY);
+        self.put(member, old.max(score));
+    }
+
+    pub(super) fn remove(&mut self, member: &[u8]) {
+        self.0.remove(member);
+    }
+
+    /// Returns all of them in the order of their scores, and of their names where these are equal.
+    pub(super) fn ordered(&self) -> Vec<(&[u8], f64)> {
+        let all = self.0.iter().map(|(member, score)| (&member[..], *score));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+        all
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Keyspace {
@@ -71,7 +111,16 @@ impl Keyspace {
         let entry = self.databases.get(&0)?.get(key)?;
         match &entry.value {
             Value::Text(text) if !entry.is_over(now) => Some(text),
-            Value::Text(_) | Value::List(_) => None,
+            Value::Text(_) | Value::List(_) | Value::Members(_) => None,
+        }
+    }
+
+    /// Does the same for the members of a sorted set, and returns their deadlines.
+    pub(super) fn peek_members(&self, key: &[u8], now: Millis) -> Vec<(&[u8], f64)> {
+        let entry = self.databases.get(&0).and_then(|keys| keys.get(key));
+        match entry.map(|entry| (&entry.value, entry.is_over(now))) {
+            Some((Value::Members(members), false)) => members.ordered(),
+            Some(_) | None => Vec::new(),
         }
     }
 
@@ -132,12 +181,26 @@ impl<'a> Database<'a> {
         match self.entry(key, now).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::List(_)) => Err(Refusal::WRONG_TYPE),
+            Some(Value::List(_) | Value::Members(_)) => Err(Refusal::WRONG_TYPE),
+        }
+    }
+
+    /// Returns the members that `key` holds.
+    pub(super) fn members(&mut self, key: &[u8], now: Millis) -> Result<Members, Refusal> {
+        match self.entry(key, now).map(|entry| &entry.value) {
+            None => Ok(Members::default()),
+            Some(Value::Members(members)) => Ok(members.clone()),
+            Some(Value::Text(_) | Value::List(_)) => Err(Refusal::WRONG_TYPE),
         }
     }
 
     pub(super) fn insert(&mut self, key: &[u8], entry: Entry) {
-        self.keys.insert(key.to_vec(), entry);
+        match &entry.value {
+            Value::Members(members) if members.is_empty() => drop(self.keys.remove(key)),
+            Value::Text(_) | Value::List(_) | Value::Members(_) => {
+                self.keys.insert(key.to_vec(), entry);
+            }
+        }
         self.changed(key);
     }
 

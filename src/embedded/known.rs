@@ -4,7 +4,7 @@
 
 /// A set of scripts, by their places in the table.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Scripts(u32);
+pub(super) struct Scripts(u64);
 
 impl Scripts {
     pub(super) const fn insert(&mut self, place: usize) {

@@ -25,8 +25,8 @@
 //! # The commands
 //!
 //! * On keys: `SET` (`NX`, `XX`, `GET`, `PX`, `EX`, `PXAT`, `EXAT`, `KEEPTTL`), `GET`, `DEL`,
-//!   `EXISTS`, `PTTL`, `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `DBSIZE`, `FLUSHALL`, `FLUSHDB`. By the
-//!   flavour, `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
+//!   `UNLINK`, `EXISTS`, `TYPE`, `PTTL`, `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `ZADD`, `ZRANGE`, `DBSIZE`, `FLUSHALL`,
+//!   `FLUSHDB`. By the flavour, `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
 //! * Transactions: `WATCH`, `UNWATCH`, `MULTI`, `EXEC`, `DISCARD`.
 //! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `EXISTS`, `FLUSH`.
 //! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT ID`, `SETNAME`, `GETNAME`,
@@ -45,6 +45,7 @@
 //! * `CLIENT SETINFO` is accepted, as by newer servers.
 //! * `EXAT` and `PXAT` of `SET` are times on the store's own clock, which is not the wall clock. It always shows a time
 //!   later than the year 2000.
+//! * `ZADD` and `ZRANGE` accept no options.
 //! * `DELEX` accepts no condition other than `IFEQ`.
 //! * A transaction has at most 4,096 commands between `MULTI` and `EXEC`.
 //! * A key whose time is over is removed only when it is next read. While a key is registered for a push, a node looks

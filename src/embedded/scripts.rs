@@ -4,6 +4,7 @@
 //! arguments that the library never sends.
 
 mod fencing;
+mod members;
 mod number;
 mod several;
 
@@ -11,17 +12,18 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use crate::node::{
-    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_SEVERAL, COUNT_COUNTERS,
-    EXTEND, EXTEND_EACH, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, OVERWRITE, RAISE_FENCED,
-    RELEASE, RELEASE_EACH, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script,
-    TAKE_FENCED, TAKE_SEVERAL,
+    CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL,
+    COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN,
+    LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_EACH, RELEASE_MEMBER,
+    RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
+    TAKE_SHARED, TAKE_SLOT,
 };
 
 use number::lua_number;
 
 use super::call::{Call, flags, integer, is_flush_mode, ok};
 use super::flavour::Flavour;
-use super::keyspace::{Database, Entry, Millis, Value};
+use super::keyspace::{Database, Entry, Members, Millis, Value};
 use super::known::Scripts;
 use super::refusal::Refusal;
 use super::reply::{Answer, Reply};
@@ -45,7 +47,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 22] = [
+static KNOWN: [Known; 28] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(Reply::Integer)
     }),
@@ -74,6 +76,12 @@ static KNOWN: [Known; 22] = [
     Known::new(&EXTEND_SEVERAL, several::extend),
     Known::new(&CONFIRM_SEVERAL, several::confirm),
     Known::new(&RELEASE_SEVERAL, several::release),
+    Known::new(&TAKE_SHARED, members::take_shared),
+    Known::new(&TAKE_SLOT, members::take_slot),
+    Known::new(&MOVE_SLOT, members::move_slot),
+    Known::new(&EXTEND_MEMBER, members::extend),
+    Known::new(&CONFIRM_MEMBER, members::confirm),
+    Known::new(&RELEASE_MEMBER, members::release),
     Known::new(&TAKE_FENCED, fencing::take),
     Known::new(&RAISE_FENCED, fencing::raise),
     Known::new(&SET_FLOOR, fencing::floor),
@@ -190,6 +198,18 @@ impl<'a> Arguments<'a> {
         database.entry(key, now);
         self.register(database, key);
         database.text(key, now)
+    }
+
+    /// Does what commands do that only read the members of `key`.
+    fn members(
+        &self,
+        database: &mut Database<'_>,
+        now: Millis,
+        key: &[u8],
+    ) -> Result<Members, Refusal> {
+        database.entry(key, now);
+        self.register(database, key);
+        database.members(key, now)
     }
 
     /// Does what `redis.call('pttl',key)` does, where there is no key or `None`.

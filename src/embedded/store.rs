@@ -242,6 +242,21 @@ impl Store {
         self.state.keyspace.peek(key, self.millis(now))
     }
 
+    /// Returns the members of the sorted set that `key` of the first database holds at `now`, in the order of their
+    /// deadlines, and how long each still lives. `None`: it is over. Nothing is changed.
+    #[must_use]
+    pub fn members(&self, now: Instant, key: &[u8]) -> Vec<(&[u8], Option<Duration>)> {
+        let millis = self.millis(now);
+        let members = self.state.keyspace.peek_members(key, millis).into_iter();
+        let left = |deadline: f64| {
+            let left = deadline - millis as f64;
+            (0.0 <= left).then(|| Duration::from_millis(left as u64))
+        };
+        members
+            .map(|(member, deadline)| (member, left(deadline)))
+            .collect()
+    }
+
     /// Returns how many keys there are at `now`, in all databases.
     #[must_use]
     pub fn len(&self, now: Instant) -> usize {

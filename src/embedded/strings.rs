@@ -1,5 +1,6 @@
 //! The commands on keys.
 
+use alloc::vec::Vec;
 use core::mem::discriminant;
 
 use super::call::{Call, count, integer, ok};
@@ -114,13 +115,81 @@ pub(super) fn lpush(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
     let old = database.entry(key, now);
     let (length, end) = match old.map(|entry| (&entry.value, entry.end)) {
-        Some((Value::Text(_), _)) => return Err(Refusal::WRONG_TYPE),
+        Some((Value::Text(_) | Value::Members(_), _)) => return Err(Refusal::WRONG_TYPE),
         Some((Value::List(length), end)) => (length.saturating_add(added), end),
         None => (added, None),
     };
     let value = Value::List(length);
     database.insert(key, Entry { value, end });
     Ok(Reply::Integer(i64::try_from(length).unwrap_or(i64::MAX)))
+}
+
+/// `ZADD key score member ...`, without options.
+pub(super) fn zadd(state: &mut State, call: &mut Call<'_>) -> Answer {
+    const NO_FLOAT: Refusal = Refusal::fixed("ERR value is not a valid float");
+    let (key, pairs) = (call.words[1], call.words_from(2));
+    if pairs.len() % 2 != 0 {
+        return Err(Refusal::SYNTAX);
+    }
+    let score = |text: &[u8]| {
+        let text = core::str::from_utf8(text).ok()?;
+        text.parse().ok().filter(|score: &f64| !score.is_nan())
+    };
+    let scores: Option<Vec<f64>> = pairs.iter().step_by(2).map(|pair| score(pair)).collect();
+    let (scores, now) = (scores.ok_or(NO_FLOAT)?, call.now);
+    let mut database = call.database(state);
+    let mut members = database.members(key, now)?;
+    let (mut added, mut changed) = (0, false);
+    for (score, pair) in scores.into_iter().zip(pairs.chunks_exact(2)) {
+        let old = members.put(pair[1], score);
+        added += usize::from(old.is_none());
+        changed |= old != Some(score);
+    }
+    if changed {
+        let end = database.entry(key, now).and_then(|entry| entry.end);
+        let value = Value::Members(members);
+        database.insert(key, Entry { value, end });
+    }
+    Ok(count(added))
+}
+
+/// `ZRANGE key start stop`, without options: places, from the end where they are negative.
+pub(super) fn zrange(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let mut database = call.database(state);
+    let members = ordered(&mut database, call);
+    database.register(call.words[1]); // Whatever the answer is.
+    members
+}
+
+fn ordered(database: &mut Database<'_>, call: &Call<'_>) -> Answer {
+    if !call.words_from(4).is_empty() {
+        return Err(Refusal::SYNTAX);
+    }
+    let [start, stop] = [integer(call.words[2])?, integer(call.words[3])?];
+    let members = database.members(call.words[1], call.now)?;
+    let ordered = members.ordered();
+    let len = ordered.len() as i64;
+    let place = |place: i64| place.saturating_add(if place < 0 { len } else { 0 });
+    let (start, stop) = (place(start).max(0), place(stop));
+    let all = (0..).zip(ordered);
+    let within = all.filter(|(at, _)| (start..=stop).contains(at));
+    Ok(Reply::array(
+        within.map(|(_, (member, _))| Reply::bulk(member)),
+    ))
+}
+
+/// `TYPE key`.
+pub(super) fn type_of(state: &mut State, call: &mut Call<'_>) -> Answer {
+    let mut database = call.database(state);
+    let value = database.entry(call.words[1], call.now).map(|it| &it.value);
+    let name = match value {
+        None => "none",
+        Some(Value::Text(_)) => "string",
+        Some(Value::List(_)) => "list",
+        Some(Value::Members(_)) => "zset",
+    };
+    database.register(call.words[1]);
+    Ok(Reply::Simple(name))
 }
 
 /// `SET key value [NX|XX|IFEQ value] [GET] [PX ms|EX s|PXAT ms|EXAT s|KEEPTTL]`.

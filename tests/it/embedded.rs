@@ -12,6 +12,7 @@
 
 mod commands;
 mod locks;
+mod members;
 mod peers;
 mod tokens;
 mod tracking;

@@ -6,58 +6,22 @@ use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::{expiry, set_in};
 
-/// The keys of the lock, without those of a marker check; the token, the ttl and the marker, of which each may
-/// be missing.
+/// The keys of the lock, without those of a marker check; the token and the ttl, of which each may be missing.
 struct Several<'a> {
     names: &'a [&'a [u8]],
-    /// Where the keys of the marker check begin, if it is one.
-    guard: Option<i64>,
     token: Option<&'a [u8]>,
     ttl: Option<&'a [u8]>,
-    marker: Option<&'a [u8]>,
 }
 
 impl<'a> Several<'a> {
     fn of(arguments: &Arguments<'a>) -> Self {
-        let marker = arguments.rest.get(2).copied();
-        let all = arguments.keys.len() as i64;
-        let guard = (marker != Some(b"")).then_some(all - 2);
-        let names = usize::try_from(guard.unwrap_or(all)).unwrap_or_default();
+        let all = arguments.keys.len();
+        let names = guard(arguments).map_or(all, |guard| usize::try_from(guard).unwrap_or(0));
         Self {
             names: &arguments.keys[..names],
-            guard,
             token: arguments.token,
             ttl: arguments.ttl,
-            marker,
         }
-    }
-
-    /// Returns `said`, and whether it counts if there is a marker check.
-    fn answer(
-        &self,
-        database: &mut Database<'_>,
-        now: Millis,
-        arguments: &Arguments<'_>,
-        said: i64,
-    ) -> Answer {
-        let Some(guard) = self.guard else {
-            return Ok(Reply::Integer(said));
-        };
-        let at = |place: i64| {
-            usize::try_from(place)
-                .ok()
-                .and_then(|at| arguments.keys.get(at))
-        };
-        let same = at(guard).is_some_and(|key| {
-            let marker = arguments.read(database, now, key);
-            matches!(marker, Ok(Some(text)) if Some(text) == self.marker)
-        });
-        let barrier = arguments.left(database, now, at(guard + 1).ok_or(NO_KEY)?);
-        let counts = match same {
-            true => barrier_left(barrier),
-            false => -1,
-        };
-        Ok(Reply::array([said, counts].map(Reply::Integer)))
     }
 
     /// Lets `key`, which is there, live for the ttl at least.
@@ -96,6 +60,40 @@ impl<'a> Several<'a> {
     }
 }
 
+/// Returns the place of the first key of the marker check, if it is one. The third argument is the marker.
+fn guard(arguments: &Arguments<'_>) -> Option<i64> {
+    let is_checked = arguments.rest.get(2) != Some(&&b""[..]);
+    is_checked.then_some(arguments.keys.len() as i64 - 2)
+}
+
+/// Returns `said`, and whether it counts if there is a marker check.
+pub(super) fn answer(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+    said: i64,
+) -> Answer {
+    let Some(guard) = guard(arguments) else {
+        return Ok(Reply::Integer(said));
+    };
+    let at = |place: i64| {
+        usize::try_from(place)
+            .ok()
+            .and_then(|at| arguments.keys.get(at))
+    };
+    let wanted = arguments.rest.get(2).copied();
+    let same = at(guard).is_some_and(|key| {
+        let marker = arguments.read(database, now, key);
+        matches!(marker, Ok(Some(text)) if Some(text) == wanted)
+    });
+    let barrier = arguments.left(database, now, at(guard + 1).ok_or(NO_KEY)?);
+    let counts = match same {
+        true => barrier_left(barrier),
+        false => -1,
+    };
+    Ok(Reply::array([said, counts].map(Reply::Integer)))
+}
+
 /// Does what [`TAKE_SEVERAL`](crate::node::TAKE_SEVERAL) does for a user who may do everything.
 pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
     let several = Several::of(arguments);
@@ -122,7 +120,7 @@ pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Argumen
             }
         }
     }
-    several.answer(database, now, arguments, said)
+    answer(database, now, arguments, said)
 }
 
 /// Does what [`EXTEND_SEVERAL`](crate::node::EXTEND_SEVERAL) does.
@@ -139,7 +137,7 @@ pub(super) fn extend(
             database.register(key);
         }
     }
-    several.answer(database, now, arguments, said)
+    answer(database, now, arguments, said)
 }
 
 /// Does what [`CONFIRM_SEVERAL`](crate::node::CONFIRM_SEVERAL) does.
@@ -155,7 +153,7 @@ pub(super) fn confirm(
         let left = keys.map(|key| above_left(database, now, key));
         said = left.min().unwrap_or(9_000_000_000_000_001);
     }
-    several.answer(database, now, arguments, said)
+    answer(database, now, arguments, said)
 }
 
 /// Does what [`RELEASE_SEVERAL`](crate::node::RELEASE_SEVERAL) does.

@@ -28,7 +28,7 @@ pub(crate) const TAKE_SLOT: Script = Script {
         read_arguments!(),
         end_unless_all_permitted!("7", "2-i"),
         kind_of_member!(),
-        "local K,j,s,r,l=ARGV[4],ARGV[5]+0,2,0,redis.pcall('zrange',k,-1,-1,'withscores') \
+        "local K,N,j,s,r,l=ARGV[4],ARGV[4]+0,ARGV[5]+0,2,0,redis.pcall('zrange',k,-1,-1,'withscores') \
          if l.err then \
          if not string.find(l.err,'WRONGTYPE',1,true) then l=call('zrange',k,-1,-1,'withscores') end \
          else ",
@@ -37,13 +37,13 @@ pub(crate) const TAKE_SLOT: Script = Script {
          if l[1] then x=l[2]+0 ",
         read_what_is_over!(),
         "if y and x>=n then y=x%1==0 and x<=9e15 and o(l[1]) \
-         if y and y~=K then y=false if o(l[1])~='r' then s,r=3,o(l[1])+0 end end \
+         if y and y~=K then y=false if o(l[1])~='r' then s,r=3,o(l[1])+0 end end end \
          if y then local f,q,v=string.match,string.find,call('zrange',k,n,'inf','byscore') \
-         for i=1,#v do local a=v[i] local e=f(a,'^%d+',#K+2) or '' u[e]=true \
+         for i=1,#v do local a=v[i] local e=f(a,'^%d+',#K+2) or -1 u[e+0]=true \
          if q(a,t,-#t,true) and a==K..'/'..e..'/'..t then m,r=a,e+0 end end \
-         if not m and #v>=K+0 then y,r=false,call('zscore',k,v[1])-n+1 end end end \
+         if not m and #v>=N then y,r=false,call('zscore',k,v[1])-n+1 end end end \
          if y and not m then for i=j,j+ARGV[6]-1 do \
-         if not u[tostring(i%K)] then r=i%K m=K..'/'..r..'/'..t break end end \
+         if not u[i%N] then r=i%N m=K..'/'..r..'/'..t break end end \
          if not m then y,r=false,call('zrange',k,n,'inf','byscore','limit',0,1,'withscores')[2]-n+1 end end \
          if y then s=1 for i=1,#z do call('zrem',k,z[i]) end \
          local d=math.min(n+ARGV[2],9e15) call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) end end ",
@@ -51,7 +51,7 @@ pub(crate) const TAKE_SLOT: Script = Script {
          local m=redis.pcall('get',KEYS[#KEYS-1]) b=call('pttl',KEYS[#KEYS]) \
          if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end return {s,b,r}"
     ),
-    sha1: "59e3ddc33e628e7288a3e847ccbca08923952c17",
+    sha1: "1ef24d69193ee0f0752e512ea918ff35cf5bc406",
 };
 
 /// Moves the token to another slot if that is free, and keeps the deadline. Answers `1`: it has this slot, `0`: it has

@@ -150,7 +150,8 @@ impl Commands {
     }
 
     fn command(&mut self) -> Words {
-        let kind = self.below(46);
+        // Clients without the password may not send so many words.
+        let kind = self.below(if self.password.is_none() { 58 } else { 46 });
         let mut words = match kind {
             0..10 => self.set(),
             10..13 => self.keyed("GET"),
@@ -180,10 +181,18 @@ impl Commands {
             }
             44 if self.password.is_none() => self.msetex(),
             43..46 => self.set_if_equal(),
+            46..55 => self.member(),
+            55 => self.zadd(),
+            56 => [self.keyed("ZRANGE"), self.range()].concat(),
+            57 => match self.one_in(3) {
+                true => self.keyed("TYPE"),
+                false => self.many("UNLINK"),
+            },
             _ => self.unknown(),
         };
         // Lua itself reports what is missing there, and the node knows not all ways of tracking.
-        let is_kept = (27..31).contains(&kind) || words.get(1).is_some_and(|it| it == b"TRACKING");
+        let is_kept = [27..31, 46..55].iter().any(|kinds| kinds.contains(&kind))
+            || words.get(1).is_some_and(|it| it == b"TRACKING");
         if !is_kept && self.one_in(25) {
             self.spoil(&mut words);
         }
@@ -348,6 +357,112 @@ impl Commands {
         several
     }
 
+    /// A script of a shared lock or a permit, with as many keys and arguments as the library gives it.
+    fn member(&mut self) -> Words {
+        let scripts = [
+            TAKE_SHARED,
+            TAKE_SLOT,
+            EXTEND_MEMBER,
+            CONFIRM_MEMBER,
+            MOVE_SLOT,
+            RELEASE_MEMBER,
+        ];
+        let which = match self.below(10) {
+            9.. => 0,
+            which => which % scripts.len(),
+        };
+        let (text, digest) = scripts[which];
+        let checked = which != 5 && self.one_in(4);
+        let keys = 1 + usize::from(which == 0) + 2 * usize::from(checked);
+        let mut member = self.by_either(text, digest, &keys.to_string());
+        member.push(self.set_key());
+        if which == 0 {
+            member.push(self.pick(&["i", "i", "i", "a"]).into());
+        }
+        if checked {
+            member.extend([self.marker_key(), self.barrier_key()]);
+        }
+        member.push(self.token());
+        let prefix = self.pick(&["r/", "2/0/", "2/1/", "3/0/", "3/2/", "1/0/"]);
+        if which == 5 {
+            member.push(prefix.into());
+            return member;
+        }
+        let is_bare = which == 3 || which == 4 || which < 2 && self.one_in(20);
+        member.push(match is_bare {
+            true => Vec::new(),
+            false => self.whole_millis(),
+        });
+        member.push(match checked {
+            true => self.pick(&MARKERS).into(),
+            false => Vec::new(),
+        });
+        let behind = match which {
+            0 => self.pick(&["", "", "", "1"]),
+            1 => self.pick(&[
+                "2 0 2",
+                "2 1 2",
+                "2 0 1",
+                "3 2 3",
+                "3 1 1",
+                "1024 1023 1024",
+            ]),
+            _ => prefix,
+        };
+        member.extend(behind.split(' ').map(Vec::from));
+        if which < 2 && self.one_in(2) {
+            let commands = "time zrange zrem zadd pexpireat exists zscore";
+            member.extend(words(commands));
+        }
+        member
+    }
+
+    /// Members of which some are not ours, and most are over. None is live with a deadline that could be ours, because
+    /// the clocks of the two differ.
+    fn zadd(&mut self) -> Words {
+        let mut zadd = vec![b"ZADD".to_vec(), self.set_key()];
+        for _ in 0..1 + self.below(3) {
+            let score = self.pick(&["1", "2", "1", "2.5", "-inf", "inf", "9100000000000000", "x"]);
+            let (member, token) = (
+                self.pick(&[
+                    "r/", "2/1/", "2/0/", "2/2/", "3/01/", "01/0/", "1025/7/", "x", "r",
+                ]),
+                self.token(),
+            );
+            zadd.extend([score.into(), [member.as_bytes(), &token].concat()]);
+        }
+        zadd
+    }
+
+    fn range(&mut self) -> Words {
+        let places = ["0 -1", "0 -1", "1 2", "-2 -1", "2 1", "-9 9", "x 1"];
+        words(self.pick(&places))
+    }
+
+    /// Mostly one that has no other commands, so that sets live on.
+    fn set_key(&mut self) -> Vec<u8> {
+        match self.one_in(6) {
+            true => self.key(),
+            false => self.pick(&["s", "t"]).into(),
+        }
+    }
+
+    fn token(&mut self) -> Vec<u8> {
+        self.pick(&["one", "two", "two", "three", "/x", "\r\n", "2/0/one"])
+            .into()
+    }
+
+    /// A number of milliseconds, as the library writes it.
+    fn whole_millis(&mut self) -> Vec<u8> {
+        loop {
+            let millis = self.millis();
+            let is_one = millis.iter().all(u8::is_ascii_digit) && 10 < millis.len();
+            if is_one && millis.len() < 16 {
+                return millis;
+            }
+        }
+    }
+
     /// The script for many extensions or releases at once. Sometimes a ttl is none.
     fn each(&mut self) -> Words {
         let extends = self.one_in(2);
@@ -457,6 +572,14 @@ impl Commands {
                     JOIN.0,
                 ];
                 let several = SEVERAL[self.below(4)].0;
+                let members = [
+                    TAKE_SHARED.0,
+                    TAKE_SLOT.0,
+                    MOVE_SLOT.0,
+                    EXTEND_MEMBER.0,
+                    CONFIRM_MEMBER.0,
+                    RELEASE_MEMBER.0,
+                ];
                 let texts = [
                     RELEASE.0,
                     EXTEND.0,
@@ -466,10 +589,12 @@ impl Commands {
                     INSPECT.0,
                     strict[self.below(4)],
                     several,
+                    members[self.below(6)],
                 ];
                 words.push(self.pick(&texts).into());
             }
             "EXISTS" => {
+                words.extend([TAKE_SHARED.1, TAKE_SLOT.1].map(Vec::from));
                 words.extend([RELEASE.1, "x", EXTEND.1, CONFIRM.1].map(Vec::from));
             }
             _ => (),

@@ -1,0 +1,352 @@
+//! The scripts of shared locks and permits: what they do, without Lua.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::several::answer;
+use super::{Arguments, NO_KEY, NO_NUMBER, lua_number};
+use crate::embedded::keyspace::{Database, Entry, Members, Millis, Value};
+use crate::embedded::refusal::Refusal;
+use crate::embedded::reply::{Answer, Reply};
+
+/// Scripts use no later deadline.
+const MOST: f64 = 9e15;
+
+/// What the scripts read of a sorted set.
+struct Set {
+    members: Members,
+    /// In the order of their deadlines.
+    over: Vec<Vec<u8>>,
+    live: Vec<Vec<u8>>,
+    /// The last one.
+    last: Option<(Vec<u8>, f64)>,
+}
+
+/// The kind of a member.
+#[derive(Eq, PartialEq)]
+enum Kind<'a> {
+    Reader,
+    /// A permit, and how many there are, as it stands there.
+    Permit(&'a [u8]),
+}
+
+impl Set {
+    /// Does what `zrange` does, once for each part.
+    fn read(
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+        key: &[u8],
+    ) -> Result<Self, Refusal> {
+        let members = arguments.members(database, now, key)?;
+        let ordered = members.ordered();
+        let last = ordered.last().map(|(member, at)| (member.to_vec(), *at));
+        let (over, live): (Vec<_>, Vec<_>) =
+            ordered.into_iter().partition(|(_, at)| *at < now as f64);
+        let names = |part: Vec<(&[u8], f64)>| part.iter().map(|(name, _)| name.to_vec()).collect();
+        Ok(Self {
+            over: names(over),
+            live: names(live),
+            last,
+            members,
+        })
+    }
+
+    /// Returns `true` if the members that are over have our form.
+    fn may_be_purged(&self) -> bool {
+        self.over.iter().all(|member| kind_of(member).is_some())
+    }
+
+    /// Returns the last member that is live, and its deadline, if its form and deadline may be ours.
+    fn last_live(&self, now: Millis) -> Option<Result<(Kind<'_>, f64), ()>> {
+        let (member, at) = self.last.as_ref().filter(|(_, at)| now as f64 <= *at)?;
+        let kind = kind_of(member).filter(|_| *at % 1.0 == 0.0 && *at <= MOST);
+        Some(kind.map(|kind| (kind, *at)).ok_or(()))
+    }
+
+    /// Adds `member`, or raises its deadline, and removes what is over.
+    fn take(
+        mut self,
+        database: &mut Database<'_>,
+        now: Millis,
+        key: &[u8],
+        member: &[u8],
+        ttl: Option<&[u8]>,
+    ) -> Result<(), Refusal> {
+        let at = deadline(now, ttl)?;
+        let latest = self.last.take().map_or(0.0, |(_, latest)| latest);
+        self.over.iter().for_each(|over| self.members.remove(over));
+        self.members.raise(member, at);
+        store(database, now, key, self.members, at.max(latest));
+        Ok(())
+    }
+}
+
+/// Puts these `members` there, until `end`.
+fn store(database: &mut Database<'_>, now: Millis, key: &[u8], members: Members, end: f64) {
+    let value = Value::Members(members);
+    database.insert(key, Entry { value, end: None });
+    database.set_end(key, now, end as Millis);
+}
+
+fn deadline(now: Millis, ttl: Option<&[u8]>) -> Result<f64, Refusal> {
+    let ttl = ttl.and_then(lua_number).ok_or(NO_NUMBER)?;
+    Ok((now as f64 + ttl).min(MOST))
+}
+
+/// Returns the kind of a member, if it has our form.
+fn kind_of(member: &[u8]) -> Option<Kind<'_>> {
+    if member.starts_with(b"r/") {
+        return Some(Kind::Reader);
+    }
+    let (permits, slot, _) = numbers(member)?;
+    let value = |digits: &[u8]| {
+        let is_spelled_so = digits == b"0" || !digits.starts_with(b"0");
+        lua_number(digits).filter(|_| is_spelled_so)
+    };
+    let (all, one) = (value(permits)?, value(slot)?);
+    (one < all && all < 1025.0).then_some(Kind::Permit(permits))
+}
+
+/// Splits a member into two numbers and what is behind them.
+fn numbers(member: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (first, rest) = digits(member);
+    let (second, rest) = digits(rest.strip_prefix(b"/")?);
+    let rest = rest.strip_prefix(b"/")?;
+    (!first.is_empty() && !second.is_empty()).then_some((first, second, rest))
+}
+
+/// Returns the digits at the front, and the rest.
+fn digits(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit());
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+/// Returns the arguments at these places.
+fn words<'a, const N: usize>(
+    arguments: &Arguments<'a>,
+    places: [usize; N],
+) -> Result<[&'a [u8]; N], Refusal> {
+    let mut words = [&b""[..]; N];
+    for (word, place) in words.iter_mut().zip(places) {
+        *word = arguments.rest.get(place).ok_or(NO_KEY)?;
+    }
+    Ok(words)
+}
+
+/// Does what [`TAKE_SHARED`](crate::node::TAKE_SHARED) does for a user who may do everything.
+pub(super) fn take_shared(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (key, [token, passes]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 3])?);
+    if arguments.ttl == Some(b"") {
+        return Ok(Reply::Integer(0));
+    }
+    let member = [b"r/", token].concat();
+    let mut said = 2;
+    // One of another type is another's.
+    if let Ok(set) = Set::read(database, now, arguments, key) {
+        let is_ours = match set.last_live(now) {
+            None => true,
+            Some(last) => matches!(last, Ok((Kind::Reader, _))),
+        };
+        let mut joins = is_ours && set.may_be_purged();
+        if joins && passes.is_empty() {
+            let intent = arguments.keys.get(1).ok_or(NO_KEY)?;
+            if arguments.left(database, now, intent).is_some() {
+                joins = set.members.at(&member).is_some();
+                arguments.register(database, key);
+            }
+        }
+        if joins {
+            said = 1;
+            set.take(database, now, key, &member, arguments.ttl)?;
+        }
+    }
+    answer(database, now, arguments, said)
+}
+
+/// Does what [`TAKE_SLOT`](crate::node::TAKE_SLOT) does for a user who may do everything.
+pub(super) fn take_slot(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let [token, permits, start, tries] = words(arguments, [0, 3, 4, 5])?;
+    if arguments.ttl == Some(b"") {
+        return Ok(Reply::Integer(0));
+    }
+    let number = |word| {
+        lua_number(word)
+            .map(|number| number as u64)
+            .ok_or(NO_NUMBER)
+    };
+    let [all, start, tries] = [number(permits)?, number(start)?, number(tries)?];
+    let (mut said, mut more) = (2, 0);
+    if let Ok(set) = Set::read(database, now, arguments, key)
+        && set.may_be_purged()
+    {
+        let others = match set.last_live(now) {
+            None => Some(permits),
+            Some(Ok((Kind::Permit(others), _))) => Some(others),
+            Some(Ok((Kind::Reader, _)) | Err(())) => None,
+        };
+        if others == Some(permits) {
+            match set.slot(token, permits, [all, start, tries]) {
+                Some(slot) => {
+                    let slot_text = crate::resp::Decimal::new(slot);
+                    let member = [permits, slot_text.as_bytes(), token].join(&b'/');
+                    (said, more) = (1, slot as i64);
+                    set.take(database, now, key, &member, arguments.ttl)?;
+                }
+                None => {
+                    let first = set.live.first().and_then(|first| set.members.at(first));
+                    more = (first.unwrap_or_default() - now as f64 + 1.0) as i64;
+                }
+            }
+        } else if let Some(others) = others {
+            (said, more) = (3, number(others)? as i64);
+        }
+    }
+    let counts = match answer(database, now, arguments, said)? {
+        Reply::Array(mut both) => both.pop(),
+        _ => None,
+    };
+    let counts = counts.unwrap_or(Reply::Integer(0));
+    Ok(Reply::array([
+        Reply::Integer(said),
+        counts,
+        Reply::Integer(more),
+    ]))
+}
+
+impl Set {
+    /// Returns the slot that the token has already, or the first free one of so many from `start` on.
+    fn slot(&self, token: &[u8], permits: &[u8], [all, start, tries]: [u64; 3]) -> Option<u64> {
+        let mut taken = BTreeSet::new();
+        for member in &self.live {
+            let (slot, _) = digits(member.get(permits.len() + 1..).unwrap_or_default());
+            let number = lua_number(slot).map(|number| number as u64);
+            if *member == [permits, slot, token].join(&b'/') {
+                return number;
+            }
+            taken.extend(number);
+        }
+        if all <= self.live.len() as u64 {
+            return None;
+        }
+        let mut tried = (start..start.saturating_add(tries)).map(|slot| slot % all);
+        tried.find(|slot| !taken.contains(slot))
+    }
+}
+
+/// Does what [`MOVE_SLOT`](crate::node::MOVE_SLOT) does.
+pub(super) fn move_slot(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (key, [token, prefix]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 3])?);
+    let mut set = Set::read(database, now, arguments, key)?;
+    let wanted = [prefix, token].concat();
+    let is_own = |member: &&Vec<u8>| numbers(member).is_some_and(|(.., of)| of == token);
+    let own = set.live.iter().rfind(is_own).cloned();
+    let is_taken = set.live.iter().any(|member| member.starts_with(prefix));
+    let said = match own {
+        None => 0,
+        Some(own) if own == wanted => 1,
+        Some(_) if is_taken => -1,
+        Some(own) => {
+            let at = set.members.at(&own).unwrap_or_default();
+            set.members.put(&wanted, at);
+            set.members.remove(&own);
+            let end = database.entry(key, now).and_then(|entry| entry.end);
+            let value = Value::Members(set.members);
+            database.insert(key, Entry { value, end });
+            1
+        }
+    };
+    answer(database, now, arguments, said)
+}
+
+/// Does what [`EXTEND_MEMBER`](crate::node::EXTEND_MEMBER) does.
+pub(super) fn extend(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (key, [token, prefix]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 3])?);
+    let set = Set::read(database, now, arguments, key)?;
+    let member = [prefix, token].concat();
+    let old = set.members.at(&member).filter(|at| now as f64 <= *at);
+    let said = match (old, set.last_live(now)) {
+        (None, _) => 0,
+        (Some(_), None | Some(Err(()))) => -1,
+        (Some(old), Some(Ok((_, latest)))) => {
+            let at = deadline(now, arguments.ttl)?;
+            if old < at {
+                let mut members = set.members;
+                members.put(&member, at);
+                store(database, now, key, members, at.max(latest));
+                arguments.register(database, key);
+            }
+            1
+        }
+    };
+    answer(database, now, arguments, said)
+}
+
+/// Does what [`CONFIRM_MEMBER`](crate::node::CONFIRM_MEMBER) does.
+pub(super) fn confirm(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (key, [token, prefix]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 3])?);
+    let members = arguments.members(database, now, key)?;
+    let at = members.at(&[prefix, token].concat());
+    let left = at.map(|at| at - now as f64).filter(|left| 0.0 <= *left);
+    let said = left.map_or(0, |left| (left.min(MOST) + 1.0) as i64);
+    answer(database, now, arguments, said)
+}
+
+/// Does what [`RELEASE_MEMBER`](crate::node::RELEASE_MEMBER) does.
+pub(super) fn release(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (key, [token, prefix]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 1])?);
+    let mut set = Set::read(database, now, arguments, key)?;
+    let exact = [prefix, token].concat();
+    let is_own = |member: &&Vec<u8>| numbers(member).is_some_and(|(.., of)| of == token);
+    let elsewhere = || match prefix {
+        b"r/" => None,
+        _ => set.over.iter().chain(&set.live).find(is_own).cloned(),
+    };
+    let found = set.members.at(&exact).map(|_| exact).or_else(elsewhere);
+    let Some((member, at)) = found.and_then(|member| {
+        let at = set.members.at(&member)?;
+        Some((member, at))
+    }) else {
+        return Ok(Reply::Integer(0));
+    };
+    set.members.remove(&member);
+    let end = database.entry(key, now).and_then(|entry| entry.end);
+    let value = Value::Members(set.members);
+    database.insert(key, Entry { value, end });
+    let set = Set::read(database, now, arguments, key)?;
+    match set.last_live(now) {
+        Some(Ok((_, latest))) => {
+            database.set_end(key, now, latest.max(now as f64 + 1.0) as Millis);
+        }
+        None if set.may_be_purged() && !set.over.is_empty() => {
+            database.remove(key, now);
+        }
+        None | Some(Err(())) => {}
+    }
+    Ok(Reply::Integer(i64::from(now as f64 <= at)))
+}

@@ -1,0 +1,260 @@
+//! Readers and permits under one name: what the scripts answer, on a Redis, a Valkey and the embedded node.
+//!
+//! Each story is a table: a command, and its answer. Times are hours, so that no delay of the machine shows.
+
+use shearline::internals::Flavour;
+use shearline::internals::scripts::*;
+
+use super::peers::{Connection, Model, Remote};
+use crate::servers::{Options as ServerOptions, Server, eventually};
+
+const HOUR: u64 = 3_600_000;
+
+/// One of the three, and the name of the lock.
+struct Side {
+    connection: Connection,
+    model: Model,
+    name: Vec<u8>,
+}
+
+impl Side {
+    /// Runs `story` on each of the three, with a short name and with the longest.
+    fn each(story: impl Fn(&mut Self)) {
+        let servers = [ServerOptions::redis(), ServerOptions::valkey()].map(|it| Server::with(&it));
+        for name in [&b"k"[..], &[b'\n'; 1024]] {
+            for server in &servers {
+                story(&mut Self {
+                    connection: Connection::Remote(Remote::connect(server.address())),
+                    model: Model::store(Flavour::Redis, None),
+                    name: name.to_vec(),
+                });
+            }
+            let mut model = Model::store(Flavour::Redis, None);
+            story(&mut Self {
+                connection: model.connect(),
+                model,
+                name: name.to_vec(),
+            });
+        }
+    }
+
+    /// Returns the answer to `line`: numbers and texts in one line, times in hours.
+    ///
+    /// Commands in small letters are scripts; `k` is the name, and `i` its intent.
+    fn ask(&mut self, line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (script, keys, arguments) = match *words {
+            ["take", token, hours] => (TAKE_SHARED, "2 k i", vec![token, hours, "", ""]),
+            ["pass", token, hours] => (TAKE_SHARED, "2 k i", vec![token, hours, "", "1"]),
+            ["slot", token, hours, all, start, tries] => {
+                (TAKE_SLOT, "1 k", vec![token, hours, "", all, start, tries])
+            }
+            ["move", token, to] => (MOVE_SLOT, "1 k", vec![token, "", "", to]),
+            ["extend", token, hours, prefix] => {
+                (EXTEND_MEMBER, "1 k", vec![token, hours, "", prefix])
+            }
+            ["confirm", token, prefix] => (CONFIRM_MEMBER, "1 k", vec![token, "", "", prefix]),
+            ["release", token, prefix] => (RELEASE_MEMBER, "1 k", vec![token, prefix]),
+            _ => return self.run(words.iter().map(|word| self.word(word)).collect()),
+        };
+        let mut command = vec![b"EVAL".to_vec(), script.0.into()];
+        command.extend(keys.split(' ').map(|word| self.word(word)));
+        command.extend(arguments.iter().map(|word| self.word(word)));
+        self.run(command)
+    }
+
+    fn word(&self, word: &str) -> Vec<u8> {
+        match (word, word.strip_suffix('h')) {
+            ("k", _) => self.name.clone(),
+            ("i", _) => [b"shearline:intent:", &self.name[..]].concat(),
+            (_, Some(hours)) => {
+                let hours: u64 = hours.parse().expect("a number");
+                (hours * HOUR).to_string().into_bytes()
+            }
+            (word, None) => word.into(),
+        }
+    }
+
+    fn run(&mut self, words: Vec<Vec<u8>>) -> String {
+        let read = self.connection.exchange(&mut self.model, &[words]);
+        let reply = String::from_utf8(read.replies.concat()).expect("a text");
+        let lines = reply
+            .split("\r\n")
+            .filter(|line| *line == "$-1" || !line.starts_with('$'));
+        let lines = lines.map(|line| match line.trim_start_matches(':').parse::<u64>() {
+            Ok(long @ 60_000..) => format!("{}h", (long + HOUR / 2) / HOUR),
+            Ok(number) => number.to_string(),
+            Err(_) if line.contains("WRONGTYPE ") => "WRONGTYPE".into(),
+            Err(_) => line.trim_start_matches(':').into(),
+        });
+        let words: Vec<String> = lines.filter(|line| !line.starts_with('*')).collect();
+        words.join(" ").trim_end().into()
+    }
+
+    #[track_caller]
+    fn tell(&mut self, story: &str) {
+        self.ask("FLUSHALL");
+        self.go_on(story);
+    }
+
+    #[track_caller]
+    fn go_on(&mut self, story: &str) {
+        for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (command, answer) = line.split_once(" -> ").expect("a command and its answer");
+            assert_eq!(self.ask(command), answer, "{command}");
+        }
+    }
+}
+
+#[test]
+fn readers_share_a_name_and_keep_all_others_out() {
+    Side::each(|side| {
+        side.tell(
+            "take a 1h -> 1
+            take b 2h -> 1
+            PTTL k -> 2h
+            SET k x NX PX 1 -> $-1
+            slot c 1h 2 0 2 -> 2 0 0
+            extend a 3h r/ -> 1
+            PTTL k -> 3h
+            extend a 1h r/ -> 1
+            confirm a r/ -> 3h
+            take a 4h -> 1
+            take a 1h -> 1
+            confirm a r/ -> 4h
+            ZRANGE k 0 -1 -> r/b r/a
+            release a r/ -> 1
+            PTTL k -> 2h
+            confirm a r/ -> 0
+            extend a 9h r/ -> 0
+            release a r/ -> 0
+            release b r/ -> 1
+            EXISTS k -> 0
+            SET k x NX PX 99h -> +OK
+            take a 1h -> 2
+            extend a 1h r/ -> WRONGTYPE
+            confirm a r/ -> WRONGTYPE
+            release a r/ -> WRONGTYPE
+            GET k -> x",
+        );
+    });
+}
+
+#[test]
+fn no_reader_joins_while_a_writer_waits_unless_it_passes_or_is_there() {
+    Side::each(|side| {
+        side.tell(
+            "SET i 1 PX 1h -> +OK
+            take a 1h -> 2
+            EXISTS k -> 0
+            pass a 1h -> 1
+            take b 1h -> 2
+            take a 2h -> 1
+            confirm a r/ -> 2h
+            UNLINK i -> 1
+            take b 1h -> 1
+            TYPE k -> +zset",
+        );
+    });
+}
+
+#[test]
+fn each_slot_has_one_holder() {
+    Side::each(|side| {
+        side.tell(
+            "slot a 1h 3 1 3 -> 1 0 1
+            slot b 2h 3 1 3 -> 1 0 2
+            slot c 3h 3 1 3 -> 1 0 0
+            slot d 9h 3 1 3 -> 2 0 1h
+            slot b 1h 3 0 3 -> 1 0 2
+            slot b 4h 3 0 1 -> 1 0 2
+            confirm b 3/2/ -> 4h
+            slot d 1h 4 0 4 -> 3 0 3
+            take d 1h -> 2
+            PTTL k -> 4h
+            confirm a 3/0/ -> 0
+            extend a 9h 3/0/ -> 0
+            extend a 2h 3/1/ -> 1
+            confirm a 3/1/ -> 2h
+            move a 3/1/ -> 1
+            move a 3/0/ -> -1
+            release c 3/0/ -> 1
+            move a 3/0/ -> 1
+            confirm a 3/0/ -> 2h
+            move d 3/1/ -> 0
+            slot d 1h 3 0 1 -> 2 0 2h
+            slot d 1h 3 1 1 -> 1 0 1
+            ZRANGE k 0 -1 -> 3/1/d 3/0/a 3/2/b
+            release b 3/0/ -> 1
+            PTTL k -> 2h
+            release b 3/2/ -> 0
+            release a 3/0/ -> 1
+            release d 3/1/ -> 1
+            slot z 1h 1024 1023 1024 -> 1 0 1023
+            slot y 1h 1024 1023 1024 -> 1 0 0",
+        );
+    });
+}
+
+#[test]
+fn what_is_not_ours_stays_as_it_is() {
+    Side::each(|side| {
+        side.tell("LPUSH k x -> 1\nslot a 1h 2 0 2 -> 2 0 0\ntake a 1h -> 2\nTYPE k -> +list");
+        for others in [
+            "1 x",
+            "1 r/x 2 y",
+            "inf r/x",
+            "9000000000000001 r/x",
+            "9e14 x",
+            "9e14 r",
+            "9e14 2/2/x",
+            "9e14 02/1/x",
+            "9e14 2/01/x",
+            "9e14 1025/0/x",
+            "9e14 2/x",
+            "9e14 0/0/x",
+            "-inf x",
+            "899999999999999.5 r/x",
+        ] {
+            side.ask("FLUSHALL");
+            side.ask(&format!("ZADD k {others}"));
+            let all = side.ask("ZRANGE k 0 -1");
+            let still = format!("ZRANGE k 0 -1 -> {all}\nPTTL k -> -1");
+            side.go_on("slot a 1h 2 0 2 -> 2 0 0\ntake a 1h -> 2\nextend a 1h r/ -> 0");
+            side.go_on(&format!("release a r/ -> 0\nrelease a 2/1/ -> 0\n{still}"));
+        }
+        // Some are over, and their form is ours.
+        side.tell("ZADD k 1 r/x 2 3/1/y -inf 1/0/z -> 3\ntake a 1h -> 1\nZRANGE k 0 -1 -> r/a");
+        side.tell("ZADD k 1 r/x 2 3/1/y -> 2\nslot a 1h 2 0 2 -> 1 0 0\nZRANGE k 0 -1 -> 2/0/a");
+        side.tell("ZADD k 9e14 1024/1023/x -> 1\nslot a 1h 2 0 2 -> 3 0 1024");
+        side.tell("take a 1h -> 1\nZADD k 1 r/x -> 1\nrelease a r/ -> 1\nEXISTS k -> 0");
+        side.tell("take a 1h -> 1\nZADD k 1 x -> 1\nrelease a r/ -> 1\nZRANGE k 0 -1 -> x");
+        side.tell("take a 1h -> 1\nZADD k inf r/x -> 1\nextend a 2h r/ -> -1\nPTTL k -> 1h");
+    });
+}
+
+#[test]
+fn one_that_is_over_is_neither_there_nor_revived() {
+    Side::each(|side| {
+        side.tell("take a 5 -> 1\ntake b 1h -> 1");
+        eventually("it is over", || {
+            (side.ask("confirm a r/") == "0").then_some(())
+        });
+        side.go_on(
+            "extend a 1h r/ -> 0
+            ZRANGE k 0 -1 -> r/a r/b
+            release a r/ -> 0
+            ZRANGE k 0 -1 -> r/b
+            PTTL k -> 1h",
+        );
+        side.tell("slot a 5 2 0 2 -> 1 0 0\nslot b 1h 2 0 2 -> 1 0 1");
+        eventually("it is over", || {
+            (side.ask("move a 2/0/") == "0").then_some(())
+        });
+        side.go_on("slot c 1h 2 0 2 -> 1 0 0\nZRANGE k 0 -1 -> 2/1/b 2/0/c");
+        side.tell("take a 5 -> 1");
+        eventually("the key ends", || {
+            (side.ask("EXISTS k") == "0").then_some(())
+        });
+    });
+}
