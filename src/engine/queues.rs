@@ -222,11 +222,14 @@ impl Queues {
     /// Returns the wait of the contender of `place`. If there is none yet, begins one for this number of `nodes`, of
     /// which nothing is known.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
-        if let Some(at) = self.places.get_mut(place.0) {
-            at.is_read = false;
-        }
+        let at = self.places.get_mut(place.0);
+        let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));
         let new = || Box::new(Wait::new(nodes));
-        self.waits.entry(place).or_insert_with(new)
+        let wait = self.waits.entry(place).or_insert_with(new);
+        if was_read {
+            wait.ask_at_once();
+        }
+        wait
     }
 
     /// Ends the wait of the contender of `place`.

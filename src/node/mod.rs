@@ -63,8 +63,6 @@ pub(crate) use script::{
     RAISE_FENCED, RELEASE, RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR,
     SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED, TAKE_SLOT,
 };
-#[cfg(any(test, feature = "embedded"))]
-pub(crate) use script::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
 pub(crate) use send::Asking;
 pub(crate) use trust::{Mode, Terms, whole_millis};
 

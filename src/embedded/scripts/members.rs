@@ -157,6 +157,7 @@ pub(super) fn take_shared(
             let intent = arguments.keys.get(1).ok_or(NO_KEY)?;
             if arguments.left(database, now, intent).is_some() {
                 joins = set.members.at(&member).is_some();
+                said = 3;
                 arguments.register(database, key);
             }
         }
@@ -272,6 +273,28 @@ pub(super) fn move_slot(
     answer(database, now, arguments, said)
 }
 
+/// If `key` holds the `token` alone, it becomes a set with this `member` and the same end.
+fn turn(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+    key: &[u8],
+    (token, member): (&[u8], &[u8]),
+) {
+    if database.text(key, now) == Ok(Some(token)) {
+        let left = database.entry(key, now).map(|entry| entry.pttl(now));
+        let at = match left.filter(|left| 0 <= *left) {
+            Some(left) => (now as f64 + left as f64).min(MOST),
+            None => MOST,
+        };
+        let mut members = Members::default();
+        members.put(member, at);
+        database.remove(key, now);
+        store(database, now, key, members, at);
+        arguments.register(database, key);
+    }
+}
+
 /// Does what [`EXTEND_MEMBER`](crate::node::EXTEND_MEMBER) does.
 pub(super) fn extend(
     database: &mut Database<'_>,
@@ -279,8 +302,9 @@ pub(super) fn extend(
     arguments: &Arguments<'_>,
 ) -> Answer {
     let (key, [token, prefix]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 3])?);
-    let set = Set::read(database, now, arguments, key)?;
     let member = [prefix, token].concat();
+    turn(database, now, arguments, key, (token, &member));
+    let set = Set::read(database, now, arguments, key)?;
     let old = set.members.at(&member).filter(|at| now as f64 <= *at);
     let said = match (old, set.last_live(now)) {
         (None, _) => 0,
@@ -306,8 +330,10 @@ pub(super) fn confirm(
     arguments: &Arguments<'_>,
 ) -> Answer {
     let (key, [token, prefix]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 3])?);
+    let member = [prefix, token].concat();
+    turn(database, now, arguments, key, (token, &member));
     let members = arguments.members(database, now, key)?;
-    let at = members.at(&[prefix, token].concat());
+    let at = members.at(&member);
     let left = at.map(|at| at - now as f64).filter(|left| 0.0 <= *left);
     let said = left.map_or(0, |left| (left.min(MOST) + 1.0) as i64);
     answer(database, now, arguments, said)
@@ -320,6 +346,10 @@ pub(super) fn release(
     arguments: &Arguments<'_>,
 ) -> Answer {
     let (key, [token, prefix]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 1])?);
+    if database.text(key, now) == Ok(Some(token)) {
+        database.remove(key, now);
+        return Ok(Reply::Integer(1));
+    }
     let mut set = Set::read(database, now, arguments, key)?;
     let exact = [prefix, token].concat();
     let is_own = |member: &&Vec<u8>| numbers(member).is_some_and(|(.., of)| of == token);

@@ -90,9 +90,12 @@ const ROW_AMONG_US: Duration = Duration::from_millis(100);
 /// better. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// How long an intent lasts: two looks of a contender that knows of readers, of `WHO * 3 / 2` each. If the contender is
-/// gone, readers are kept out for this time at most.
-pub(in crate::engine) const INTENT: Duration = Duration::from_millis(1_500);
+/// A contender of the exclusive lock that knows of readers looks this often, and renews its intent.
+const BEHIND_READERS: Duration = Duration::from_millis(250);
+
+/// How long an intent lasts: two looks, and a round trip. Nobody deletes it, so it keeps readers out for this time after
+/// its contender has got the lock or has gone.
+pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
 /// The shortest time between two looks at nodes that report nothing, and the least time that a lock is left to others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
@@ -293,6 +296,11 @@ impl Wait {
         self.soon = self.soon.min(at);
     }
 
+    /// Readers of this engine have had the lock until now, so the first look asks who holds it.
+    pub(in crate::engine) fn ask_at_once(&mut self) {
+        self.who = Instant::ZERO;
+    }
+
     /// Called before a look. If the regular look is due, all nodes are asked.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
         if self.since == Instant::MAX {
@@ -315,7 +323,7 @@ impl Wait {
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> bool {
         let leaves = self.intent <= now && self.belief.is_set() && !self.belief.reads();
         if leaves {
-            self.intent = now.saturating_add(WHO);
+            self.intent = now.saturating_add(BEHIND_READERS);
             self.look = self.look.min(self.intent);
         }
         leaves

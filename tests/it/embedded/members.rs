@@ -145,16 +145,41 @@ fn no_reader_joins_while_a_writer_waits_unless_it_passes_or_is_there() {
     Side::each(|side| {
         side.tell(
             "SET i 1 PX 1h -> +OK
-            take a 1h -> 2
+            take a 1h -> 3
             EXISTS k -> 0
             pass a 1h -> 1
-            take b 1h -> 2
+            take b 1h -> 3
             take a 2h -> 1
             confirm a r/ -> 2h
             UNLINK i -> 1
             take b 1h -> 1
             TYPE k -> +zset",
         );
+    });
+}
+
+#[test]
+fn the_key_of_a_lock_that_becomes_shared_is_turned_and_keeps_its_end() {
+    Side::each(|side| {
+        let lock = "SET k a PX 2h -> +OK";
+        let turned = "TYPE k -> +zset\nZRANGE k 0 -1 -> r/a";
+        side.tell(&format!(
+            "{lock}\nconfirm a r/ -> 2h\n{turned}\nPTTL k -> 2h"
+        ));
+        side.go_on("take b 1h -> 1\nSET k x NX PX 1 -> $-1\nrelease a r/ -> 1\nPTTL k -> 1h");
+        side.tell(&format!(
+            "{lock}\nextend a 1h r/ -> 1\n{turned}\nPTTL k -> 2h"
+        ));
+        side.tell(&format!(
+            "{lock}\nextend a 3h r/ -> 1\n{turned}\nPTTL k -> 3h"
+        ));
+        side.tell(&format!("{lock}\nrelease a r/ -> 1\nEXISTS k -> 0"));
+        side.tell(&format!(
+            "{lock}\nconfirm b r/ -> WRONGTYPE\nextend b 1h r/ -> WRONGTYPE"
+        ));
+        side.go_on("release b r/ -> WRONGTYPE\ntake b 1h -> 2\nGET k -> a");
+        // An operator has made it permanent.
+        side.tell(&format!("SET k a -> +OK\nextend a 1h r/ -> 1\n{turned}"));
     });
 }
 

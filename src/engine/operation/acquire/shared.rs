@@ -17,10 +17,10 @@ use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: a quarter
-/// of the time that a call waits, and less than an intent lasts, so that callers of the exclusive lock who have gone
-/// keep nobody out for longer. In that time the caller who waits has been let in, unless a reader holds its lock for
-/// longer than that.
+/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: twice as
+/// long as an intent lasts that is not renewed, and a quarter of the time that a call waits. By then the caller of the
+/// exclusive lock has been let in, unless a reader holds its lock for longer than that; then one more makes no
+/// difference to it.
 const PASSES_AFTER: u32 = 8;
 
 /// A node that refuses a reader because of an intent names this key, counted from 0. The name of the lock is the first.
