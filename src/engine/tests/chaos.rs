@@ -102,8 +102,9 @@ impl Chaos {
             0 => options.keep(),
             _ => options,
         };
+        let is_shared = self.below(3) == 0;
         let options = match self.below(3) {
-            0 => options.fenced(),
+            0 if !is_shared => options.fenced(),
             _ => options,
         };
         let resources: [&[&[u8]]; 5] = [
@@ -113,7 +114,10 @@ impl Chaos {
             &[b"ka", b"kb"],
             &[b"kb", b"kc", b"ka"],
         ];
-        let request = Request::all(resources[self.below(5)], &options);
+        let request = match resources[self.below(5)] {
+            names if is_shared => Request::shared(names[0], &options),
+            names => Request::all(names, &options),
+        };
         let round = self.world.engine.acquire(self.world.now, &request);
         let round = round.expect("valid");
         self.world.drain();
@@ -143,7 +147,13 @@ impl Chaos {
         }
         let at = self.below(self.locks.len());
         let lock = self.locks.swap_remove(at);
-        match self.below(6) {
+        match self.below(7) {
+            6 => {
+                let mut lock = lock;
+                _ = self.world.engine.downgrade(self.world.now, &mut lock);
+                self.world.drain();
+                self.locks.push(lock);
+            }
             0 => self.world.release(lock),
             1 => self.world.give_back(lock),
             2 => {
@@ -201,6 +211,19 @@ impl Chaos {
                 self.asked[node].1 += 1;
                 return halves[self.asked[node].1 % 2 * 2..][..2].concat();
             }
+            "SET" if asked.contains("intent") => self.one_of(&["+OK|", "-NOPERM no|"]),
+            "READ" => self.one_of(&[
+                ":1|",
+                ":1|",
+                ":1|",
+                ":2|",
+                ":3|",
+                ":-8|",
+                "-NOPERM no|",
+                "-OOM no|",
+                "-ERR no|",
+            ]),
+            "CONFIRM" => self.one_of(&[":9001|", ":101|", ":0|", "-WRONGTYPE no|", "-BUSY no|"]),
             "SET" => self.one_of(&["+OK|", "+OK|", "_|", "_|", "-OOM no|", "-ERR no|"]),
             "by" => self.fenced_reply(),
             "TAKE" if asked.split(' ').count() == 3 => self.fenced_reply(),
@@ -222,6 +245,8 @@ impl Chaos {
                 "*3|:0|:0|$0||",
                 "*3|:101|:0|$3|one|",
                 "*3|:9001|:0|$3|one|",
+                "-WRONGTYPE no|",
+                "-WRONGTYPE no|",
                 "-BUSY no|",
             ]),
             "EVAL" | "EVALSHA" => self.one_of(&[":1|", ":1|", ":0|", "-NOSCRIPT no|", "-BUSY no|"]),

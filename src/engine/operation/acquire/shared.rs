@@ -108,9 +108,9 @@ impl Acquire {
     pub(super) fn refusal(&self, refusal: Refusal) -> Refusal {
         let reading = self.reading.as_ref();
         let met = reading.is_some_and(|reading| !reading.intents.is_empty());
-        match refusal {
-            Refusal::Held if met => Refusal::Intent,
-            other => other,
+        match met && refusal == Refusal::Held {
+            true => Refusal::Intent,
+            false => refusal,
         }
     }
 

@@ -1,1 +1,501 @@
-//! x
+//! Stories of programs on the same three nodes, which run the scripts as a server does: readers, callers of the exclusive
+//! lock, and foreign clients.
+
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+use crate::config::Builder;
+use crate::effort::effort;
+use crate::embedded::Memory;
+use crate::engine::tests::net::{Net, builder};
+use crate::entry::Kind;
+
+const NODES: usize = 3;
+
+/// Programs, and what each of their calls has come to.
+struct Programs {
+    net: Net,
+    locks: BTreeMap<(usize, RoundId), Lock>,
+    refused: BTreeMap<(usize, RoundId), LockError>,
+    /// When each lock was granted.
+    granted: BTreeMap<(usize, RoundId), Instant>,
+    lost: usize,
+}
+
+impl Programs {
+    fn new(programs: usize) -> Self {
+        Self::with(programs, || named(NODES).watch_clocks(false))
+    }
+
+    fn with(programs: usize, builder: impl Fn() -> Builder) -> Self {
+        let mut net = Net::new(NODES as u64);
+        for _ in 0..programs {
+            net.client(builder());
+        }
+        Self {
+            net,
+            locks: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            granted: BTreeMap::new(),
+            lost: 0,
+        }
+    }
+
+    fn pump(&mut self) {
+        self.net.pump();
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        for (program, client) in self.net.clients.iter_mut().enumerate() {
+            for event in client.events.drain(..) {
+                match event {
+                    Event::Acquired { round, result } => match result {
+                        Ok(lock) => {
+                            self.locks.insert((program, round), lock);
+                            self.granted.insert((program, round), self.net.now);
+                        }
+                        Err(error) => drop(self.refused.insert((program, round), error)),
+                    },
+                    Event::Expired { .. } => self.lost += 1,
+                    Event::Kept { .. } | Event::Confirmed { .. } | Event::Extended { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.net.pass(span);
+        self.tell();
+    }
+
+    fn calls(&mut self, program: usize, shared: bool, options: &LockOptions) -> (usize, RoundId) {
+        let request = match shared {
+            true => Request::shared(b"k", options),
+            false => Request::new(b"k", options),
+        };
+        let engine = &mut self.net.clients[program].engine;
+        let round = engine.acquire(self.net.now, &request).expect("valid");
+        self.pump();
+        (program, round)
+    }
+
+    fn reads(&mut self, program: usize) -> (usize, RoundId) {
+        self.calls(program, true, &patient())
+    }
+
+    fn writes(&mut self, program: usize) -> (usize, RoundId) {
+        self.calls(program, false, &patient())
+    }
+
+    fn has(&self, call: (usize, RoundId)) -> bool {
+        self.locks.contains_key(&call)
+    }
+
+    #[track_caller]
+    fn gives_back(&mut self, call: (usize, RoundId)) {
+        let lock = self.locks.remove(&call).expect("it is held");
+        let now = self.net.now;
+        self.net.clients[call.0].engine.give_back(now, lock);
+        self.pump();
+    }
+
+    #[track_caller]
+    fn downgrades(&mut self, call: (usize, RoundId)) {
+        let lock = self.locks.get_mut(&call).expect("it is held");
+        let now = self.net.now;
+        let engine = &mut self.net.clients[call.0].engine;
+        let begun = engine.downgrade(now, lock);
+        assert_matches!(begun, Ok(_) | Err(ExtendError::Expired));
+        self.pump();
+    }
+
+    /// What a foreign client is told by a majority: whether it has the lock for a second.
+    fn foreign_takes(&mut self, token: &str) -> bool {
+        let line = format!("SET k {token} NX PX 1000");
+        (0..NODES).for_each(|node| self.net.admin(node, &line));
+        let own = |node: &usize| self.net.value(*node, b"k").as_deref() == Some(token);
+        NODES / 2 < (0..NODES).filter(own).count()
+    }
+
+    /// No exclusive belief overlaps another belief.
+    fn exclude_each_other(&self) {
+        let now = self.net.now;
+        let locks = self.locks.values();
+        let valid: Vec<_> = locks.filter(|lock| lock.is_valid_at(now)).collect();
+        let exclusive = |lock: &&&Lock| lock.entry().kind() == Kind::Plain;
+        let writers = valid.iter().filter(exclusive).count();
+        assert!(writers == 0 || valid.len() == 1, "{valid:?}");
+    }
+
+    /// Releases what is held until no caller waits and nothing is owed.
+    fn serve_all(&mut self) {
+        for _ in 0..8_000 {
+            while let Some(call) = self.locks.keys().next().copied() {
+                self.gives_back(call);
+                self.exclude_each_other();
+            }
+            let mut loads = self.net.clients.iter().map(|client| client.engine.load());
+            if loads.all(|load| load.rounds + load.claims == 0) {
+                return self.is_clean();
+            }
+            self.pass(MS);
+        }
+        panic!("somebody waits for ever");
+    }
+
+    /// Nothing is open, and no node has a key other than an intent, which ends.
+    fn is_clean(&mut self) {
+        self.pass(SECOND);
+        self.net.is_clean();
+        for client in &self.net.clients {
+            assert!(client.engine.parts.queues.is_empty());
+            assert_eq!(client.engine.resting(), 0);
+        }
+        for node in &self.net.nodes {
+            assert!(node.store.is_empty(self.net.now));
+        }
+        assert_eq!(crate::invariant::count(), 0);
+    }
+}
+
+// ----- who keeps whom out ---------------------------------------------------------------------
+
+#[test]
+fn readers_of_any_programs_hold_at_once_and_each_release_leaves_the_others() {
+    let mut world = Programs::new(3);
+    let readers = [0, 0, 1].map(|program| world.reads(program));
+    assert!(readers.iter().all(|reader| world.has(*reader)));
+    let writer = world.writes(2);
+    for reader in readers {
+        assert!(!world.has(writer));
+        world.gives_back(reader);
+        world.exclude_each_other();
+    }
+    world.pass(MS);
+    assert!(world.has(writer), "it was told");
+    let reader = world.reads(0);
+    world.pass(SECOND);
+    assert!(!world.has(reader));
+    world.gives_back(writer);
+    world.pass(MS);
+    assert!(world.has(reader), "it was told, too");
+    world.serve_all();
+}
+
+#[test]
+fn foreign_clients_keep_readers_out_and_are_kept_out() {
+    let mut world = Programs::new(2);
+    let readers = [world.reads(0), world.reads(1)];
+    assert!(!world.foreign_takes("f"));
+    world.gives_back(readers[0]);
+    assert!(!world.foreign_takes("f"));
+    world.gives_back(readers[1]);
+    assert!(world.foreign_takes("f"));
+    let once = world.calls(0, true, &LockOptions::new(TTL).tries(1));
+    assert_matches!(world.refused.remove(&once), Some(LockError::Held(_)));
+    let reader = world.reads(0);
+    world.pass(999 * MS);
+    assert!(!world.has(reader));
+    world.pass(4 * MS);
+    assert!(world.has(reader), "the foreign key has ended");
+    world.serve_all();
+}
+
+#[test]
+fn a_lock_that_becomes_shared_keeps_others_out_all_the_time_and_lets_readers_in() {
+    let mut world = Programs::new(3);
+    let first = world.writes(0);
+    let reader = world.reads(1);
+    let writer = world.writes(2);
+    world.pass(MS);
+    world.downgrades(first);
+    assert!(!world.foreign_takes("f"));
+    world.pass(2 * MS);
+    assert!(world.has(reader) && !world.has(writer));
+    world.exclude_each_other();
+    world.gives_back(first);
+    world.gives_back(reader);
+    world.pass(2 * MS);
+    assert!(world.has(writer));
+    world.serve_all();
+}
+
+/// One node is away while the lock becomes a shared one, so that it keeps the exclusive key, and is asked later.
+#[test]
+fn a_node_that_missed_the_downgrade_is_turned_by_the_next_question_or_by_the_release() {
+    for extends in [false, true] {
+        let mut world = Programs::new(2);
+        let first = world.writes(0);
+        world.net.unreachable(2, true);
+        world.downgrades(first);
+        world.net.unreachable(2, false);
+        world.pass(SECOND);
+        assert!(world.net.value(0, b"k").is_none(), "a set");
+        assert!(world.net.value(2, b"k").is_some(), "the token alone");
+        if extends {
+            let (now, lock) = (world.net.now, &world.locks[&first]);
+            let engine = &mut world.net.clients[0].engine;
+            let begun = engine.extend(now, lock, TTL);
+            assert!(begun.is_ok());
+            world.pump();
+            assert!(world.net.value(2, b"k").is_none());
+        }
+        world.gives_back(first);
+        let writer = world.writes(1);
+        world.pump();
+        assert!(world.has(writer), "nothing is left on any node");
+        world.serve_all();
+    }
+}
+
+// ----- neither side starves -------------------------------------------------------------------
+
+/// At each moment some reader has the lock for 300 ms more.
+#[test]
+fn readers_that_follow_each_other_let_a_caller_of_the_exclusive_lock_in_within_its_bound() {
+    let mut world = Programs::new(4);
+    let mut readers: Vec<_> = (0..3).map(|program| world.reads(program)).collect();
+    let (writer, began) = (world.writes(3), world.net.now);
+    let mut turn = 0;
+    while !world.has(writer) {
+        world.pass(100 * MS);
+        world.exclude_each_other();
+        if !world.has(writer) && world.has(readers[turn]) {
+            world.gives_back(readers[turn]);
+            readers[turn] = world.reads(turn);
+        }
+        turn = (turn + 1) % 3;
+        assert!(world.net.now.saturating_since(began) < 20 * SECOND);
+    }
+    let waited = world.granted[&writer].saturating_since(began);
+    // It asks who holds the lock after 500 ms, or 750, and the readers of then end.
+    assert!(waited <= 1_200 * MS, "{waited:?}");
+    world.gives_back(writer);
+    world.pass(MS * 1_500);
+    assert!(readers.iter().all(|reader| world.has(*reader)));
+    world.serve_all();
+}
+
+/// The caller of the exclusive lock waits as long as the first reader holds.
+#[test]
+fn a_reader_passes_over_the_intent_behind_a_lock_that_is_held_for_long() {
+    let mut world = Programs::new(3);
+    let long = world.reads(0);
+    let writer = world.writes(1);
+    world.pass(2 * SECOND);
+    let (reader, began) = (world.reads(2), world.net.now);
+    world.pass(1_199 * MS);
+    assert!(!world.has(reader), "the intent is renewed");
+    world.pass(252 * MS);
+    assert!(world.has(reader));
+    let waited = world.granted[&reader].saturating_since(began);
+    assert!((1_200 * MS..=1_451 * MS).contains(&waited), "{waited:?}");
+    world.gives_back(long);
+    world.gives_back(reader);
+    world.pass(MS);
+    assert!(world.has(writer));
+    world.serve_all();
+}
+
+#[test]
+fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
+    let mut world = Programs::new(3);
+    let long = world.reads(0);
+    let (program, writer) = world.writes(1);
+    world.pass(2 * SECOND);
+    let now = world.net.now;
+    world.net.clients[program].engine.cancel(now, writer);
+    world.pump();
+    let reader = world.reads(2);
+    assert!(!world.has(reader));
+    world.pass(850 * MS); // 600 ms, and a random delay.
+    assert!(world.has(reader));
+    world.gives_back(long);
+    world.serve_all();
+}
+
+// ----- holding --------------------------------------------------------------------------------
+
+#[test]
+fn kept_readers_last_and_are_lost_when_their_keys_are_deleted() {
+    let mut world = Programs::new(2);
+    let kept = LockOptions::new(TTL).keep();
+    let readers = [0, 1].map(|program| world.calls(program, true, &kept));
+    world.pass(60 * SECOND);
+    assert!(
+        readers
+            .iter()
+            .all(|it| world.locks[it].is_valid_at(world.net.now))
+    );
+    assert_eq!(world.lost, 0);
+    (0..2).for_each(|node| world.net.admin(node, "DEL k"));
+    world.pass(SECOND);
+    assert_eq!(world.lost, 2, "both were told");
+    let valid = |lock: &Lock| lock.is_valid_at(world.net.now);
+    assert!(!world.locks.values().any(valid));
+    world.serve_all();
+}
+
+/// After the first extension finds it lacking, the second sends a copy.
+#[test]
+fn a_node_that_has_lost_its_data_gets_the_members_of_kept_readers_again() {
+    let mut world = Programs::new(2);
+    let kept = LockOptions::new(TTL).keep();
+    let readers = [0, 1].map(|program| world.calls(program, true, &kept));
+    world.net.restart(2, Memory::Lost);
+    world.pass(SECOND);
+    let members = |world: &mut Programs| {
+        readers.map(|it| {
+            let lock = &world.locks[&it];
+            let engine = &world.net.clients[it.0].engine;
+            engine.confirmed_by(world.net.now, lock).len()
+        })
+    };
+    assert_eq!(
+        members(&mut world),
+        [2, 2],
+        "in quarantine it does not count"
+    );
+    world.pass(62 * SECOND);
+    assert_eq!(members(&mut world), [3, 3], "it had them all the time");
+    world.net.unreachable(0, true);
+    world.pass(20 * SECOND);
+    assert!(
+        readers
+            .iter()
+            .all(|it| world.locks[it].is_valid_at(world.net.now))
+    );
+    world.net.unreachable(0, false);
+    world.serve_all();
+}
+
+#[test]
+fn nodes_that_may_have_forgotten_readers_do_not_vote_for_an_exclusive_lock() {
+    let mut world = Programs::new(2);
+    let reader = world.reads(0);
+    (0..2).for_each(|node| world.net.restart(node, Memory::Lost));
+    let writer = world.calls(1, false, &LockOptions::new(TTL).tries(1));
+    assert_matches!(world.refused.remove(&writer), Some(LockError::NoQuorum(_)));
+    let other = world.calls(1, true, &LockOptions::new(TTL).tries(1));
+    assert_matches!(world.refused.remove(&other), Some(LockError::NoQuorum(_)));
+    world.exclude_each_other();
+    world.gives_back(reader);
+}
+
+#[test]
+fn a_strict_guard_checks_the_marker_for_readers_too() {
+    let mut world = Programs::with(2, || builder(NODES));
+    world.pass(62 * SECOND); // The barriers of new nodes end.
+    let readers = [world.reads(0), world.reads(1)];
+    assert!(readers.iter().all(|reader| world.has(*reader)));
+    (0..2).for_each(|node| world.net.mark_as_anothers(node));
+    let once = world.calls(0, true, &LockOptions::new(TTL).tries(1));
+    let refused = world.refused.remove(&once);
+    assert_matches!(
+        refused,
+        Some(LockError::NoQuorum(_) | LockError::OtherCluster(_))
+    );
+}
+
+#[test]
+fn a_shared_lock_is_confirmed_handed_over_and_released_elsewhere() {
+    let mut world = Programs::new(2);
+    let reader = world.reads(0);
+    let lock = world.locks.remove(&reader).expect("held");
+    let now = world.net.now;
+    let lock = world.net.clients[0].engine.detach(now, lock);
+    let mut lock = world.net.clients[1].engine.adopt(now, lock);
+    world.pump();
+    let begun = world.net.clients[1].engine.confirm(now, &lock);
+    assert!(begun.is_ok());
+    world.net.pump();
+    match world.net.event(1) {
+        Some(Event::Confirmed {
+            result: Ok(found), ..
+        }) => assert!(found.apply(&mut lock)),
+        other => panic!("{other:?}"),
+    }
+    assert!(!world.foreign_takes("f"));
+    world.net.clients[1].engine.give_back(now, lock);
+    world.pump();
+    assert!(world.foreign_takes("f"));
+    world.pass(2 * SECOND);
+    world.is_clean();
+}
+
+// ----- at random ------------------------------------------------------------------------------
+
+/// Readers, callers of the exclusive lock, downgrades, cancels, cut connections and nodes that are away.
+fn at_random(programs: usize, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut below = |bound: usize| random.random_range(0..bound);
+    let mut world = Programs::new(programs);
+    let (mut calls, mut away) = (Vec::new(), None);
+    for _ in 0..200 {
+        let program = below(programs);
+        match below(11) {
+            0..4 => {
+                let options = LockOptions::new([TTL, 300 * MS][below(2)]);
+                let options = match below(6) {
+                    0 => options.tries(1),
+                    1 => options.wait(30 * MS),
+                    2 => options.keep(),
+                    _ => options.wait(3600 * SECOND),
+                };
+                calls.push(world.calls(program, below(3) != 0, &options));
+            }
+            4..7 => {
+                let count = world.locks.len().max(1);
+                if let Some(&call) = world.locks.keys().nth(below(count)) {
+                    world.gives_back(call);
+                }
+            }
+            7 if !calls.is_empty() => {
+                let call = calls.swap_remove(below(calls.len()));
+                if !world.has(call) {
+                    let now = world.net.now;
+                    world.net.clients[call.0].engine.cancel(now, call.1);
+                    world.pump();
+                }
+            }
+            8 if below(2) == 0 => {
+                if let Some(&call) = world.locks.keys().next() {
+                    world.downgrades(call);
+                }
+            }
+            9 if below(4) == 0 => {
+                let node = below(NODES);
+                world.net.cut_link(program, node);
+                world.pump();
+            }
+            10 if below(4) == 0 => {
+                if let Some(node) = away.take() {
+                    world.net.unreachable(node, false);
+                } else {
+                    let node = below(NODES);
+                    world.net.unreachable(node, true);
+                    away = Some(node);
+                }
+                world.pump();
+            }
+            _ => world.pass([MS / 10, 2 * MS, 60 * MS, 400 * MS][below(4)]),
+        }
+        world.exclude_each_other();
+    }
+    if let Some(node) = away {
+        world.net.unreachable(node, false);
+    }
+    world.serve_all();
+}
+
+#[test]
+fn whatever_happens_no_reader_stands_beside_an_exclusive_lock_and_all_have_their_turn() {
+    for seed in 0..effort(30, 300) {
+        at_random(3, seed);
+    }
+}
