@@ -266,6 +266,7 @@ impl Node {
         }
         let knows = abilities.scripts.has_run_fenced && abilities.takes_digests();
         let (by, to_ask): (_, &[&str]) = match knows {
+            _ if recipes::of(entry).form == Form::Only => (Dialect::TextOnly, &[]),
             true => (Dialect::Sha1, &[]),
             false => (Dialect::Text, abilities.to_lock()),
         };

@@ -116,7 +116,10 @@ impl Abilities {
 
     fn take_refused(&mut self, by: Taking, refusal: Refusal, hints: &mut Hints<'_>) -> Reply {
         let is_fenced = matches!(by, Taking::Fenced { .. });
-        self.scripts.has_run_fenced &= !is_fenced;
+        let by_text = Taking::Fenced {
+            by: Dialect::TextOnly,
+        };
+        self.scripts.has_run_fenced &= !is_fenced || by == by_text;
         let is_special = is_fenced || by == Taking::Member;
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
@@ -277,5 +280,69 @@ fn reported(refusal: Refusal, command: &'static str) -> Reply {
     match refuses_for_certain(refusal.error()) {
         true => Reply::NotDone(outcome),
         false => Reply::Unsure(outcome),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::keys::OperationKey;
+    use crate::node::handshake::Words;
+    use crate::resp::Value;
+    use crate::slab::Slab;
+
+    /// A node that refuses a script which nothing can replace is asked in the same way again, and other locks are not
+    /// affected.
+    #[test]
+    fn a_refused_script_of_a_shared_lock_says_nothing_about_other_locks() {
+        let claim = ClaimKey(Slab::new().insert(()));
+        let operation = OperationKey(Slab::new().insert(()));
+        let (by, is_taught, repair) = (Dialect::TextOnly, false, false);
+        let requests = [
+            Request::Take {
+                claim,
+                by: Taking::Member,
+            },
+            Request::Take {
+                claim,
+                by: Taking::Fenced { by },
+            },
+            Request::Question {
+                question: Question::Extend,
+                operation,
+                claim: Some(claim),
+                by,
+            },
+            Request::Release {
+                claim,
+                by,
+                is_taught,
+                repair,
+            },
+        ];
+        let missing = NodeOutcome::Unusable(Unusable::Permission { command: "eval" });
+        for line in [
+            "NOPERM this user has no permissions to run the 'eval' command",
+            "ERR unknown command 'EVAL', with args beginning with:",
+        ] {
+            for request in requests {
+                let config = Config::builder().node("a").config().expect("valid");
+                let mut abilities = Abilities::new(&config);
+                let mut hints = Hints {
+                    words: &mut Words::default(),
+                    forbidden: "",
+                };
+                let refusal = Refusal::of(Value::Error(line.as_bytes()));
+                let (reply, then) = abilities.refused(request, refusal, false, &mut hints);
+                let expected = match matches!(request, Request::Release { .. }) {
+                    true => Reply::Unsure(missing),
+                    false => Reply::NotDone(missing),
+                };
+                assert_eq!(reply, expected, "{request:?} {line}");
+                assert!(matches!(then, Then::Nothing), "{then:?}");
+                assert!(!abilities.is_without_scripts() && abilities.missing.is_none());
+            }
+        }
     }
 }

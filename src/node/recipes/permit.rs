@@ -28,17 +28,22 @@ pub(super) static RECIPE: Recipe = Recipe {
 /// it. With an empty ttl that is all.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], marker: Option<&[u8]>) {
+    head(out, &TAKE_SLOT, entry, None, marker, 6 + TO_JOIN.len());
+    tail(out, ttl, marker);
+    slots(out, entry);
+    for command in TO_JOIN {
+        argument(out, command.as_bytes());
+    }
+}
+
+/// Writes the number of permits, the first slot to try, and how many are tried.
+pub(super) fn slots(out: &mut Vec<u8>, entry: &Entry) {
     let Kind::Permit { permits, slot } = entry.kind() else {
         unreachable!("only a permit has slots");
     };
     let tried = if entry.has_slot() { 1 } else { permits };
-    head(out, &TAKE_SLOT, entry, None, marker, 6 + TO_JOIN.len());
-    tail(out, ttl, marker);
     for number in [permits, slot, tried] {
         argument(out, Decimal::new(number.into()).as_bytes());
-    }
-    for command in TO_JOIN {
-        argument(out, command.as_bytes());
     }
 }
 

@@ -47,12 +47,7 @@ fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], marker: Optio
     let (name, words) = (entry.resource(), 4 + TO_JOIN.len());
     head(out, &TAKE_SHARED, entry, Some(name), marker, words);
     tail(out, ttl, marker);
-    let passes: &[u8] = if entry.passes_over_intent() {
-        b"1"
-    } else {
-        b""
-    };
-    argument(out, passes);
+    argument(out, passes(entry));
     for command in TO_JOIN {
         argument(out, command.as_bytes());
     }
@@ -105,14 +100,23 @@ pub(super) fn not_asked(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
 }
 
 /// Returns what stands before the token in a member.
-fn prefix(entry: &Entry) -> Vec<u8> {
+pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     match entry.kind() {
         Kind::Plain | Kind::Shared => b"r/".to_vec(),
         Kind::Permit { permits, slot } => alloc::format!("{permits}/{slot}/").into_bytes(),
     }
 }
 
-fn intent(out: &mut Vec<u8>, resource: &[u8]) {
+/// Returns the argument that says whether the intent is passed over.
+pub(super) fn passes(entry: &Entry) -> &'static [u8] {
+    if entry.passes_over_intent() {
+        b"1"
+    } else {
+        b""
+    }
+}
+
+pub(super) fn intent(out: &mut Vec<u8>, resource: &[u8]) {
     argument(out, &[INTENT_PREFIX, resource].concat());
 }
 

@@ -77,14 +77,6 @@ impl World {
     fn waited(&mut self, call: &Call) {
         let counts = &mut self.oracle.counts;
         counts.longest_wait = counts.longest_wait.max(self.now - call.since);
-            eprintln!(
-                "WAIT {} {} {} {}",
-                self.plan.shared,
-                self.plan.shortest_work / 1000000,
-                self.plan.clients * self.plan.users,
-                (self.now - call.since) / 1000000
-            );
-        }
         let (locks, sent) = (counts.locks, counts.asked);
         let (base, more) = COMMANDS_MAX;
         let most = (base + more * self.plan.clients as u64) * self.plan.nodes as u64 * locks;

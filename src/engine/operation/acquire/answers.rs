@@ -25,7 +25,7 @@ pub(in crate::engine) fn take_answered(
 ) -> Option<OperationKey> {
     let claim = parts.claims.get_mut(key)?; // The claim may be over.
     let operation = claim.attempted_by();
-    if let Reply::Done | Reply::Number(_) | Reply::Slot(_) = reply {
+    if let Reply::Done | Reply::Number(_) | Reply::Slot(_) | Reply::NumberedSlot { .. } = reply {
         parts.nodes[node].grants += 1;
         // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
@@ -95,6 +95,7 @@ impl Acquire {
             | Reply::Stopped
             | Reply::Kept(_)
             | Reply::Slot(_)
+            | Reply::NumberedSlot { .. }
             | Reply::Full(_)
             | Reply::OtherPermits(_)
             | Reply::Counted { .. }
