@@ -13,6 +13,7 @@ use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
 use crate::fencing::{FENCED, LEADERS};
 use crate::plan::{Guard, Kinds, Members, Plan};
+use crate::reading::{GUARDED_SHARED, READERS, SHARED};
 use crate::sets::{GUARDED_SETS, SETS};
 use crate::theme;
 use crate::watching::WATCHING;
@@ -21,7 +22,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 31] = [
+pub(crate) const KINDS: [Kind; 34] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -46,6 +47,9 @@ pub(crate) const KINDS: [Kind; 31] = [
     WATCHING,
     SETS,
     GUARDED_SETS,
+    SHARED,
+    GUARDED_SHARED,
+    READERS,
     FENCED,
     BARE,
     BARE_KEEPING,

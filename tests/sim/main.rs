@@ -43,6 +43,7 @@ pub(crate) mod network;
 pub(crate) mod oracle;
 pub(crate) mod plan;
 pub(crate) mod queue;
+pub(crate) mod reading;
 pub(crate) mod replay;
 pub(crate) mod search;
 pub(crate) mod server;

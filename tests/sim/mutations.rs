@@ -174,6 +174,7 @@ pub(crate) mod tests {
         CRAMPED, CROWDED, DELETED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW,
         OUTAGES, RAISED, STEPPED, STOPPED,
     };
+    use crate::reading::SHARED;
     use crate::replay::effort;
     use crate::sets::SETS;
     use crate::sweep::{keep_their_promises, say};
@@ -320,6 +321,7 @@ pub(crate) mod tests {
         ("DeadAfterIgnored", "silence"),
         ("RoundsKept", "memory"),
         ("LateLookCounts", "watch"),
+        ("RenewalShortens", "holders"),
         ("SetReleasedInPart", "set"),
         ("TokenIsNotWrittenBack", "fence"),
         ("NeverReconnects", "liveness"),
@@ -332,6 +334,7 @@ pub(crate) mod tests {
             "delay" => DELAYING,
             "watch" => WATCHING,
             "set" => SETS,
+            "holders" => SHARED,
             "fence" => FENCED,
             "deleted" => DELETED,
             "kept" | "told-early" => OUTAGES,

@@ -131,6 +131,10 @@ pub(crate) struct Plan {
     pub(crate) fenced: u32,
     /// A lock with a fencing token has an owner of its own. Most worlds have none such.
     pub(crate) leads: bool,
+    /// How often a call is for a shared lock, and how often the holder of an exclusive one makes it a shared one when
+    /// it does something. Most worlds have none such.
+    pub(crate) shared: u32,
+    pub(crate) downgrades: u32,
     /// How often the clock of a server is set back or forward, in each tenth of a second. Most worlds set none.
     pub(crate) clock_steps: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
@@ -559,6 +563,8 @@ impl Plan {
             keeps_held: 0,
             fenced: 0,
             leads: false,
+            shared: 0,
+            downgrades: 0,
             clock_steps: 0,
             alerts: 0,
             extensions: None,
@@ -658,6 +664,21 @@ impl Plan {
     /// Returns `true` if a user wants several resources at once.
     pub(crate) fn wants_sets(&self, user: usize) -> bool {
         self.names() <= self.resource_of(user)
+    }
+
+    /// Returns `true` if a key may have several holders.
+    pub(crate) fn has_several_holders(&self) -> bool {
+        self.shared != 0
+    }
+
+    /// Returns `true` if several calls of one client about one resource may ask nodes at once.
+    pub(crate) fn asks_beside(&self) -> bool {
+        self.sets != 0 || self.has_several_holders()
+    }
+
+    /// Returns `true` if every such user has to get his lock once more after the faults.
+    pub(crate) fn is_taken_by_all(&self, user: usize) -> bool {
+        self.wants_sets(user) || self.has_several_holders()
     }
 
     /// Returns `true` if users of one client want the same resource: it is not known then which

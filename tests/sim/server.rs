@@ -20,8 +20,8 @@ use crate::clock::{Clock, MILLI, SECOND, Time};
 use crate::faults::Fault;
 use crate::link::{Conn, FarState, Way};
 use crate::oracle::{
-    Answer, Command, Counted, Deed, Fence, Said, SetBefore, Token, Verb, is_fenced_set,
-    is_inspection, is_of_fencing, millis, number_in, token_of,
+    Answer, Command, Counted, Deed, Fence, Held, Said, SetBefore, Token, Verb, is_fenced_set,
+    is_inspection, is_intent, is_of_fencing, millis, number_in, token_of,
 };
 use crate::plan::{Kinds, Plan};
 use crate::stranger;
@@ -718,6 +718,10 @@ impl World {
         }
         let start = out.len();
         let mut before = command.key.and_then(|key| there.token_at(shown, key));
+        let held = self.held_before(server, shown, &command);
+        if self.plan.has_several_holders() {
+            before = held.found(command.token, |token| self.is_of_process(process, token));
+        }
         let set = self.set_before(server, shown, &command);
         let there = &mut self.servers[server];
         let present = before.is_some() || set.is_any_there();
@@ -824,6 +828,9 @@ impl World {
             (None, None) => {}
         }
         self.watch_asks(conn, words, &out[start..]);
+        if self.plan.has_several_holders() {
+            self.note_intents(words, number_in(&out[start..]));
+        }
         self.inspected(
             self.conns[conn].peer,
             self.conns[conn].node,
@@ -942,7 +949,7 @@ impl World {
             jumped: there.jumped,
             open,
         };
-        let token = self.executed(&deed);
+        let token = self.executed(&deed, &held);
         self.set_executed(&deed, &set, None);
         self.counted(&deed, counted);
         if deed.peer < self.plan.clients {
@@ -954,6 +961,7 @@ impl World {
                 || is_inspection(words)
                 || is_of_fencing(words)
                 || is_look(words)
+                || is_intent(words)
                 // Also of a client that was killed: what it wanted is not known any more.
                 || self.plan.is_bare() && bare::is_of_transaction(words);
             self.talk(conn, lock, said, shut);
@@ -1015,7 +1023,7 @@ impl World {
             jumped: there.jumped,
             open: None,
         };
-        let token = self.executed(&deed);
+        let token = self.executed(&deed, &Held::default());
         self.set_executed(&deed, &names.0, Some(&names.1));
         let answer = Answer { token, ..answer };
         self.conns[conn].answers.push_back(answer);

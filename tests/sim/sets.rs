@@ -137,21 +137,22 @@ impl World {
     /// A user believes no more that it holds its resources.
     pub(crate) fn end_beliefs(&mut self, client: usize, user: usize) {
         for resource in self.names_of(client, user) {
-            self.end_belief(client, resource);
+            self.end_belief(client, resource, user);
         }
     }
 
-    /// All faults have ended: each user of several resources has to take them.
+    /// All faults have ended: each user of several resources has to take them, and each of a resource that may have
+    /// several holders.
     pub(crate) fn let_take_sets(&mut self) {
         for (number, client) in self.clients.iter_mut().enumerate() {
             let takes = client.alive && !self.plan.is_outsider(number);
             for (user, there) in client.users.iter_mut().enumerate() {
-                there.takes |= takes && self.plan.wants_sets(user);
+                there.takes |= takes && self.plan.is_taken_by_all(user);
             }
         }
     }
 
-    /// Returns a client and its user of several resources that has not taken them.
+    /// Returns a client and its user of such resources that has not taken them.
     pub(crate) fn still_wants(&self) -> Option<(usize, usize)> {
         let clients = self.clients.iter().enumerate();
         let mut users = clients.flat_map(|(client, there)| {
@@ -159,7 +160,7 @@ impl World {
             users.map(move |(user, there)| (client, user, there.takes))
         });
         let (client, user, _) =
-            users.find(|(_, user, takes)| *takes && self.plan.wants_sets(*user))?;
+            users.find(|(_, user, takes)| *takes && self.plan.is_taken_by_all(*user))?;
         Some((client, user))
     }
 

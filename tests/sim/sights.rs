@@ -10,7 +10,7 @@ use shearline::{ExtendError, LockError, UnlockError};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 42] = [
+const NAMES: [&str; 46] = [
     // What a user was told: of a lock, an extension, a release; and that it has cancelled.
     "Held",
     "NoQuorum",
@@ -75,10 +75,16 @@ const NAMES: [&str; 42] = [
     "ReleasedTogether",
     // A holder has asked to have its lock kept from then on.
     "KeptFromNowOn",
+    // Where there are shared locks: one was got, or made of an exclusive one; a caller of the exclusive lock has left an
+    // intent on a node, and a reader has met one.
+    "Shared",
+    "Downgraded",
+    "IntentLeft",
+    "IntentMet",
 ];
 
 /// The last ones, which are seen only in worlds of one kind or in one build.
-const UNUSUAL: usize = 15;
+const UNUSUAL: usize = 19;
 
 impl Default for Sights {
     fn default() -> Self {

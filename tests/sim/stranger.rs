@@ -165,7 +165,7 @@ impl World {
             Doing::Resting => self.stranger_begins(peer),
             Doing::Holding => {
                 let resource = stranger.resource;
-                self.end_belief(peer, resource);
+                self.end_belief(peer, resource, 0);
                 self.stranger_asks(peer, Doing::Releasing)
             }
             Doing::Locking if stranger.node == nodes => self.stranger_counts(peer),
@@ -287,7 +287,7 @@ impl World {
         if stranger.granted < quorum || until <= stranger.clock.show(now) {
             return self.stranger_asks(peer, Doing::Releasing);
         }
-        let resource = stranger.resource;
+        let (resource, token) = (stranger.resource, stranger.token);
         let work = self.entropy.span(self.plan.work);
         let stranger = self.stranger(peer);
         stranger.doing = Doing::Holding;
@@ -297,8 +297,14 @@ impl World {
             format!("has resource {resource}, as strangers do")
         });
         self.oracle.counts.strange += 1;
-        self.believe(peer, resource, Belief { until });
-        self.begins(resource, None);
+        let belief = Belief {
+            user: 0,
+            token,
+            until,
+            shared: false,
+        };
+        self.believe(peer, resource, belief);
+        self.begins(resource, None, false);
         self.starvation(peer, resource);
         true
     }

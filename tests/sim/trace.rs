@@ -17,7 +17,9 @@ use shearline::{Instant, LockOptions, Retry};
 
 use crate::clock::{MILLI, Time};
 use crate::faults::{FAULTS, Fault};
-use crate::oracle::{Violation, is_confirmation, is_fenced_set};
+use crate::oracle::{
+    Violation, is_confirmation, is_fenced_set, millis as number_of, script_of_holders,
+};
 use crate::plan::{Plan, TRIES};
 
 /// Above every trace.
@@ -218,6 +220,20 @@ fn told(
 
 /// A command in short form.
 pub(crate) fn command(words: &[&[u8]]) -> String {
+    if let [b"EVAL", script, count, rest @ ..] = words
+        && let Some(what) = script_of_holders(script)
+    {
+        let keys = number_of(count).unwrap_or(0) as usize;
+        let (keys, arguments) = rest.split_at(keys.min(rest.len()));
+        let checked = if keys.len() < 3 {
+            ""
+        } else {
+            " under a marker"
+        };
+        let arguments = &arguments[..arguments.len().min(6)];
+        let key = keys.first().map_or_else(String::new, |key| short(key));
+        return format!("EVAL[{what}] {key} {}{checked}", joined(arguments));
+    }
     match *words {
         [verb, script, b"3", key, _, _, token, ttl, marker, ..] if verb.starts_with(b"EVAL") => {
             let what = if is_fenced_set(script) {

@@ -36,6 +36,8 @@ pub(crate) struct User {
     pub(crate) let_go: Vec<RoundId>,
     /// Its newest call has asked for a fencing token.
     pub(crate) fenced: bool,
+    /// It has asked for a shared lock.
+    pub(crate) shared: bool,
     /// If it wants several resources: those of its newest call, in its order.
     pub(crate) set: Vec<usize>,
 }
@@ -107,6 +109,8 @@ pub(crate) struct Hold {
     pub(crate) keep: Option<Keep>,
     /// Its user wants to be told when it is at risk.
     pub(crate) alert: Option<Alert>,
+    /// It was exclusive before.
+    pub(crate) downgraded: bool,
 }
 
 /// A user wants to be told when so much is left of its lock.
@@ -157,6 +161,7 @@ impl Hold {
             extensions,
             keep: None,
             alert: None,
+            downgraded: false,
         }
     }
 
@@ -220,6 +225,7 @@ impl User {
             takes: false,
             let_go: Vec::new(),
             fenced: false,
+            shared: false,
             set: Vec::new(),
         }
     }
@@ -325,10 +331,13 @@ impl World {
     }
 
     pub(crate) fn hold_belief(&mut self, client: usize, user: usize, hold: &Hold) {
-        let belief = Belief {
-            until: hold.lock.valid_until(),
-        };
         let token = token_of(hold.lock.token().as_bytes());
+        let belief = Belief {
+            user,
+            token,
+            until: hold.lock.valid_until(),
+            shared: hold.lock.is_shared(),
+        };
         if let Some(id) = self.oracle.ledger.find(&token) {
             let record = self.oracle.ledger.record_mut(id);
             record.believed = record.believed.max(belief.until);
@@ -436,6 +445,12 @@ impl World {
         (call, keep): (&Call, Option<Duration>),
     ) {
         self.oracle.counts.locks += 1;
+        if lock.is_shared() {
+            self.oracle.counts.sights.note("Shared");
+        }
+        if lock.is_shared() != self.clients[client].users[user].shared {
+            self.object("votes", format!("client {client} got {lock:?} for another"));
+        }
         self.check_token(client, user, &lock);
         self.check_grant(client, user, &lock, call);
         let shown = self.shown(client);
@@ -826,19 +841,26 @@ impl World {
         let options = self.options(client, user, ttl);
         self.draw_set(client, user);
         let shown = self.shown(client);
+        let shared = !self.plan.wants_sets(user)
+            && !options.is_fenced()
+            && self.entropy.chance(self.plan.shared);
         self.clients[client].users[user].fenced = options.is_fenced();
+        self.clients[client].users[user].shared = shared;
         self.tell_wall(client, shown);
         self.say(Place::Client(client), || {
+            let how = if shared { "wants to read" } else { "wants" };
             format!(
-                "wants resource {user} for {ttl:?}, {}",
+                "{how} resource {user} for {ttl:?}, {}",
                 trace::limits(&options)
             )
         });
         let set = self.clients[client].users[user].set.iter();
         let all: Vec<&[u8]> = set.map(|name| &self.names[*name][..]).collect();
-        let request = match all.is_empty() {
-            true => Request::new(&self.names[self.plan.resource_of(user)], &options),
-            false => Request::all(&all, &options),
+        let name = &self.names[self.plan.resource_of(user)];
+        let request = match (all.is_empty(), shared) {
+            (true, false) => Request::new(name, &options),
+            (true, true) => Request::shared(name, &options),
+            (false, _) => Request::all(&all, &options),
         };
         let before = all_open(&self.clients[client].engine);
         match self.clients[client].engine.acquire(shown, &request) {
@@ -905,6 +927,11 @@ impl World {
         };
         if !leaves && self.entropy.chance(rate) {
             self.keep_from_now_on(client, user, hold);
+            return;
+        }
+        if !leaves && self.entropy.chance(self.plan.downgrades) && self.may_downgrade(client, &hold)
+        {
+            self.downgrade(client, user, hold);
             return;
         }
         let mut habit = self.habit(client, &hold);
@@ -1037,6 +1064,52 @@ impl World {
                 self.check_unbegun_confirmation(client, &hold, &error);
             }
         }
+        self.set_task(client, user, Task::Holding(hold), next);
+    }
+
+    fn may_downgrade(&self, client: usize, hold: &Hold) -> bool {
+        let valid = hold.lock.is_valid_at(self.clients[client].shown) && !hold.told;
+        valid && !hold.lock.is_shared() && hold.lock.resources().len() == 1
+    }
+
+    /// Makes an exclusive lock a shared one. Other questions about it are over; the outcome is that of a confirmation.
+    fn downgrade(&mut self, client: usize, user: usize, mut hold: Hold) {
+        let shown = self.shown(client);
+        self.say(Place::Client(client), || {
+            format!("goes on with reading resource {user}")
+        });
+        let before = all_open(&self.clients[client].engine);
+        let begun = self.clients[client].engine.downgrade(shown, &mut hold.lock);
+        match begun {
+            Ok(round) => {
+                if let Some(call) = hold.beside.take() {
+                    self.extend_ended(client, user, Verb::Beside);
+                    self.clients[client].users[user].let_go.push(call.round);
+                }
+                if let Some(asked) = hold.confirming.take() {
+                    self.confirm_ended(client, user);
+                    let rounds = &mut self.clients[client].users[user].let_go;
+                    rounds.push(asked.call.round);
+                }
+                self.oracle.counts.sights.note("Downgraded");
+                self.oracle.asks_confirmation(hold.lock.token().as_bytes());
+                self.confirm_begun(client, user);
+                let ttl = hold.lock.ttl();
+                (hold.asked, hold.downgraded) = (true, true);
+                hold.confirming = Some(Confirming {
+                    call: self.call(client, round, ttl),
+                    within: hold.lock.valid_until(),
+                    overtaken: hold.cancelled.is_some() || hold.doubled || hold.keep.is_some(),
+                });
+                self.hold_belief(client, user, &hold);
+            }
+            Err(error) if Self::is_unasked(&error) => self.check_saturated(client, before),
+            Err(error) => {
+                self.oracle.counts.sights.unextended(&error);
+                self.check_unbegun_confirmation(client, &hold, &error);
+            }
+        }
+        let next = self.work();
         self.set_task(client, user, Task::Holding(hold), next);
     }
 

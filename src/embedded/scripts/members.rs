@@ -405,9 +405,11 @@ pub(super) fn extend(
         (Some(_), None | Some(Err(()))) => -1,
         (Some(old), Some(Ok((_, latest)))) => {
             let at = deadline(now, arguments.ttl)?;
-            if old < at {
+            let left = arguments.left(database, now, key).filter(|left| 0 <= *left);
+            let ends_before = left.is_some_and(|left| now as f64 + (left as f64) < at);
+            if old < at || ends_before {
                 let mut members = set.members;
-                members.put(&member, at);
+                members.raise(&member, at);
                 store(database, now, key, members, at.max(latest));
                 arguments.register(database, key);
             }
@@ -429,7 +431,11 @@ pub(super) fn confirm(
     let members = arguments.members(database, now, key)?;
     let at = members.at(&member);
     let left = at.map(|at| at - now as f64).filter(|left| 0.0 <= *left);
-    let said = left.map_or(0, |left| (left.min(MOST) + 1.0) as i64);
+    let said = left.map_or(0, |left| {
+        let of_key = arguments.left(database, now, key).filter(|left| 0 <= *left);
+        let left = of_key.map_or(left, |of_key| left.min(of_key as f64));
+        (left.min(MOST) + 1.0) as i64
+    });
     answer(database, now, arguments, said)
 }
 

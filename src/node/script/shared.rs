@@ -164,13 +164,14 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
         "if v and v+0>=n then s=1 \
          local l,d=call('zrange',k,-1,-1,'withscores'),math.min(n+ARGV[2],9e15) local x=l[2]+0 \
          if not o(l[1]) or x%1~=0 or x>9e15 then s=-1 \
-         elseif d>v+0 then call('zadd',k,d,m) call('pexpireat',k,math.max(d,x)) call('zscore',k,m) end end ",
+         else local p=call('pttl',k) if d>v+0 or p>=0 and n+p<d then \
+         call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) call('zscore',k,m) end end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "c997be729a8d599c4d4910bea02a23a4cd410536",
+    sha1: "45da7bea75edc19be685b4e9e73f19b70275fb31",
 };
 
-/// Returns how many milliseconds a member lives on, in the form of [`CONFIRM`](super::CONFIRM); see also
+/// Returns how many milliseconds a member and its key live on, in the form of [`CONFIRM`](super::CONFIRM); see also
 /// `read_deadline`. `0`: there is no such member, or it is over. The ttl is empty, and the fourth argument is the prefix
 /// of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
@@ -179,10 +180,10 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
         read_time!(),
         "local m,s=ARGV[4]..t,0 ",
         read_deadline!(),
-        "if v and v+0>=n then s=math.min(v-n,9e15)+1 end ",
+        "if v and v+0>=n then local p=call('pttl',k) if p<0 then p=9e15 end s=math.min(v-n,p,9e15)+1 end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "1778ce159a7f768692512653ae6b8c7032f4da45",
+    sha1: "ea186679c6e035c712fe04b16912d965504e2d87",
 };
 
 /// Removes a member, or the key if it holds the token alone. If no live one is left, removes the key, else it ends at the

@@ -279,6 +279,22 @@ fn an_inspection_lists_the_live_ones() {
 }
 
 #[test]
+fn a_member_lives_no_longer_than_its_key() {
+    Side::each(|side| {
+        // Another has shortened the key.
+        side.tell(
+            "take a 3h -> 1
+            PEXPIRE k 1h -> 1
+            confirm a r/ -> 1h
+            extend a 1h r/ -> 1
+            extend a 2h r/ -> 1
+            confirm a r/ -> 3h
+            PTTL k -> 3h",
+        );
+    });
+}
+
+#[test]
 fn one_that_is_over_is_neither_there_nor_revived() {
     Side::each(|side| {
         side.tell("take a 5 -> 1\ntake b 1h -> 1");

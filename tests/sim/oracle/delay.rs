@@ -24,13 +24,14 @@ use crate::written::Place;
 pub(super) struct Delayed {
     token: Token,
     until: Time,
+    shared: bool,
 }
 
 impl Oracle {
     /// A holder has given a lock back, or away.
     pub(super) fn end_delay(&mut self, token: &Token) {
         for delayed in &mut self.delayed {
-            delayed.take_if(|delayed| delayed.token == *token);
+            delayed.retain(|delayed| delayed.token != *token);
         }
     }
 }
@@ -41,9 +42,17 @@ impl World {
         let token = token_of(lock.token().as_bytes());
         let end = self.clock_of(client).when(lock.valid_until());
         let until = (end + self.plan.lock_delay * MILLI).min(NEVER);
+        let shared = lock.is_shared();
         for resource in resources {
-            self.begins(*resource, Some(token));
-            self.oracle.delayed[*resource] = Some(Delayed { token, until });
+            self.begins(*resource, Some(token), shared);
+            let now = self.now;
+            let delayed = &mut self.oracle.delayed[*resource];
+            delayed.retain(|other| shared && other.token != token && now < other.until);
+            delayed.push(Delayed {
+                token,
+                until,
+                shared,
+            });
         }
     }
 
@@ -58,11 +67,14 @@ impl World {
     }
 
     /// Checks whether anyone may hold `resource` now, by this token if it is a client.
-    pub(crate) fn begins(&mut self, resource: usize, token: Option<Token>) {
-        let delayed = self.oracle.delayed[resource];
-        let early = |delayed: &Delayed| Some(delayed.token) != token && self.now < delayed.until;
+    pub(crate) fn begins(&mut self, resource: usize, token: Option<Token>, shared: bool) {
+        let mut delayed = self.oracle.delayed[resource].iter();
+        let early = |delayed: &Delayed| {
+            let another = Some(delayed.token) != token && !(shared && delayed.shared);
+            another && self.now < delayed.until
+        };
         if self.plan.lock_delay != 0
-            && delayed.is_some_and(|delayed| early(&delayed))
+            && delayed.any(early)
             && !self.oracle.is_excused(self.now, resource)
         {
             let text = format!("resource {resource} is held before the delay of the last is over");

@@ -1,4 +1,4 @@
-//! Exclusion: no two clients believe that they hold one resource at the same true time.
+//! Exclusion: no two users believe that they hold one resource at the same true time, unless both have a shared lock.
 //!
 //! A belief begins when the call returns the lock. It ends with the release, the drop, the
 //! hand-over, the report of the loss, the death of the process, or the first true time at which the
@@ -13,15 +13,26 @@
 
 use shearline::Instant;
 
-use super::Oracle;
+use super::{Oracle, Token};
 use crate::clock::{MILLI, Time};
 use crate::world::World;
 
 /// A client believes that it holds the lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Belief {
+    /// Its user.
+    pub(crate) user: usize,
+    pub(crate) token: Token,
     /// By its own clock.
     pub(crate) until: Instant,
+    pub(crate) shared: bool,
+}
+
+impl Belief {
+    /// Returns `true` if both may be true.
+    fn bears(&self, other: &Self) -> bool {
+        self.shared && other.shared
+    }
 }
 
 impl Oracle {
@@ -56,23 +67,25 @@ impl World {
 
     /// `peer` believes from now on that it holds it.
     pub(crate) fn believe(&mut self, peer: usize, resource: usize, belief: Belief) {
-        let before = self.oracle.beliefs[resource][peer].replace(belief);
-        let shown = self.clock_of(peer).show(self.now);
+        let beliefs = &mut self.oracle.beliefs[resource][peer];
         // A holder that has extended its lock believes once more.
-        let twice = before.is_some_and(|before| shown < before.until);
-        if self.plan.is_crowded() && twice && !self.oracle.is_excused(self.now, resource) {
-            let text = format!("two users of {peer} hold resource {resource}");
-            self.object("exclusion", text);
-        }
+        beliefs.retain(|before| before.user != belief.user);
+        beliefs.push(belief);
         if !self.oracle.is_excused(self.now, resource) {
             self.exclusion(resource);
         }
     }
 
     /// The lock of a holder shows that it lasts `until` then, also if its holder was not told: it may go by that.
-    pub(crate) fn believe_shown(&mut self, peer: usize, resource: usize, until: Instant) {
-        let belief = &mut self.oracle.beliefs[resource][peer];
-        if let Some(belief) = belief.as_mut().filter(|belief| belief.until < until) {
+    pub(crate) fn believe_shown(
+        &mut self,
+        peer: usize,
+        resource: usize,
+        user: usize,
+        until: Instant,
+    ) {
+        let mut beliefs = self.oracle.beliefs[resource][peer].iter_mut();
+        if let Some(belief) = beliefs.find(|belief| belief.user == user && belief.until < until) {
             belief.until = until;
             if !self.oracle.is_excused(self.now, resource) {
                 self.exclusion(resource);
@@ -80,17 +93,27 @@ impl World {
         }
     }
 
-    pub(crate) fn end_belief(&mut self, peer: usize, resource: usize) {
-        self.oracle.beliefs[resource][peer] = None;
+    pub(crate) fn end_belief(&mut self, peer: usize, resource: usize, user: usize) {
+        self.oracle.beliefs[resource][peer].retain(|belief| belief.user != user);
+    }
+
+    /// Returns all who believe now that they hold it.
+    pub(super) fn believers(&self, resource: usize) -> impl Iterator<Item = (usize, &Belief)> {
+        let peers = self.oracle.beliefs[resource].iter().enumerate();
+        let all = peers.flat_map(|(peer, beliefs)| beliefs.iter().map(move |held| (peer, held)));
+        all.filter(|(peer, belief)| self.clock_of(*peer).show(self.now) < belief.until)
     }
 
     fn exclusion(&mut self, resource: usize) {
-        let beliefs = self.oracle.beliefs[resource].iter().enumerate();
-        let holds = |(peer, belief): &(usize, &Option<Belief>)| {
-            belief.is_some_and(|belief| self.clock_of(*peer).show(self.now) < belief.until)
+        let mut holders = self.believers(resource);
+        let Some((one, held)) = holders.next() else {
+            return;
         };
-        let mut holders = beliefs.filter(holds).map(|(peer, _)| peer);
-        if let (Some(one), Some(other)) = (holders.next(), holders.next()) {
+        // If the first bears all others, they bear each other.
+        let other = holders.find(|(_, other)| !held.bears(other));
+        let other = other.map(|(other, _)| other);
+        drop(holders);
+        if let Some(other) = other {
             let text = format!("{one} and {other} hold resource {resource}");
             self.object("exclusion", text);
         }

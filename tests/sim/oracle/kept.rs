@@ -422,7 +422,7 @@ impl World {
         } else if matches!(error, ExtendError::Unconfirmed(_)) {
             hold.told || !self.is_surely_kept(client, id)
         } else {
-            hold.told && matches!(error, ExtendError::Closed)
+            (hold.told || hold.downgraded) && matches!(error, ExtendError::Closed)
         };
         if !fits {
             let text = format!("client {client} keeps no lock: {error:?}");

@@ -13,7 +13,7 @@
 //! Keys that an operator has made. The keys of a killed process need not be gone any sooner.
 
 use super::{Deed, Said, TokenId, Verb};
-use crate::user::{Hold, Task};
+use crate::user::{Hold, User};
 use crate::world::World;
 
 impl World {
@@ -34,11 +34,7 @@ impl World {
             );
             self.object("foreign key", text);
         }
-        for node in 0..self.plan.nodes {
-            if self.plan.server_of(node) == deed.server {
-                self.oracle.ledger.cell_mut(id, node).gone = true;
-            }
-        }
+        self.is_gone(id, deed.server);
     }
 
     /// A lock that is held is not released.
@@ -58,10 +54,10 @@ impl World {
         if record.owner == deed.process && record.heirs.contains(&deed.process) {
             return; // It has handed the lock over to itself: an unanswered copy is released.
         }
-        let user = &client.users[record.resource];
-        if let Task::Holding(hold) | Task::Extending { hold, .. } = &user.task
-            && is_held(hold, deed)
-        {
+        let users = client.users.iter().skip(record.resource);
+        let mut users = users.step_by(self.plan.resources);
+        let holds = |user: &User| user.task.hold().is_some_and(|hold| is_held(hold, deed));
+        if users.any(holds) {
             let text = format!(
                 "client {} released what it holds at {}",
                 deed.peer, deed.node
@@ -74,20 +70,19 @@ impl World {
     pub(super) fn expiry(&mut self) {
         for server in 0..self.plan.servers {
             for resource in 0..self.plan.resources {
-                let Some(id) = self.token_on(server, &self.names[resource]) else {
-                    continue;
-                };
-                let nodes = 0..self.plan.nodes;
-                let here = nodes.filter(|node| self.plan.server_of(*node) == server);
-                let until = here
-                    .map(|node| self.oracle.ledger.cell(id, node).until)
-                    .max();
-                let shown = self.servers[server].clock.show(self.now);
-                if until
-                    .is_some_and(|until| until.as_nanos() + crate::clock::MILLI < shown.as_nanos())
-                {
-                    let text = format!("server {server} keeps a key longer than its ttl");
-                    self.object("expiry", text);
+                for id in self.tokens_on(server, &self.names[resource]) {
+                    let nodes = 0..self.plan.nodes;
+                    let here = nodes.filter(|node| self.plan.server_of(*node) == server);
+                    let until = here
+                        .map(|node| self.oracle.ledger.cell(id, node).until)
+                        .max();
+                    let shown = self.servers[server].clock.show(self.now);
+                    if until.is_some_and(|until| {
+                        until.as_nanos() + crate::clock::MILLI < shown.as_nanos()
+                    }) {
+                        let text = format!("server {server} keeps a key longer than its ttl");
+                        self.object("expiry", text);
+                    }
                 }
             }
         }
@@ -118,13 +113,22 @@ impl World {
         let server = &self.servers[deed.server];
         let ends = names.iter().any(|name| {
             let name = &self.names[*name];
-            let at = |shown| server.token_at(shown, name) == Some(token);
+            let at = |shown| server.holds(shown, name, &token);
             at(deed.shown) && !at(last)
         });
         if ends {
             let text = format!("server {} keeps a key for less than it said", deed.server);
             self.object("expiry", text);
         }
+    }
+
+    /// Returns all tokens that a key holds, if commands have set them.
+    pub(super) fn tokens_on(&self, server: usize, key: &[u8]) -> Vec<TokenId> {
+        let server = &self.servers[server];
+        let held = server.members_at(server.clock.show(self.now), key);
+        let held = held.iter();
+        held.filter_map(|member| self.oracle.ledger.find(&member.token))
+            .collect()
     }
 
     /// Returns the token that a key holds, if a command has set it.

@@ -361,6 +361,12 @@ impl Said {
             // By `SET .. IFEQ`.
             (Verb::Release, _) if reply == b"+OK\r\n" => Self::One,
             (Verb::Release, _) if matches!(reply, b"$-1\r\n" | b"_\r\n") => Self::Zero,
+            // A key of another type is another's.
+            (Verb::Release | Verb::Confirm | Verb::Extend | Verb::Beside | Verb::Keep, _)
+                if reply.starts_with(b"-WRONGTYPE ") =>
+            {
+                Self::Foreign
+            }
             (_, b":1") => Self::One,
             (_, b":0") => Self::Zero,
             (_, b":-1") => Self::Foreign,
@@ -507,7 +513,8 @@ pub(crate) struct Command<'a> {
 impl<'a> Command<'a> {
     /// `fenced_set`: the digest of the script that is a `SET` where servers carry markers.
     pub(crate) fn of(words: &'a [&'a [u8]], fenced_set: &[u8]) -> Self {
-        if let Some(known) = Self::of_fencing(words).or_else(|| Self::of_several(words)) {
+        let known = Self::of_holders(words).or_else(|| Self::of_fencing(words));
+        if let Some(known) = known.or_else(|| Self::of_several(words)) {
             return known;
         }
         let (verb, key, token, ttl) = match *words {
@@ -626,7 +633,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    fn without_key(verb: Verb) -> Self {
+    pub(super) fn without_key(verb: Verb) -> Self {
         Self {
             verb,
             key: None,

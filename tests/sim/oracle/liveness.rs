@@ -51,7 +51,8 @@ impl World {
             && let Some((client, user)) = self.still_wants()
         {
             let set = &self.clients[client].users[user].set;
-            let text = format!("user {user} of client {client} does not get {set:?}");
+            let resource = self.plan.resource_of(user);
+            let text = format!("user {user} of client {client} does not get {resource}, {set:?}");
             self.object("liveness", text);
         }
     }

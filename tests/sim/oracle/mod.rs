@@ -8,7 +8,7 @@
 //! | exclusion | no two clients believe that they hold one resource at the same true time | `exclusion` |
 //! | votes | every lock and every extension has a majority that may vote, read before it was reported | `votes`, `quarantine` |
 //! | validity | it ends when the rule says, counted from before the first byte | `votes` |
-//! | foreign key | only its owner deletes or replaces a key | `keys` |
+//! | foreign key | only its owner deletes or replaces a key | `keys`, `holders` |
 //! | early release | no key is deleted while its owner holds the lock | `keys` |
 //! | expiry | every key ends, also if its owner is dead | `keys` |
 //! | orphans | no key of an ended attempt or lock stays on a node that answers | `orphans` |
@@ -29,6 +29,7 @@
 //! | silence | a silent node is not asked, and given up in the end | `silence` |
 //! | memory | what is open is within its limits and in proportion | `memory` |
 //! | watch | a while after the last change a watch has told what the nodes have, and asks nothing more | `watching` |
+//! | holders | a key with several holders keeps each for as long as it has promised | `holders` |
 //! | set | a node keeps all names of a lock on several resources, or none | `sets` |
 //! | fence | fencing tokens are distinct, rise in the order of the grants and stay the same | `fencing` |
 //! | liveness | after the faults everything ends well | `liveness` |
@@ -45,6 +46,7 @@ mod delay;
 mod deleted;
 mod exclusion;
 mod fencing;
+mod holders;
 mod inspect;
 mod kept;
 mod keys;
@@ -84,6 +86,7 @@ use ledger::{Codes, Entry};
 pub(crate) use clocks::TimeRead;
 pub(crate) use exclusion::Belief;
 pub(crate) use fencing::{Counted, is_of_fencing, names_and_arguments as fencing_arguments};
+pub(crate) use holders::{Held, is_intent, script_of_holders};
 pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
     Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
@@ -94,7 +97,7 @@ pub(crate) use sets::SetBefore;
 pub(crate) use wake::TICK;
 
 /// All oracles of the table above.
-pub(crate) const ORACLES: [&str; 27] = [
+pub(crate) const ORACLES: [&str; 28] = [
     "exclusion",
     "votes",
     "validity",
@@ -119,6 +122,7 @@ pub(crate) const ORACLES: [&str; 27] = [
     "silence",
     "memory",
     "watch",
+    "holders",
     "set",
     "fence",
     "liveness",
@@ -145,12 +149,12 @@ pub(crate) struct Oracle {
     /// Nothing excuses two holders.
     no_excuses: bool,
     longest_ttl: Time,
-    /// By resource: the newest lock, which was not released.
-    delayed: Vec<Option<delay::Delayed>>,
+    /// By resource: the newest lock that was not released, or all shared ones.
+    delayed: Vec<Vec<delay::Delayed>>,
     pub(crate) ledger: Ledger,
     pub(crate) fencing: fencing::Fencing,
     /// By resource and peer: clients, then strangers.
-    pub(crate) beliefs: Vec<Vec<Option<Belief>>>,
+    pub(crate) beliefs: Vec<Vec<Vec<Belief>>>,
     /// By resource: until when several may believe.
     excused: Vec<Time>,
     /// By client and node: when the newest command that was answered had been sent.
@@ -402,10 +406,10 @@ impl Oracle {
                     Guard::Strict => plan.max_life(),
                     Guard::Off | Guard::Observed | Guard::Untold => plan.longest_ttl + plan.added(),
                 },
-            delayed: vec![None; plan.resources],
+            delayed: vec![Vec::new(); plan.resources],
             ledger: Ledger::new(plan.nodes),
             fencing: fencing::Fencing::new(plan),
-            beliefs: vec![vec![None; plan.peers()]; plan.resources],
+            beliefs: vec![vec![Vec::new(); plan.peers()]; plan.resources],
             excused: vec![0; plan.resources],
             answered: vec![vec![0; plan.nodes]; plan.peers()],
             newest: vec![vec![None; plan.resources]; plan.peers()],
@@ -465,7 +469,7 @@ impl Oracle {
         let life = &mut self.lives[process as usize];
         life.alive = false;
         for beliefs in &mut self.beliefs {
-            beliefs[life.peer] = None;
+            beliefs[life.peer].clear();
         }
         self.counts.kills += 1;
     }
@@ -528,6 +532,8 @@ impl World {
         self.expiry();
         self.watched();
         self.deletions_told();
+        self.look_at_holders();
+        self.is_kept_waiting();
         for resource in 0..self.plan.resources {
             self.asleep(resource);
         }
@@ -540,7 +546,7 @@ impl World {
 
     /// Records what a server did, and checks whether the command should have been sent. Returns its
     /// token.
-    pub(crate) fn executed(&mut self, deed: &Deed<'_>) -> Option<TokenId> {
+    pub(crate) fn executed(&mut self, deed: &Deed<'_>, held: &Held) -> Option<TokenId> {
         self.oracle.counts.commands += 1;
         let key = deed.command.key?;
         let id = deed.command.token.map(|token| {
@@ -552,7 +558,9 @@ impl World {
             ledger.enter(token, deed.process, resource, deed.sent)
         });
         self.where_it_is_asked(deed);
-        if deed.command.keys.is_empty() {
+        if self.plan.has_several_holders() {
+            self.holders_executed(deed, held);
+        } else if deed.command.keys.is_empty() {
             self.foreign_key(deed);
         }
         self.fence(deed);

@@ -32,7 +32,7 @@ impl World {
     /// A server lost its newest past: keys that were deleted then may be back.
     pub(crate) fn brought_back(&mut self, server: usize) {
         for resource in 0..self.plan.resources {
-            if let Some(id) = self.token_on(server, &self.names[resource]) {
+            for id in self.tokens_on(server, &self.names[resource]) {
                 self.oracle.revenants.insert((server, id));
             }
         }
@@ -47,11 +47,11 @@ impl World {
                 continue;
             }
             for resource in 0..self.plan.resources {
-                if let Some(id) = self.token_on(server, &self.names[resource])
-                    && self.is_orphan(server, id)
-                {
-                    found.push((server, id));
-                }
+                let held = self.tokens_on(server, &self.names[resource]).into_iter();
+                found.extend(
+                    held.filter(|id| self.is_orphan(server, *id))
+                        .map(|id| (server, id)),
+                );
             }
         }
         let (now, longest) = (self.now, self.longest_orphan());
@@ -127,7 +127,7 @@ impl World {
             Task::Idle => Some(user.ended),
             Task::Acquiring { call, .. } if record.sent < call.since => Some(user.ended),
             // It may be of an attempt that waits for a node, beside those of other users.
-            Task::Acquiring { .. } if self.plan.is_crowded() && self.plan.sets != 0 => None,
+            Task::Acquiring { .. } if self.plan.is_crowded() && self.plan.asks_beside() => None,
             Task::Acquiring { .. } => {
                 let newest = self.oracle.newest[client][record.resource]?;
                 // If the lock was handed to it meanwhile, it has released it later.
@@ -164,13 +164,12 @@ impl World {
                 continue;
             }
             for resource in 0..self.plan.resources {
-                if let Some(id) = self.token_on(server, &self.names[resource])
-                    && !self.oracle.revenants.contains(&(server, id))
-                    && self.is_ours(id)
-                {
-                    let token = trace::token(self.oracle.ledger.record(id).token());
-                    let text = format!("server {server} keeps {token} when all is over");
-                    self.object("orphans", text);
+                for id in self.tokens_on(server, &self.names[resource]) {
+                    if !self.oracle.revenants.contains(&(server, id)) && self.is_ours(id) {
+                        let token = trace::token(self.oracle.ledger.record(id).token());
+                        let text = format!("server {server} keeps {token} when all is over");
+                        self.object("orphans", text);
+                    }
                 }
             }
         }

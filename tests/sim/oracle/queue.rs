@@ -17,6 +17,7 @@
 //! time.
 
 use crate::clock::{MILLI, NEVER, Time};
+use crate::plan::Guard;
 use crate::server::{Mood, Server};
 use crate::user::{Call, Task, User};
 use crate::world::World;
@@ -62,7 +63,10 @@ impl World {
             theirs.any(|name| names.contains(&name))
         };
         let mut users = self.clients[client].users.iter().enumerate();
-        let passed = users.find(|(other, there)| is_before(there, call) && wants(*other));
+        // Readers ask beside others.
+        let passed =
+            users.find(|(other, there)| is_before(there, call) && !there.shared && wants(*other));
+        let passed = passed.filter(|_| !self.clients[client].users[user].shared);
         if let Some((first, _)) = passed.filter(|_| tries != Some(1)) {
             let text = format!("client {client}: user {user} gets its lock before user {first}");
             self.object("queue", text);
@@ -108,14 +112,16 @@ impl World {
     /// A key has changed, or some time has passed: looks whether any waiter sleeps though its resource
     /// is free.
     pub(crate) fn asleep(&mut self, resource: usize) {
-        if !self.plan.is_crowded() && !self.plan.patient || self.plan.sets != 0 {
+        let quarantines = self.plan.has_several_holders() && self.plan.guard != Guard::Off;
+        if !self.plan.is_crowded() && !self.plan.patient || self.plan.sets != 0 || quarantines {
             return; // There are faults, or turns of sets, of which waiters cannot know.
         }
         let free: Vec<_> = (0..self.plan.nodes)
             .map(|node| is_free(&self.servers[self.plan.server_of(node)], self, resource))
             .collect();
         for client in 0..self.clients.len() {
-            let known = self.quorum_knows(client, &free)
+            let known = !self.is_any_intent_left(resource)
+                && self.quorum_knows(client, &free)
                 && self.has_waiter(client, resource)
                 && !self.has_holder(client, resource);
             let since = &mut self.oracle.waiting.free[client][resource];
@@ -127,6 +133,13 @@ impl World {
                 self.object("queue", text);
             }
         }
+    }
+
+    /// Returns `true` if a caller of the exclusive lock keeps readers out on some node, perhaps without need.
+    fn is_any_intent_left(&self, resource: usize) -> bool {
+        let key = [b"shearline:intent:", &self.names[resource][..]].concat();
+        let left = |server: &Server| server.token_at(server.clock.show(self.now), &key).is_some();
+        self.plan.has_several_holders() && self.servers.iter().any(left)
     }
 
     /// Returns `true` if a client has been connected to a majority of the nodes that are `free`.
@@ -172,7 +185,7 @@ impl World {
 fn is_free(server: &Server, world: &World, resource: usize) -> bool {
     let answers = server.up && !server.stalled && !server.paused && server.mood == Mood::Fine;
     let shown = server.clock.show(world.now);
-    answers && server.token_at(shown, &world.names[resource]).is_none()
+    answers && server.members_at(shown, &world.names[resource]).is_empty()
 }
 
 fn is_waiting(user: &User) -> bool {

@@ -219,6 +219,10 @@ impl World {
         };
         match (answered, said.latency) {
             (false, _) => Err("it did not answer so, or that was not read"),
+            // A key of another type is an error, which does not say whether it counts.
+            (true, None) if self.plan.guard == Guard::Strict && read.is_some_and(is_unmarked) => {
+                Ok(false)
+            }
             (true, None) => Err("its answer took no time"),
             (true, Some(latency)) if self.is_older(question, read, latency) => {
                 Err("its answer took longer than the attempt")
@@ -479,4 +483,8 @@ fn engine_knows(reason: LinkFault) -> bool {
             | LinkFault::Silent
             | LinkFault::HandshakeReset
     )
+}
+/// Returns `true` if a node has said that the key is another's, and nothing about its marker.
+fn is_unmarked(entry: &Entry) -> bool {
+    entry.said == Said::Foreign && entry.fence == Fence::None
 }

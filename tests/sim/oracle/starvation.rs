@@ -1,6 +1,8 @@
 //! Starvation: no waiter is passed over for ever.
 //!
 //! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
+//! * In worlds of readers and writers in which nothing else gets in their way, no call waits for longer than
+//!   [`LONGEST_WAIT`].
 //! * The delays after too few answers are random, so that no two clients collide at every attempt:
 //!   those of many calls are on average far longer than the shortest.
 //!
@@ -17,11 +19,14 @@ use shearline::Report;
 
 use crate::clock::{MILLI, Time};
 use crate::plan::{LONGEST_REST, SHORTEST_REST};
-use crate::user::Task;
+use crate::user::{Task, User};
 use crate::world::World;
 
 /// How often a lock may go to others while one call waits for it.
 const HAND_OVERS: u32 = 100_000;
+
+/// How long a reader or a writer waits among others at most.
+const LONGEST_WAIT: Time = 5_000 * MILLI;
 
 /// From so many delays on their average is meaningful. They are drawn from 5 to 60 ms, so that the
 /// average of two hundred is within a millisecond or two of 32.
@@ -36,6 +41,30 @@ pub(crate) struct Rests {
 }
 
 impl World {
+    /// Where readers and writers wait for as long as they may, and nothing else gets in their way, each gets its lock
+    /// in time.
+    pub(super) fn is_kept_waiting(&mut self) {
+        let plan = &self.plan;
+        if !plan.has_several_holders() || !plan.patient || !plan.is_undisturbed() {
+            return;
+        }
+        let longest = Duration::from_nanos(LONGEST_WAIT);
+        let waits = |(_, user): &(usize, &User)| matches!(&user.task, Task::Acquiring { call, .. } if call.since + LONGEST_WAIT < self.now);
+        let clients = self.clients.iter().enumerate();
+        let mut users =
+            clients.flat_map(|(client, there)| there.users.iter().map(move |user| (client, user)));
+        let late = users
+            .find(waits)
+            .map(|(client, user)| (client, user.shared));
+        if let Some((client, shared)) = late {
+            let who = if shared { "a reader" } else { "a writer" };
+            self.object(
+                "starvation",
+                format!("{who} of client {client} waits for more than {longest:?}"),
+            );
+        }
+    }
+
     /// `winner` has got a lock: every other waiter was passed over.
     pub(crate) fn starvation(&mut self, winner: usize, resource: usize) {
         let mut most = 0;

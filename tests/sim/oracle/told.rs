@@ -47,7 +47,7 @@ impl World {
             let unwarned = alert.is_some_and(|alert| until.saturating_sub(alert.left) <= ticked);
             if !told {
                 for resource in self.names_of(client, user) {
-                    self.believe_shown(client, resource, until);
+                    self.believe_shown(client, resource, user, until);
                 }
             }
             if unwarned {

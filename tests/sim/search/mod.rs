@@ -29,6 +29,7 @@
 //! [`fencing`](crate::fencing).
 
 mod engine;
+mod holders;
 mod node;
 mod repair;
 mod state;

@@ -1,0 +1,327 @@
+//! Holders: a key that several hold at once keeps each of them for as long as it has promised.
+//!
+//! Worlds with shared locks have such keys: sorted sets under the name of a lock.
+//!
+//! * *foreign key*: a command removes no live member of others, nor does it bring its deadline forward. This goes
+//!   for plain keys, too.
+//! * *holders*: a key ends at the latest deadline of its live members. All of them are of one kind.
+//! * *holders*: while a client believes that it holds a lock, a majority of the servers keeps its token until the end of
+//!   that belief by true time.
+//!
+//! # What it does not see
+//!
+//! Keys that an operator has changed, and all keys while clocks are set: there exclusion is excused as well. The third
+//! promise is not checked where servers lose their memory.
+
+use shearline::Instant;
+use shearline::internals::scripts;
+
+use super::Deed;
+use super::ledger::{Command, Process, Token, TokenId, Verb, millis, token_of};
+use super::votes::Servers;
+use crate::clock::{MILLI, NEVER};
+use crate::faults::Fault;
+use crate::server::Server;
+use crate::world::World;
+
+/// What the key of an intent begins with.
+const INTENT: &[u8] = b"shearline:intent:";
+
+/// What a key keeps on a node.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Vec<Member>);
+
+/// One of its holders.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) token: Token,
+    kind: Kind,
+    /// For how many milliseconds it lives on. For a text that is not known.
+    left: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Kind {
+    /// The key holds its token alone.
+    Alone,
+    Reader,
+}
+
+impl Member {
+    /// Reads a member of a sorted set, if it has our form.
+    fn read(member: &[u8], left: u64) -> Option<Self> {
+        let token = token_of(member.strip_prefix(b"r/")?);
+        Some(Self {
+            token,
+            kind: Kind::Reader,
+            left: Some(left),
+        })
+    }
+}
+
+impl Server {
+    /// Returns all live holders of a key.
+    pub(crate) fn members_at(&self, shown: Instant, key: &[u8]) -> Vec<Member> {
+        let alone = self.token_at(shown, key).map(|token| Member {
+            token,
+            kind: Kind::Alone,
+            left: None,
+        });
+        let set = self.store.members(shown, key).into_iter();
+        let set = set.filter_map(|(member, left)| Member::read(member, left?.as_millis() as u64));
+        alone.into_iter().chain(set).collect()
+    }
+
+    /// Returns `true` if a key holds this token, alone or among others.
+    pub(crate) fn holds(&self, shown: Instant, key: &[u8], token: &Token) -> bool {
+        match self.token_at(shown, key) {
+            Some(alone) => alone == *token,
+            None => {
+                let mut set = self.store.members(shown, key).into_iter();
+                set.any(|(member, left)| {
+                    let member = left.and_then(|_| Member::read(member, 0));
+                    member.is_some_and(|member| member.token == *token)
+                })
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Returns the token that a command for `token` of a process finds there: its own, one of its process, or any.
+    pub(crate) fn found(
+        &self,
+        token: Option<Token>,
+        is_of_process: impl Fn(&Token) -> bool,
+    ) -> Option<Token> {
+        let all = || self.0.iter().map(|member| member.token);
+        let own = all().find(|held| token == Some(*held));
+        own.or_else(|| all().find(is_of_process))
+            .or_else(|| all().next())
+    }
+
+    fn of(&self, token: &Token) -> Option<&Member> {
+        self.0.iter().find(|member| member.token == *token)
+    }
+
+    /// Returns what is wrong with these holders of one key.
+    fn wrong(&self) -> Option<&'static str> {
+        let first = self.0.first()?;
+        let mixed = self.0.iter().any(|member| member.kind != first.kind);
+        mixed.then_some("holders of several kinds")
+    }
+}
+
+/// The scripts about one of several holders, what each does, and its name in stories.
+const SCRIPTS: [(scripts::Script, Verb, &str); 4] = [
+    (scripts::TAKE_SHARED, Verb::Set, "read"),
+    (scripts::EXTEND_MEMBER, Verb::Extend, "extend member"),
+    (scripts::CONFIRM_MEMBER, Verb::Confirm, "how long member"),
+    (scripts::RELEASE_MEMBER, Verb::Release, "release member"),
+];
+
+fn verb_of(script: &[u8]) -> Option<Verb> {
+    let mut known = SCRIPTS.iter();
+    let known = known.find(|((text, _), ..)| script == text.as_bytes())?;
+    Some(known.1)
+}
+
+/// Returns `true` if a caller of the exclusive lock leaves his intent.
+pub(crate) fn is_intent(words: &[&[u8]]) -> bool {
+    matches!(words, [b"SET", key, b"1", b"PX", _] if key.starts_with(INTENT))
+}
+
+/// Returns the name of a script about one of several holders.
+pub(crate) fn script_of_holders(script: &[u8]) -> Option<&'static str> {
+    let mut known = SCRIPTS.iter();
+    let known = known.find(|((text, _), ..)| script == text.as_bytes())?;
+    Some(known.2)
+}
+
+impl<'a> Command<'a> {
+    /// The command of a lock with several holders, or of one who waits until they are gone; if it is one.
+    pub(super) fn of_holders(words: &'a [&'a [u8]]) -> Option<Self> {
+        if is_intent(words) {
+            return Some(Self::without_key(Verb::Other));
+        }
+        let [b"EVAL", script, count, rest @ ..] = words else {
+            return None;
+        };
+        let verb = verb_of(script)?;
+        let (keys, arguments) = rest.split_at_checked(millis(count)? as usize)?;
+        let (key, token) = (*keys.first()?, *arguments.first()?);
+        match (verb, arguments.get(1)) {
+            // It only asks for permissions.
+            (Verb::Set, Some(&b"")) => Some(Self {
+                key: Some(key),
+                ..Self::without_key(Verb::Other)
+            }),
+            (Verb::Set | Verb::Extend, Some(ttl)) => Some(Self::about(verb, key, token, ttl)),
+            _ => Some(Self::about(verb, key, token, b"")),
+        }
+    }
+}
+
+impl World {
+    /// A server is about to execute a command. Returns what its key holds.
+    pub(crate) fn held_before(&self, server: usize, shown: Instant, command: &Command<'_>) -> Held {
+        match command.key {
+            Some(key) if self.plan.has_several_holders() => {
+                Held(self.servers[server].members_at(shown, key))
+            }
+            _ => Held::default(),
+        }
+    }
+
+    /// Returns `true` if a process owns a token, or has inherited it.
+    pub(crate) fn is_of_process(&self, process: Process, token: &Token) -> bool {
+        self.oracle.ledger.find(token).is_some_and(|id| {
+            let record = self.oracle.ledger.record(id);
+            record.owner == process || record.heirs.contains(&process)
+        })
+    }
+
+    /// A client has left an intent, or met one. `words`: what a server has executed, and has `said`.
+    pub(crate) fn note_intents(&mut self, words: &[&[u8]], said: Option<i64>) {
+        let sights = &mut self.oracle.counts.sights;
+        match *words {
+            _ if is_intent(words) => sights.note("IntentLeft"),
+            [b"EVAL", script, _, _, key, ..] if key.starts_with(INTENT) => {
+                if verb_of(script) == Some(Verb::Set) && said == Some(3) {
+                    sights.note("IntentMet");
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// It has executed it.
+    pub(super) fn holders_executed(&mut self, deed: &Deed<'_>, before: &Held) {
+        let Some(key) = deed.command.key else {
+            return;
+        };
+        let after = Held(self.servers[deed.server].members_at(deed.shown, key));
+        for member in &before.0 {
+            let left = after.of(&member.token).map(|after| after.left);
+            let own = self.is_of_process(deed.process, &member.token);
+            // Of a lock that becomes a shared one it is not known for how long it lived before.
+            let lives = left.is_some_and(|left| {
+                let known = member.left.zip(left);
+                known.is_none_or(|(before, after)| before <= after)
+            });
+            if !lives && (!own || left.is_some()) {
+                let what = if left.is_some() {
+                    "shortens"
+                } else {
+                    "removes"
+                };
+                let text = format!(
+                    "{} {what} a holder that is not its own on {}",
+                    deed.peer, deed.server
+                );
+                self.object("foreign key", text);
+            }
+            if left.is_none()
+                && let Some(id) = self.oracle.ledger.find(&member.token)
+            {
+                self.is_gone(id, deed.server);
+            }
+        }
+        self.is_whole(deed.server, key);
+    }
+
+    /// The holders of a key are of one kind, and it ends when the last of them does.
+    fn is_whole(&mut self, server: usize, key: &[u8]) {
+        let resource = super::name_of(key);
+        let there = &self.servers[server];
+        let shown = there.clock.show(self.now);
+        if self.oracle.is_excused(self.now, resource) {
+            return;
+        }
+        let held = Held(there.members_at(shown, key));
+        let last = held.0.iter().filter_map(|member| member.left).max();
+        let is_there = |left: u64| {
+            let at = Instant::from_millis(shown.as_nanos() / MILLI + left);
+            !there.store.members(at, key).is_empty()
+        };
+        // A key that would end in this very millisecond ends in the next one.
+        let ends = last.is_none_or(|last| is_there(last) && !is_there(last.max(1) + 1));
+        let wrong = held
+            .wrong()
+            .or((!ends).then_some("holders that end when their key does not"));
+        if let Some(wrong) = wrong {
+            let text = format!("server {server} keeps {wrong} at resource {resource}");
+            self.object("holders", text);
+        }
+    }
+
+    /// A token was removed from a server.
+    pub(super) fn is_gone(&mut self, id: TokenId, server: usize) {
+        for node in 0..self.plan.nodes {
+            if self.plan.server_of(node) == server {
+                self.oracle.ledger.cell_mut(id, node).gone = true;
+            }
+        }
+    }
+
+    /// Looks at every key, and at every client that believes that it holds one.
+    pub(super) fn look_at_holders(&mut self) {
+        if !self.plan.has_several_holders() {
+            return;
+        }
+        for resource in 0..self.plan.names() {
+            let key = self.names[resource];
+            for server in 0..self.plan.servers {
+                self.is_whole(server, &key);
+            }
+            self.is_held(resource);
+        }
+    }
+
+    /// Whoever believes that it holds `resource` has a majority.
+    fn is_held(&mut self, resource: usize) {
+        let forgets = [Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
+        let forgets = forgets.into_iter();
+        if forgets
+            .map(|fault| self.plan.faults[fault as usize])
+            .sum::<u32>()
+            != 0
+            || self.oracle.is_excused(self.now, resource)
+        {
+            return;
+        }
+        let key = &self.names[resource];
+        let alone = self.believers(resource).find(|(peer, belief)| {
+            let end = self.clock_of(*peer).when(belief.until).min(NEVER);
+            let mut keep = Servers::default();
+            for (number, server) in self.servers.iter().enumerate() {
+                // Keys are read by what the clock will show then, if it is not set.
+                if server.holds(server.clock.show(end), key, &belief.token) {
+                    keep.add(number, 0);
+                }
+            }
+            keep.len < self.plan.quorum()
+        });
+        if let Some((peer, belief)) = alone {
+            let text = format!(
+                "{peer} believes until {:?} that it holds resource {resource}, and no majority keeps that",
+                belief.until
+            );
+            self.object("holders", text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_member_of_our_form_is_a_holder() {
+        let member = Member::read(b"r/0123456789abcdefghijlabel", 7).expect("it has our form");
+        assert_eq!(member.token, *b"0123456789abcdefghij");
+        for other in [&b"0123456789abcdefghij"[..], b"w/0123456789abcdefghij"] {
+            assert_eq!(Member::read(other, 7), None);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Worlds with shared locks, beside exclusive ones of the same names and locks of strangers.
+//!
+//! A user draws for each call which of the two it wants. Some holders of an exclusive lock go on with a shared one.
+//! `oracle::holders` judges what nodes keep. The other oracles judge a shared lock as any other: that it has its votes,
+//! that nobody holds the exclusive lock meanwhile, and that nothing is left of it.
+
+use crate::case::Kind;
+use crate::clock::{MICRO, MILLI, SECOND};
+use crate::delaying::DELAY;
+use crate::faults::Fault;
+use crate::kinds::{contended, kind};
+use crate::plan::{Kinds, Plan};
+
+/// Readers and writers of few names. In some worlds several users of one client want the same name; these extend
+/// nothing, because it is not known then which command is for which of them.
+pub(crate) const SHARED: Kind = kind("shared", |entropy| {
+    let nodes = entropy.pick(&[3, 3, 5, 4, 1]);
+    let clients = 1 + entropy.below(5) as usize;
+    let users = entropy.pick(&[1, 1, 2, 4]);
+    let alone = users == 1;
+    let shortest_ttl = entropy.pick(&[100, 300, 1_000]);
+    Plan {
+        nodes,
+        servers: nodes,
+        hosts: 1 + entropy.below(clients as u32) as usize,
+        strangers: entropy.pick(&[0, 0, 1]),
+        resources: 1 + entropy.below(2) as usize,
+        users,
+        shared: entropy.pick(&[500_000, 800_000, 200_000]),
+        downgrades: entropy.pick(&[0, 300_000]),
+        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Newest, Kinds::Mixed]),
+        length: 3 * SECOND,
+        server_drift: entropy.pick(&[0, 4_000_000]),
+        client_drift: entropy.pick(&[0, 4_000_000]),
+        delay: entropy.pick(&[50, 20, 500]) * MICRO,
+        delay_tail: entropy.pick(&[0, 0, 1, 10]) * MILLI,
+        node_timeout: entropy.pick(&[None, None, Some(50)]),
+        shortest_ttl,
+        longest_ttl: shortest_ttl * entropy.pick(&[1, 3]),
+        work: entropy.pick(&[5, 50]) * MILLI,
+        rest: entropy.pick(&[5, 50]) * MILLI,
+        wait: entropy.pick(&[300, 20, 1_000]) * MILLI,
+        habits: if alone {
+            [4, 1, 2, 1, 1, 1]
+        } else {
+            [8, 2, 0, 1, 1, 0]
+        },
+        keeps: if alone {
+            entropy.pick(&[0, 0, 500_000])
+        } else {
+            0
+        },
+        cancels: entropy.pick(&[0, 50_000, 300_000]),
+        second_thoughts: entropy.pick(&[0, 0, 100_000]),
+        pause: entropy.pick(&[0, 0, 1_000]),
+        longest_pause: 100 * MILLI,
+        gap: entropy.pick(&[1_000, 100, 300]) * MILLI,
+        longest_fault: entropy.pick(&[100, 10, 500]) * MILLI,
+        faults: Plan::only(&[
+            Fault::Reset,
+            Fault::Dark,
+            Fault::Partition,
+            Fault::Stall,
+            Fault::Slow,
+            Fault::Pause,
+            Fault::Restart,
+            Fault::ForgetScripts,
+            Fault::Mood,
+            Fault::Kill,
+            Fault::Suspend,
+            Fault::Drift,
+            Fault::Jump,
+            Fault::Delete,
+            Fault::Expire,
+        ])
+        .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
+        ..Plan::tame(clients)
+    }
+});
+
+/// The same where locks have a delay, or servers forget and clients know that, or the servers say so; in every
+/// fourth world neither. Locks are kept, also from when they are held or were handed over.
+pub(crate) const GUARDED_SHARED: Kind = kind("guarded-shared", |entropy| {
+    let plan = (SHARED.draw)(entropy);
+    let alone = u32::from(plan.users == 1);
+    // Clocks that drift apart look stepped.
+    let still = plan.server_drift == 0 && plan.client_drift == 0;
+    Plan {
+        lock_delay: entropy.pick(&[0, DELAY]),
+        keeps: alone * entropy.pick(&[0, 500_000]),
+        keeps_held: alone * entropy.pick(&[0, 500_000]),
+        alerts: 300_000,
+        watch: still && entropy.pick(&[false, true]),
+        ..plan
+    }
+    .forgetting(entropy)
+});
+
+/// Many readers and writers want one resource all the time, and nothing else gets in their way.
+pub(crate) const READERS: Kind = kind("readers", |entropy| {
+    let clients = 1 + entropy.below(6) as usize;
+    Plan {
+        hosts: 1 + entropy.below(clients as u32) as usize,
+        nodes: entropy.pick(&[3, 5, 1]),
+        shared: entropy.pick(&[500_000, 900_000, 100_000]),
+        // Longer than any may wait.
+        length: 7 * SECOND,
+        patient: true,
+        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Mixed]),
+        delay: entropy.pick(&[25, 50, 200, 800]) * MICRO,
+        shortest_work: entropy.pick(&[1, 10, 50]) * MILLI,
+        habits: [8, 2, 0, 0, 0, 0],
+        shortest_ttl: entropy.pick(&[300, 1_000]),
+        ..contended(clients, 1 + entropy.below(6) as usize)
+    }
+    .alike()
+});
