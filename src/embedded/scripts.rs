@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL,
     COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN,
-    LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RELEASE, RELEASE_EACH, RELEASE_MEMBER,
-    RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
-    TAKE_SHARED, TAKE_SLOT,
+    LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RAISE_MEMBER, RELEASE, RELEASE_EACH,
+    RELEASE_MEMBER, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script,
+    TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED, TAKE_SHARED_FENCED, TAKE_SLOT, TAKE_SLOT_FENCED,
 };
 
 use number::lua_number;
@@ -47,7 +47,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 28] = [
+static KNOWN: [Known; 31] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(Reply::Integer)
     }),
@@ -82,6 +82,9 @@ static KNOWN: [Known; 28] = [
     Known::new(&EXTEND_MEMBER, members::extend),
     Known::new(&CONFIRM_MEMBER, members::confirm),
     Known::new(&RELEASE_MEMBER, members::release),
+    Known::new(&TAKE_SHARED_FENCED, members::take_shared_fenced),
+    Known::new(&TAKE_SLOT_FENCED, members::take_slot_fenced),
+    Known::new(&RAISE_MEMBER, members::raise),
     Known::new(&TAKE_FENCED, fencing::take),
     Known::new(&RAISE_FENCED, fencing::raise),
     Known::new(&SET_FLOOR, fencing::floor),

@@ -116,10 +116,15 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
         let why = parts.fencing.has_no_floor(node, quorum, &mut parts.news);
         return Reply::NotDone(NodeOutcome::Unusable(why));
     }
-    if let Reply::Number(number) = reply {
+    if let Reply::Number(number) | Reply::NumberedSlot { number, .. } = reply {
         parts.fencing.saw(number);
     }
-    if let Reply::Number(_) | Reply::Foreign(_) = reply {
+    if let Reply::Number(_)
+    | Reply::NumberedSlot { .. }
+    | Reply::Foreign(_)
+    | Reply::Full(_)
+    | Reply::OtherPermits(_) = reply
+    {
         parts.fencing.has_floor(node);
     }
     reply

@@ -21,16 +21,14 @@ use super::request::{Dialect, Question, Request, Taking};
 pub(crate) enum Reply {
     /// It is done: taken, extended, deleted, raised, written, or permitted.
     Done,
-    /// The key has the token, and lives on for this time. If that was asked for, the token may have been replaced.
-    Kept(Duration),
     /// Taken, with this number; or the counter floor is this high.
     Number(u64),
     /// The permit has this slot.
     Slot(u16),
-    /// All slots are taken, or the only one that is wanted. The first of all ends in this time.
-    Full(Duration),
-    /// The resource has this number of permits, which is another than was asked for.
-    OtherPermits(u16),
+    /// The permit has this slot, and this number.
+    NumberedSlot { slot: u16, number: u64 },
+    /// The key has the token, and lives on for this time. If that was asked for, the token may have been replaced.
+    Kept(Duration),
     /// There are this many counters among the keys that were scanned. The count continues at `cursor`; zero is the end.
     Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.
@@ -39,6 +37,10 @@ pub(crate) enum Reply {
     Missing,
     /// The key is another's, or has another type. Of several keys it is the one with this index.
     Foreign(u8),
+    /// All slots are taken, or the only one that is wanted. The first of all ends in this time.
+    Full(Duration),
+    /// The resource has this number of permits, which is another than was asked for.
+    OtherPermits(u16),
     /// Nothing was done. The next time the node is asked in another way, and may do it.
     Again(NodeOutcome),
     /// Nothing was done yet. First a trial shows how the node could release the lock.
@@ -63,9 +65,12 @@ impl Reply {
     #[inline]
     pub(crate) fn vote(self) -> (Vote, NodeOutcome) {
         match self {
-            Self::Done | Self::Kept(_) | Self::Number(_) | Self::Slot(_) | Self::Counted { .. } => {
-                (Vote::Yes, NodeOutcome::Granted)
-            }
+            Self::Done
+            | Self::Kept(_)
+            | Self::Number(_)
+            | Self::Slot(_)
+            | Self::NumberedSlot { .. }
+            | Self::Counted { .. } => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
             Self::Foreign(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
             Self::OtherPermits(permits) => (Vote::No, NodeOutcome::OtherPermits(permits)),
@@ -200,9 +205,12 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
             };
             Some(Read { reply, marker })
         }
-        Taking::Member => member_added(value),
+        Taking::Member { .. } => member_added(value),
+        Taking::Fenced {
+            by: Dialect::TextOnly,
+        } => numbered_member_added(value),
         Taking::Fenced { .. } => {
-            let taken = |number| up_to_the_largest(number).filter(|number| *number != 0);
+            let taken = fencing_token;
             if let Some(digits) = value.as_bytes() {
                 // No marker was checked.
                 let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
@@ -212,8 +220,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
             let reply = match said {
                 1 => Reply::Number(taken(number)?),
                 2.. => Reply::Foreign(u8::try_from(said - 2).ok()?),
-                -1 if 1 <= number => Reply::lacks(Unusable::NoMoreTokens),
-                -1 => Reply::lacks(Unusable::NoFloor),
+                -1 => no_number(number),
                 _ => Reply::lacks(forbidden_to_fence(said)?),
             };
             // A script that has taken nothing may not have read the marker.
@@ -228,13 +235,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
 #[cold]
 fn member_added(value: Value<'_>) -> Option<Read> {
     if let Some([said, marker, number]) = integers(value) {
-        let reply = match said {
-            1 => Reply::Slot(u16::try_from(number).ok()?),
-            2 if number < 1 => Reply::Foreign(0),
-            2 => Reply::Full(Duration::from_millis(number.unsigned_abs() - 1)),
-            3 => Reply::OtherPermits(u16::try_from(number).ok()?),
-            _ => return None,
-        };
+        let reply = slot(said, number)?;
         let marker = Some(marker);
         return Some(Read { reply, marker });
     }
@@ -245,6 +246,45 @@ fn member_added(value: Value<'_>) -> Option<Read> {
         _ => Reply::lacks(forbidden_to_join(said)?),
     };
     Some(Read { reply, marker })
+}
+
+/// Does the same for one with a fencing token.
+#[cold]
+fn numbered_member_added(value: Value<'_>) -> Option<Read> {
+    if let Some(said) = value.as_integer() {
+        return Some(Reply::lacks(forbidden_to_join(said)?).into());
+    }
+    let (said, marker, reply) = match integers(value) {
+        Some([said @ 1, marker, place, number]) => {
+            let (slot, number) = (u16::try_from(place).ok()?, fencing_token(number)?);
+            (said, marker, Reply::NumberedSlot { slot, number })
+        }
+        Some([said, marker, more, _]) => (said, marker, slot(said, more)?),
+        None => {
+            let [said, marker, number] = integers(value)?;
+            let reply = match said {
+                1 => Reply::Number(fencing_token(number)?),
+                2 | 3 => Reply::Foreign((said - 2) as u8),
+                -1 => no_number(number),
+                _ => return None,
+            };
+            (said, marker, reply)
+        }
+    };
+    // A script that has taken nothing may not have read the marker.
+    let marker = (0 < said).then_some(marker);
+    Some(Read { reply, marker })
+}
+
+/// Returns what a script says of the slots.
+fn slot(said: i64, more: i64) -> Option<Reply> {
+    match said {
+        1 => u16::try_from(more).ok().map(Reply::Slot),
+        2 if more < 1 => Some(Reply::Foreign(0)),
+        2 => Some(Reply::Full(Duration::from_millis(more.unsigned_abs() - 1))),
+        3 => u16::try_from(more).ok().map(Reply::OtherPermits),
+        _ => None,
+    }
 }
 
 /// Reads the answer to a release in this way, or to a trial of the way.
@@ -305,6 +345,18 @@ pub(super) const fn inspected(above: i64) -> Option<Reply> {
     }
 }
 
+fn fencing_token(number: i64) -> Option<u64> {
+    up_to_the_largest(number).filter(|number| *number != 0)
+}
+
+/// Returns what it means that a script gives no number.
+fn no_number(more: i64) -> Reply {
+    Reply::lacks(match 1 <= more {
+        true => Unusable::NoMoreTokens,
+        false => Unusable::NoFloor,
+    })
+}
+
 fn up_to_the_largest(number: i64) -> Option<u64> {
     let number = u64::try_from(number).ok();
     number.filter(|number| *number <= FENCING_TOKEN_MAX)
@@ -343,4 +395,97 @@ pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, &[u8])> {
 pub(super) fn token_in(value: Value<'_>) -> Option<&[u8]> {
     let (_, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
     Some(&token[..token.len().min(TOKEN_BYTES_MAX + 1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::ClaimKey;
+    use crate::resp::{Decoder, Limits};
+    use crate::slab::Slab;
+
+    /// The meaning of a reply to a command that takes a lock in this way, and what it says of the marker.
+    fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
+        let claim = ClaimKey(Slab::new().insert(()));
+        let (mut decoder, bytes) = (Decoder::new(Limits::default()), reply.replace('|', "\r\n"));
+        let frame = decoder.decode(bytes.as_bytes()).expect("RESP");
+        let value = frame.expect("a whole reply").value;
+        read(Request::Take { claim, by }, value).map(|read| (read.reply, read.marker))
+    }
+
+    #[test]
+    fn what_a_script_says_of_a_member_is_read() {
+        let lacks = |command| Reply::lacks(Unusable::Permission { command });
+        for (reply, meaning) in [
+            (":1|", Some((Reply::Done, None))),
+            (":2|", Some((Reply::Foreign(0), None))),
+            (":3|", Some((Reply::Foreign(1), None))),
+            (":-5|", Some((lacks("time"), None))),
+            (":-11|", Some((lacks("zscore"), None))),
+            ("*2|:1|:-1|", Some((Reply::Done, Some(-1)))),
+            ("*2|:2|:7|", Some((Reply::Foreign(0), Some(7)))),
+            ("*3|:1|:0|:1023|", Some((Reply::Slot(1023), Some(0)))),
+            ("*3|:2|:5|:0|", Some((Reply::Foreign(0), Some(5)))),
+            (
+                "*3|:2|:0|:8|",
+                Some((Reply::Full(Duration::from_millis(7)), Some(0))),
+            ),
+            ("*3|:3|:0|:4|", Some((Reply::OtherPermits(4), Some(0)))),
+            (":0|", None),
+            (":-1|", None),
+            (":4|", None),
+            ("*3|:1|:0|:65536|", None),
+            ("*3|:1|:0|:-1|", None),
+            ("*3|:4|:0|:1|", None),
+            ("*1|:1|", None),
+            ("+OK|", None),
+            ("$-1|", None),
+        ] {
+            assert_eq!(
+                read_as(Taking::Member { by: Dialect::Sha1 }, reply),
+                meaning,
+                "{reply}"
+            );
+        }
+    }
+
+    #[test]
+    fn so_is_the_number_of_one() {
+        let by = Taking::Fenced {
+            by: Dialect::TextOnly,
+        };
+        let numbered = Reply::NumberedSlot { slot: 3, number: 9 };
+        for (reply, meaning) in [
+            ("*3|:1|:0|:9|", Some((Reply::Number(9), Some(0)))),
+            ("*3|:2|:-1|:0|", Some((Reply::Foreign(0), Some(-1)))),
+            ("*3|:3|:0|:0|", Some((Reply::Foreign(1), Some(0)))),
+            (
+                "*3|:-1|:0|:0|",
+                Some((Reply::lacks(Unusable::NoFloor), None)),
+            ),
+            (
+                "*3|:-1|:0|:1|",
+                Some((Reply::lacks(Unusable::NoMoreTokens), None)),
+            ),
+            ("*4|:1|:0|:3|:9|", Some((numbered, Some(0)))),
+            ("*4|:2|:0|:0|:0|", Some((Reply::Foreign(0), Some(0)))),
+            (
+                "*4|:2|:0|:1|:0|",
+                Some((Reply::Full(Duration::ZERO), Some(0))),
+            ),
+            ("*4|:3|:6|:2|:0|", Some((Reply::OtherPermits(2), Some(6)))),
+            (
+                ":-13|",
+                Some((Reply::lacks(Unusable::Permission { command: "set" }), None)),
+            ),
+            ("*3|:1|:0|:0|", None),
+            ("*4|:1|:0|:3|:0|", None),
+            ("*4|:1|:0|:-3|:9|", None),
+            ("*3|:1|:0|:9000000000000001|", None),
+            (":1|", None),
+            ("*2|:1|:0|", None),
+        ] {
+            assert_eq!(read_as(by, reply), meaning, "{reply}");
+        }
+    }
 }

@@ -214,8 +214,11 @@ pub(crate) enum Taking {
     First,
     /// The script of a lock for which nodes are taught no scripts. It asks for the permissions itself.
     Untaught,
-    /// The script that adds the token to a sorted set. It asks for the permissions itself.
-    Member,
+    /// The script that adds the token to a sorted set. By its text it asks for the permissions itself.
+    Member {
+        /// The form of the command.
+        by: Dialect,
+    },
     /// The script that returns a fencing token.
     Fenced {
         /// The form of the command.

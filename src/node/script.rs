@@ -23,6 +23,7 @@
 //! Releases use the plain scripts: a key may be released on a node whether it votes or not.
 
 mod fencing;
+mod numbered;
 mod permit;
 mod several;
 mod shared;
@@ -30,6 +31,7 @@ mod shared;
 pub(crate) use fencing::{
     COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
 };
+pub(crate) use numbered::{RAISE_MEMBER, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED};
 pub(crate) use permit::{MOVE_SLOT, TAKE_SLOT};
 pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
 pub(crate) use shared::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};

@@ -15,7 +15,7 @@ use crate::resource::COUNTER_PREFIX;
 const MOST: f64 = 9e15;
 
 /// The keys and arguments of the scripts. None is missing.
-struct Fenced<'a> {
+pub(super) struct Fenced<'a> {
     names: &'a [&'a [u8]],
     counters: &'a [&'a [u8]],
     floor: &'a [u8],
@@ -63,6 +63,42 @@ impl<'a> Fenced<'a> {
             kept,
             run_id,
         })
+    }
+
+    /// The same of a script that adds a member to a sorted set, or asks about one.
+    pub(super) fn of_member(arguments: &Arguments<'a>) -> Result<Self, Refusal> {
+        let (&[token, ttl, marker, number_text, kept, run_id, ..], &[_, _, floor, ..]) =
+            (arguments.rest, arguments.keys)
+        else {
+            return Err(NO_KEY);
+        };
+        Ok(Self {
+            names: &[],
+            counters: &arguments.keys[1..2],
+            floor,
+            guard: None,
+            token,
+            ttl,
+            marker,
+            number: lua_number(number_text).ok_or(NO_NUMBER)?,
+            number_text,
+            kept,
+            run_id,
+        })
+    }
+
+    /// Raises the counter and the floor to the number of the arguments. Returns `false` if the floor cannot be used.
+    pub(super) fn raise_member(
+        &self,
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'_>,
+    ) -> Result<bool, Refusal> {
+        let floor = self.floor(database, now, arguments)?;
+        if let Some(floor) = &floor {
+            self.raise(floor, database, now, arguments, self.number)?;
+        }
+        Ok(floor.is_some())
     }
 
     fn floor(
@@ -141,6 +177,56 @@ impl<'a> Fenced<'a> {
             true => barrier_left(barrier),
             false => -1,
         })
+    }
+}
+
+/// The number that a member gets.
+pub(super) struct Number<'a> {
+    fenced: Fenced<'a>,
+    /// The floor, if it has to be raised.
+    floor: Option<Vec<u8>>,
+    text: Vec<u8>,
+    pub(super) number: i64,
+}
+
+impl<'a> Number<'a> {
+    /// Returns the number to give, or the answer of a script that gives none.
+    pub(super) fn choose(
+        database: &mut Database<'_>,
+        now: Millis,
+        arguments: &Arguments<'a>,
+    ) -> Result<Result<Self, Reply>, Refusal> {
+        let fenced = Fenced::of_member(arguments)?;
+        let Some(floor) = fenced.floor(database, now, arguments)? else {
+            return Ok(Err(said([-1, 0, 0])));
+        };
+        let counter = Fenced::counter(&floor, database, now, arguments, fenced.counters[0])?;
+        let number = fenced.number.min(latest(now)).max(counter + 1.0);
+        if MOST < number {
+            return Ok(Err(said([-1, 0, 1])));
+        }
+        let text = match number == fenced.number {
+            true => fenced.number_text.to_vec(),
+            false => format!("{number:.0}").into_bytes(),
+        };
+        let words = [fenced.run_id, &floor.base_text, &text];
+        let floor = (floor.number < number).then(|| words.join(&b':'));
+        let number = number as i64;
+        Ok(Ok(Self {
+            fenced,
+            floor,
+            text,
+            number,
+        }))
+    }
+
+    /// Writes the counter, and the floor.
+    pub(super) fn write(&self, database: &mut Database<'_>, now: Millis) -> Result<(), Refusal> {
+        if let Some(floor) = &self.floor {
+            insert(database, self.fenced.floor, floor, None);
+        }
+        let (key, options) = (self.fenced.counters[0], [&b"px"[..], self.fenced.kept]);
+        set_in(database, now, key, &self.text, &options).map(drop)
     }
 }
 

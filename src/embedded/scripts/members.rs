@@ -3,7 +3,8 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::several::answer;
+use super::fencing::{Fenced, Number};
+use super::several::{answer, counts_if_checked};
 use super::{Arguments, NO_KEY, NO_NUMBER, lua_number};
 use crate::embedded::keyspace::{Database, Entry, Members, Millis, Value};
 use crate::embedded::refusal::Refusal;
@@ -64,16 +65,20 @@ impl Set {
         Some(kind.map(|kind| (kind, *at)).ok_or(()))
     }
 
-    /// Adds `member`, or raises its deadline, and removes what is over.
+    /// Adds `member`, or raises its deadline, and removes what is over. Before that it writes the number.
     fn take(
         mut self,
         database: &mut Database<'_>,
         now: Millis,
-        key: &[u8],
+        arguments: &Arguments<'_>,
         member: &[u8],
-        ttl: Option<&[u8]>,
+        number: Option<&Number<'_>>,
     ) -> Result<(), Refusal> {
-        let at = deadline(now, ttl)?;
+        let key = arguments.key.ok_or(NO_KEY)?;
+        let at = deadline(now, arguments.ttl)?;
+        if let Some(number) = number {
+            number.write(database, now)?;
+        }
         let latest = self.last.take().map_or(0.0, |(_, latest)| latest);
         self.over.iter().for_each(|over| self.members.remove(over));
         self.members.raise(member, at);
@@ -134,39 +139,77 @@ fn words<'a, const N: usize>(
     Ok(words)
 }
 
+/// Returns `true` if the script was only asked for the permissions.
+fn is_only_asked(arguments: &Arguments<'_>) -> bool {
+    arguments.ttl == Some(b"")
+}
+
 /// Does what [`TAKE_SHARED`](crate::node::TAKE_SHARED) does for a user who may do everything.
 pub(super) fn take_shared(
     database: &mut Database<'_>,
     now: Millis,
     arguments: &Arguments<'_>,
 ) -> Answer {
-    let (key, [token, passes]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 3])?);
-    if arguments.ttl == Some(b"") {
+    if is_only_asked(arguments) {
         return Ok(Reply::Integer(0));
     }
+    let said = add_reader(database, now, arguments, [1, 3], None)?;
+    answer(database, now, arguments, said)
+}
+
+/// Does what [`TAKE_SHARED_FENCED`](crate::node::TAKE_SHARED_FENCED) does for a user who may do everything.
+pub(super) fn take_shared_fenced(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    if is_only_asked(arguments) {
+        return Ok(Reply::Integer(0));
+    }
+    let number = match Number::choose(database, now, arguments)? {
+        Ok(number) => number,
+        Err(none) => return Ok(none),
+    };
+    let said = add_reader(database, now, arguments, [3, 6], Some(&number))?;
+    let counts = counts_if_checked(database, now, arguments)?.unwrap_or(0);
+    let number = if said == 1 { number.number } else { 0 };
+    Ok(Reply::array([said, counts, number].map(Reply::Integer)))
+}
+
+/// The key of the intent and the argument that passes over it stand at these places.
+fn add_reader(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+    [intent, passes]: [usize; 2],
+    number: Option<&Number<'_>>,
+) -> Result<i64, Refusal> {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let [token, passes] = words(arguments, [0, passes])?;
     let member = [b"r/", token].concat();
     let mut said = 2;
     // One of another type is another's.
-    if let Ok(set) = Set::read(database, now, arguments, key) {
-        let is_ours = match set.last_live(now) {
-            None => true,
-            Some(last) => matches!(last, Ok((Kind::Reader, _))),
-        };
-        let mut joins = is_ours && set.may_be_purged();
-        if joins && passes.is_empty() {
-            let intent = arguments.keys.get(1).ok_or(NO_KEY)?;
-            if arguments.left(database, now, intent).is_some() {
-                joins = set.members.at(&member).is_some();
-                said = 3;
-                arguments.register(database, key);
-            }
-        }
-        if joins {
-            said = 1;
-            set.take(database, now, key, &member, arguments.ttl)?;
+    let Ok(set) = Set::read(database, now, arguments, key) else {
+        return Ok(said);
+    };
+    let is_ours = match set.last_live(now) {
+        None => true,
+        Some(last) => matches!(last, Ok((Kind::Reader, _))),
+    };
+    let mut joins = is_ours && set.may_be_purged();
+    if joins && passes.is_empty() {
+        let intent = arguments.keys.get(intent).ok_or(NO_KEY)?;
+        if arguments.left(database, now, intent).is_some() {
+            joins = set.members.at(&member).is_some();
+            said = 3;
+            arguments.register(database, key);
         }
     }
-    answer(database, now, arguments, said)
+    if joins {
+        said = 1;
+        set.take(database, now, arguments, &member, number)?;
+    }
+    Ok(said)
 }
 
 /// Does what [`TAKE_SLOT`](crate::node::TAKE_SLOT) does for a user who may do everything.
@@ -175,53 +218,81 @@ pub(super) fn take_slot(
     now: Millis,
     arguments: &Arguments<'_>,
 ) -> Answer {
-    let key = arguments.key.ok_or(NO_KEY)?;
-    let [token, permits, start, tries] = words(arguments, [0, 3, 4, 5])?;
-    if arguments.ttl == Some(b"") {
+    if is_only_asked(arguments) {
         return Ok(Reply::Integer(0));
     }
-    let number = |word| {
-        lua_number(word)
-            .map(|number| number as u64)
-            .ok_or(NO_NUMBER)
-    };
-    let [all, start, tries] = [number(permits)?, number(start)?, number(tries)?];
-    let (mut said, mut more) = (2, 0);
-    if let Ok(set) = Set::read(database, now, arguments, key)
-        && set.may_be_purged()
-    {
-        let others = match set.last_live(now) {
-            None => Some(permits),
-            Some(Ok((Kind::Permit(others), _))) => Some(others),
-            Some(Ok((Kind::Reader, _)) | Err(())) => None,
-        };
-        if others == Some(permits) {
-            match set.slot(token, permits, [all, start, tries]) {
-                Some(slot) => {
-                    let slot_text = crate::resp::Decimal::new(slot);
-                    let member = [permits, slot_text.as_bytes(), token].join(&b'/');
-                    (said, more) = (1, slot as i64);
-                    set.take(database, now, key, &member, arguments.ttl)?;
-                }
-                None => {
-                    let first = set.live.first().and_then(|first| set.members.at(first));
-                    more = (first.unwrap_or_default() - now as f64 + 1.0) as i64;
-                }
-            }
-        } else if let Some(others) = others {
-            (said, more) = (3, number(others)? as i64);
-        }
+    let [said, more] = add_holder(database, now, arguments, [3, 4, 5], None)?;
+    let counts = counts_if_checked(database, now, arguments)?.unwrap_or(0);
+    Ok(Reply::array([said, counts, more].map(Reply::Integer)))
+}
+
+/// Does what [`TAKE_SLOT_FENCED`](crate::node::TAKE_SLOT_FENCED) does for a user who may do everything.
+pub(super) fn take_slot_fenced(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    if is_only_asked(arguments) {
+        return Ok(Reply::Integer(0));
     }
-    let counts = match answer(database, now, arguments, said)? {
-        Reply::Array(mut both) => both.pop(),
-        _ => None,
+    let number = match Number::choose(database, now, arguments)? {
+        Ok(number) => number,
+        Err(none) => return Ok(none),
     };
-    let counts = counts.unwrap_or(Reply::Integer(0));
-    Ok(Reply::array([
-        Reply::Integer(said),
-        counts,
-        Reply::Integer(more),
-    ]))
+    let [said, more] = add_holder(database, now, arguments, [6, 7, 8], Some(&number))?;
+    let counts = counts_if_checked(database, now, arguments)?.unwrap_or(0);
+    let number = if said == 1 { number.number } else { 0 };
+    Ok(Reply::array(
+        [said, counts, more, number].map(Reply::Integer),
+    ))
+}
+
+/// The number of permits, the first slot to try, and how many are tried stand at these places.
+fn add_holder(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+    [all, start, tries]: [usize; 3],
+    numbered: Option<&Number<'_>>,
+) -> Result<[i64; 2], Refusal> {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let [token, permits, start, tries] = words(arguments, [0, all, start, tries])?;
+    let number = |word| lua_number(word).map(|it| it as u64).ok_or(NO_NUMBER);
+    let [all, start, tries] = [number(permits)?, number(start)?, number(tries)?];
+    let another = [2, 0];
+    let Ok(set) = Set::read(database, now, arguments, key) else {
+        return Ok(another);
+    };
+    let others = match set.last_live(now) {
+        _ if !set.may_be_purged() => return Ok(another),
+        None => permits,
+        Some(Ok((Kind::Permit(others), _))) => others,
+        Some(Ok((Kind::Reader, _)) | Err(())) => return Ok(another),
+    };
+    if others != permits {
+        return Ok([3, number(others)? as i64]);
+    }
+    let Some(slot) = set.slot(token, permits, [all, start, tries]) else {
+        let first = set.live.first().and_then(|first| set.members.at(first));
+        let left = first.unwrap_or_default() - now as f64;
+        return Ok([2, (left + 1.0) as i64]);
+    };
+    let text = crate::resp::Decimal::new(slot);
+    let member = [permits, text.as_bytes(), token].join(&b'/');
+    set.take(database, now, arguments, &member, numbered)?;
+    Ok([1, slot as i64])
+}
+
+/// Does what [`RAISE_MEMBER`](crate::node::RAISE_MEMBER) does.
+pub(super) fn raise(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
+    let key = arguments.key.ok_or(NO_KEY)?;
+    let [token, prefix] = words(arguments, [0, 6])?;
+    let members = arguments.members(database, now, key)?;
+    let at = members.at(&[prefix, token].concat());
+    let is_live = at.is_some_and(|at| now as f64 <= at);
+    let fenced = Fenced::of_member(arguments)?;
+    let is_raised = is_live && fenced.raise_member(database, now, arguments)?;
+    answer(database, now, arguments, i64::from(is_raised))
 }
 
 impl Set {

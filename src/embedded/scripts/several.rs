@@ -73,8 +73,20 @@ pub(super) fn answer(
     arguments: &Arguments<'_>,
     said: i64,
 ) -> Answer {
+    Ok(match counts_if_checked(database, now, arguments)? {
+        None => Reply::Integer(said),
+        Some(counts) => Reply::array([said, counts].map(Reply::Integer)),
+    })
+}
+
+/// Returns whether the answer counts, if there is a marker check.
+pub(super) fn counts_if_checked(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Result<Option<i64>, Refusal> {
     let Some(guard) = guard(arguments) else {
-        return Ok(Reply::Integer(said));
+        return Ok(None);
     };
     let at = |place: i64| {
         usize::try_from(place)
@@ -87,11 +99,10 @@ pub(super) fn answer(
         matches!(marker, Ok(Some(text)) if Some(text) == wanted)
     });
     let barrier = arguments.left(database, now, at(guard + 1).ok_or(NO_KEY)?);
-    let counts = match same {
+    Ok(Some(match same {
         true => barrier_left(barrier),
         false => -1,
-    };
-    Ok(Reply::array([said, counts].map(Reply::Integer)))
+    }))
 }
 
 /// Does what [`TAKE_SEVERAL`](crate::node::TAKE_SEVERAL) does for a user who may do everything.

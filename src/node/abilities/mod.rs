@@ -35,11 +35,12 @@ use crate::error::Unusable;
 use crate::keys::ClaimKey;
 
 use super::handshake::Words;
+use super::recipes::fenced::TO_NUMBER;
 use super::recipes::shared::TO_JOIN;
 use super::reply::Reply;
 use super::request::{Dialect, Taking, Taught};
 use doubt::Doubt;
-use scripts::Scripts;
+use scripts::{Digests, Scripts};
 use ways::Ways;
 
 pub(super) use ways::ORDER;
@@ -178,6 +179,14 @@ impl Abilities {
         self.dialect(Taught::Release) == Dialect::Sha1
     }
 
+    /// Returns the form in which the node gets a script that adds a member.
+    pub(super) fn dialect_of_members(&self) -> Dialect {
+        match self.scripts.members == Digests::Known && self.takes_digests() {
+            true => Dialect::Sha1,
+            false => Dialect::TextOnly,
+        }
+    }
+
     /// Returns how the node releases locks, as far as this connection has shown it. For operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
@@ -235,14 +244,18 @@ impl Abilities {
             (Taking::Untaught, Some(missing)) if self.native_release().is_none() => {
                 self.forbidden(missing);
             }
-            (Taking::Fenced { .. }, missing) => {
+            (Taking::Fenced { by }, missing) if by != Dialect::TextOnly => {
                 // If a permission is missing, the next script has to check the permissions too.
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
             // A lock of another kind needs other permissions, so this says nothing about it.
-            (Taking::Member, None) => self.trust_scripts(),
-            (Taking::Member, Some(_)) => {}
+            (Taking::Member { .. }, None) => {
+                self.scripts.members.run();
+                self.trust_scripts();
+            }
+            (Taking::Fenced { .. }, None) => self.trust_scripts(),
+            (Taking::Member { .. } | Taking::Fenced { .. }, Some(_)) => {}
             (Taking::Untaught | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }
         (reply, Then::Nothing)
@@ -285,7 +298,8 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
 /// Returns which command the user may not run, according to this answer of the script that takes a shared lock or a
 /// permit.
 pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
-    named(&TO_JOIN, answer.checked_add(4)?)
+    let answer = answer.checked_add(4)?;
+    named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
 }
 
 /// Returns which command the user may not run, according to this answer to the question why an extension was refused.
@@ -315,12 +329,13 @@ mod tests {
         for said in [1, 2, -1, 0, -7, i64::MAX, i64::MIN] {
             assert_eq!(forbidden_to_fence(said), None, "{said}");
         }
-        for (said, command) in (5..).map(|said: i64| -said).zip(TO_JOIN) {
+        let all = TO_JOIN.iter().chain(&TO_NUMBER).copied();
+        for (said, command) in (5..).map(|said: i64| -said).zip(all) {
             let missing = Some(Unusable::Permission { command });
             assert_eq!(forbidden_to_join(said), missing);
             assert_eq!(forbidden_to_extend(said), missing);
         }
-        for said in [1, 2, 0, -4, -12, i64::MAX, i64::MIN] {
+        for said in [1, 2, 0, -4, -14, i64::MAX, i64::MIN] {
             assert_eq!(forbidden_to_join(said), None, "{said}");
         }
         let missing = Unusable::Permission { command: "pexpire" };

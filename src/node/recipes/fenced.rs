@@ -11,16 +11,18 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Kind};
 use crate::node::request::Dialect;
 use crate::node::script::{
-    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED,
+    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR, Script,
+    TAKE_FENCED, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED,
 };
 use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 
-use super::Filling;
 use super::several::NO_MARKER;
+use super::shared::{self, TO_JOIN, passes, prefix};
+use super::{Filling, permit};
 
 /// What is filled into a command about counters.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +42,11 @@ pub(in crate::node) fn take(
     counters: &Counters<'_>,
     commands: &[&'static str],
 ) {
-    let (by_digest, marker) = (filling.by == Dialect::Sha1, filling.marker);
+    let marker = filling.marker;
+    if entry.kind() != Kind::Plain {
+        return take_member(out, entry, filling, counters);
+    }
+    let by_digest = filling.by == Dialect::Sha1;
     head(out, &TAKE_FENCED, by_digest, entry, marker, commands.len());
     let ttl = Decimal::millis(filling.life);
     tail(out, ttl.as_bytes(), marker, counters);
@@ -49,6 +55,30 @@ pub(in crate::node) fn take(
     }
 }
 
+/// Adds a reader or takes a slot, and raises the counter. Each such command also asks for the permissions.
+fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters: &Counters<'_>) {
+    let (life, marker) = (Decimal::millis(filling.life), filling.marker);
+    let commands = TO_JOIN.len() + TO_NUMBER.len();
+    match entry.kind() {
+        Kind::Permit { .. } => {
+            head(out, &TAKE_SLOT_FENCED, false, entry, marker, 3 + commands);
+            tail(out, life.as_bytes(), marker, counters);
+            permit::slots(out, entry);
+        }
+        Kind::Plain | Kind::Shared => {
+            head(out, &TAKE_SHARED_FENCED, false, entry, marker, 1 + commands);
+            tail(out, life.as_bytes(), marker, counters);
+            argument(out, passes(entry));
+        }
+    }
+    for command in TO_JOIN.iter().chain(&TO_NUMBER) {
+        argument(out, command.as_bytes());
+    }
+}
+
+/// The commands that a number needs, besides [`TO_JOIN`].
+pub(in crate::node) const TO_NUMBER: [&str; 2] = ["get", "set"];
+
 /// Raises the counters of `entry`, if the keys are there.
 pub(in crate::node) fn raise(
     out: &mut Vec<u8>,
@@ -56,8 +86,13 @@ pub(in crate::node) fn raise(
     marker: Option<&[u8]>,
     counters: &Counters<'_>,
 ) {
-    head(out, &RAISE_FENCED, false, entry, marker, 0);
+    if entry.kind() == Kind::Plain {
+        head(out, &RAISE_FENCED, false, entry, marker, 0);
+        return tail(out, b"", marker, counters);
+    }
+    head(out, &RAISE_MEMBER, false, entry, marker, 1);
     tail(out, b"", marker, counters);
+    argument(out, &prefix(entry));
 }
 
 /// Binds the counter floor to this `run_id`. Raises it to `seen`, and to `proposal` as far as the server's clock
@@ -125,7 +160,8 @@ fn head(
         None => &[],
         Some(_) => &[MARKER_KEY, BARRIER_KEY],
     };
-    let keys = 2 * entry.names().len() + 1 + guard.len();
+    let intent = Some(entry.resource()).filter(|_| entry.kind() == Kind::Shared);
+    let keys = 2 * entry.names().len() + 1 + intent.iter().len() + guard.len();
     write::array(out, 3 + keys + 6 + more);
     let (verb, script) = match by_digest {
         true => (&b"EVALSHA"[..], script.sha1),
@@ -149,6 +185,9 @@ fn head(
         }
     }
     argument(out, FLOOR_KEY);
+    if let Some(resource) = intent {
+        shared::intent(out, resource);
+    }
     for key in guard {
         argument(out, key);
     }
@@ -213,5 +252,59 @@ pub(super) mod tests {
                 assert_eq!(shown(&out), alloc::format!("{verb} {shown_as}"));
             }
         }
+    }
+
+    #[test]
+    fn so_are_those_about_members() {
+        let reader = Entry::shared(Vec::new(), b"a", b"token", true);
+        let mut holder = Entry::permit(Vec::new(), b"a", b"token", [4, 2], true);
+        let mut marker = Vec::new();
+        argument(&mut marker, b"m");
+        let counters = Counters {
+            number: 7,
+            ttl: Duration::from_secs(86_400),
+            run_id: "r",
+        };
+        let taken = |entry: &Entry, marker| {
+            let (life, by) = (Duration::from_secs(1), Dialect::TextOnly);
+            let (mut out, filling) = (Vec::new(), Filling { life, marker, by });
+            take(&mut out, entry, &filling, &counters, &["get"]);
+            shown(&out)
+        };
+        let raised = |entry: &Entry, marker| {
+            let mut out = Vec::new();
+            raise(&mut out, entry, marker, &counters);
+            shown(&out)
+        };
+        let commands = "time zrange zrem zadd pexpireat exists zscore get set";
+        let keys = "a shearline:fence:a shearline:floor";
+        let guard = "shearline:marker shearline:barrier";
+        assert_eq!(
+            taken(&reader, None),
+            alloc::format!("EVAL 4 {keys} shearline:intent:a token 1000  7 86400000 r  {commands}")
+        );
+        assert_eq!(
+            taken(&reader.clone().passing(), Some(&marker[..])),
+            alloc::format!(
+                "EVAL 6 {keys} shearline:intent:a {guard} token 1000 m 7 86400000 r 1 {commands}"
+            )
+        );
+        assert_eq!(
+            raised(&reader, None),
+            alloc::format!("EVAL 4 {keys} shearline:intent:a token   7 86400000 r r/")
+        );
+        assert_eq!(
+            taken(&holder, None),
+            alloc::format!("EVAL 3 {keys} token 1000  7 86400000 r 4 2 4 {commands}")
+        );
+        holder.set_slot(3);
+        assert_eq!(
+            taken(&holder, Some(&marker)),
+            alloc::format!("EVAL 5 {keys} {guard} token 1000 m 7 86400000 r 4 3 1 {commands}")
+        );
+        assert_eq!(
+            raised(&holder, Some(&marker)),
+            alloc::format!("EVAL 5 {keys} {guard} token  m 7 86400000 r 4/3/")
+        );
     }
 }

@@ -64,6 +64,8 @@ macro_rules! whether_it_counts {
     };
 }
 
+pub(super) use {lift_floor, read_counter, read_floor};
+
 /// Takes all names, or none, and raises all their counters to one number. It is higher than each of them, and at least
 /// the proposed number. The script uses at most one second more than the server's clock as the proposal. If it has taken
 /// them and no marker is checked, it answers the number alone, as text: three integers cost a server half a microsecond

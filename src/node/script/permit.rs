@@ -7,8 +7,45 @@
 use super::Script;
 use super::shared::{
     end_unless_all_permitted, kind_of_member, read_arguments, read_time, read_what_is_over,
-    said_and_whether_it_counts,
+    said_and_whether_it_counts, whether_it_counts, write_member,
 };
+
+/// Takes a slot, and puts the first and the last number of the answer into `s` and `r`: see [`TAKE_SLOT`]. The number
+/// of permits, the first slot to try, and how many are tried are `$all`, `$start` and `$tries`. `$before` is done before
+/// the first write.
+macro_rules! add_holder {
+    ($all:literal, $start:literal, $tries:literal, $before:expr) => {
+        concat!(
+            "local K,s,r,l=",
+            $all,
+            ",2,0,redis.pcall('zrange',k,-1,-1,'withscores') \
+             if l.err then \
+             if not string.find(l.err,'WRONGTYPE',1,true) then l=call('zrange',k,-1,-1,'withscores') end \
+             else ",
+            read_time!(),
+            "local N,j,x,y,z,u,m=K+0,",
+            $start,
+            "+0,0,true,{},{} if l[1] then x=l[2]+0 ",
+            read_what_is_over!(),
+            "if y and x>=n then y=x%1==0 and x<=9e15 and o(l[1]) \
+             if y and y~=K then y=false if o(l[1])~='r' then s,r=3,o(l[1])+0 end end end \
+             if y then local f,q,v=string.match,string.find,call('zrange',k,n,'inf','byscore') \
+             for i=1,#v do local a=v[i] local e=f(a,'^%d+',#K+2) or -1 u[e+0]=true \
+             if q(a,t,-#t,true) and a==K..'/'..e..'/'..t then m,r=a,e+0 end end \
+             if not m and #v>=N then y,r=false,call('zscore',k,v[1])-n+1 end end end \
+             if y and not m then for i=j,j+",
+            $tries,
+            "-1 do if not u[i%N] then r=i%N m=K..'/'..r..'/'..t break end end \
+             if not m then \
+             y,r=false,call('zrange',k,n,'inf','byscore','limit',0,1,'withscores')[2]-n+1 end end \
+             if y then s=1 ",
+            $before,
+            write_member!(),
+            "end end "
+        )
+    };
+}
+pub(super) use add_holder;
 
 /// Takes the first free slot, from a given one on round to the one before it. Answers three integers:
 ///
@@ -28,30 +65,11 @@ pub(crate) const TAKE_SLOT: Script = Script {
         read_arguments!(),
         end_unless_all_permitted!("7", "2-i"),
         kind_of_member!(),
-        "local K,N,j,s,r,l=ARGV[4],ARGV[4]+0,ARGV[5]+0,2,0,redis.pcall('zrange',k,-1,-1,'withscores') \
-         if l.err then \
-         if not string.find(l.err,'WRONGTYPE',1,true) then l=call('zrange',k,-1,-1,'withscores') end \
-         else ",
-        read_time!(),
-        "local x,y,z,u,m=0,true,{},{} \
-         if l[1] then x=l[2]+0 ",
-        read_what_is_over!(),
-        "if y and x>=n then y=x%1==0 and x<=9e15 and o(l[1]) \
-         if y and y~=K then y=false if o(l[1])~='r' then s,r=3,o(l[1])+0 end end end \
-         if y then local f,q,v=string.match,string.find,call('zrange',k,n,'inf','byscore') \
-         for i=1,#v do local a=v[i] local e=f(a,'^%d+',#K+2) or -1 u[e+0]=true \
-         if q(a,t,-#t,true) and a==K..'/'..e..'/'..t then m,r=a,e+0 end end \
-         if not m and #v>=N then y,r=false,call('zscore',k,v[1])-n+1 end end end \
-         if y and not m then for i=j,j+ARGV[6]-1 do \
-         if not u[i%N] then r=i%N m=K..'/'..r..'/'..t break end end \
-         if not m then y,r=false,call('zrange',k,n,'inf','byscore','limit',0,1,'withscores')[2]-n+1 end end \
-         if y then s=1 for i=1,#z do call('zrem',k,z[i]) end \
-         local d=math.min(n+ARGV[2],9e15) call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) end end ",
-        "local b=0 if g~='' then \
-         local m=redis.pcall('get',KEYS[#KEYS-1]) b=call('pttl',KEYS[#KEYS]) \
-         if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end return {s,b,r}"
+        add_holder!("ARGV[4]", "ARGV[5]", "ARGV[6]", ""),
+        whether_it_counts!(),
+        "return {s,b,r}"
     ),
-    sha1: "1ef24d69193ee0f0752e512ea918ff35cf5bc406",
+    sha1: "8e1054784e69fa408160d5e2297ed3a46354b97b",
 };
 
 /// Moves the token to another slot if that is free, and keeps the deadline. Answers `1`: it has this slot, `0`: it has
@@ -63,11 +81,12 @@ pub(crate) const MOVE_SLOT: Script = Script {
         read_time!(),
         "local s,p,f,q,m,h=0,ARGV[4],string.find,string.sub \
          for _,a in ipairs(call('zrange',k,n,'inf','byscore')) do \
-         if f(a,p,1,true)==1 then h=a end \
-         local _,e=f(a,'^%d+/%d+/') if e and q(a,e+1)==t then m=a end end \
+         if q(a,1,#p)==p then h=a end \
+         if f(a,t,-#t,true) then \
+         local _,e=f(a,'^%d+/%d+/') if e and q(a,e+1)==t then m=a end end end \
          if m then if m==p..t then s=1 elseif h then s=-1 \
          else s=1 call('zadd',k,call('zscore',k,m),p..t) call('zrem',k,m) end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "a1bdeb85b2819812b0741b1eddc240974c616686",
+    sha1: "135597275e6418ee891df73146ceeccf21e71a0a",
 };

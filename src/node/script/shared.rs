@@ -34,7 +34,7 @@ macro_rules! end_unless_all_permitted {
             "local c=redis.acl_check_cmd if c then for i=",
             $first,
             ",#ARGV do local a,y=ARGV[i] \
-             if a=='time' then y=c(a) elseif a=='zadd' or a=='zrange' then y=c(a,k,k,k) else y=c(a,k,k) end \
+             if a=='time' then y=c(a) elseif a=='get' then y=c(a,k) elseif a=='zadd' or a=='zrange' then y=c(a,k,k,k) else y=c(a,k,k) end \
              if not y then return ",
             $refused,
             " end end end if ARGV[2]=='' then return 0 end "
@@ -76,17 +76,61 @@ macro_rules! read_deadline {
     };
 }
 
+/// Puts into `b` whether the answer counts, if a marker is checked.
+macro_rules! whether_it_counts {
+    () => {
+        "local b=0 if g~='' then \
+         local m=redis.pcall('get',KEYS[#KEYS-1]) b=call('pttl',KEYS[#KEYS]) \
+         if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end "
+    };
+}
+
 /// Ends a script with its answer `s`, and with whether that counts if a marker is checked.
 macro_rules! said_and_whether_it_counts {
     () => {
-        "if g=='' then return s end \
-         local m,b=redis.pcall('get',KEYS[#KEYS-1]),call('pttl',KEYS[#KEYS]) \
-         if m~=g then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end return {s,b}"
+        concat!(
+            "if g=='' then return s end ",
+            whether_it_counts!(),
+            "return {s,b}"
+        )
+    };
+}
+
+/// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
+/// the argument that passes over it, and `$before` is done before the first write.
+macro_rules! add_reader {
+    ($intent:literal, $passes:literal, $before:expr) => {
+        concat!(
+            "local m,s,l='r/'..t,2,redis.pcall('zrange',k,-1,-1,'withscores') \
+             if l.err then \
+             if not string.find(l.err,'WRONGTYPE',1,true) then l=call('zrange',k,-1,-1,'withscores') end \
+             else ",
+            read_time!(),
+            "local x,y,z=0,true,{} \
+             if l[1] then x=l[2]+0 if x>=n then y=o(l[1])=='r' and x%1==0 and x<=9e15 end ",
+            read_what_is_over!(),
+            "end if y and ",
+            $passes,
+            "=='' and call('exists',",
+            $intent,
+            ")==1 then s,y=3,call('zscore',k,m) end if y then s=1 ",
+            $before,
+            write_member!(),
+            "end end "
+        )
+    };
+}
+
+/// Adds the member `m` to what is not over, or raises its deadline. The last deadline that is there is `x`.
+macro_rules! write_member {
+    () => {
+        "for i=1,#z do call('zrem',k,z[i]) end \
+         local d=math.min(n+ARGV[2],9e15) call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) "
     };
 }
 pub(super) use {
-    end_unless_all_permitted, kind_of_member, read_arguments, read_time, read_what_is_over,
-    said_and_whether_it_counts,
+    add_reader, end_unless_all_permitted, kind_of_member, read_arguments, read_time,
+    read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
 /// Adds a reader. A reader that is there already gets at least this ttl. Answers `1`: taken. `2`: the key is another's.
@@ -100,25 +144,14 @@ pub(crate) const TAKE_SHARED: Script = Script {
         read_arguments!(),
         end_unless_all_permitted!("5", "-i"),
         kind_of_member!(),
-        "local m,s,l='r/'..t,2,redis.pcall('zrange',k,-1,-1,'withscores') \
-         if l.err then \
-         if not string.find(l.err,'WRONGTYPE',1,true) then l=call('zrange',k,-1,-1,'withscores') end \
-         else ",
-        read_time!(),
-        "local x,y,z=0,true,{} \
-         if l[1] then x=l[2]+0 if x>=n then y=o(l[1])=='r' and x%1==0 and x<=9e15 end ",
-        read_what_is_over!(),
-        "end \
-         if y and ARGV[4]=='' and call('exists',KEYS[2])==1 then s,y=3,call('zscore',k,m) end \
-         if y then s=1 for i=1,#z do call('zrem',k,z[i]) end \
-         local d=math.min(n+ARGV[2],9e15) call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) end end ",
+        add_reader!("KEYS[2]", "ARGV[4]", ""),
         said_and_whether_it_counts!()
     ),
-    sha1: "775809ab6ff98f4e2e6fa42ba77805eac246203d",
+    sha1: "8c0e7cf9c65339f682e3d922baed03a76c0c1385",
 };
 
-/// Raises the deadline of a member; see also `read_deadline`. Answers `1`: it lives at least that long now, `0`: there is no such member, or it
-/// is over, `-1`: the set is not ours. The fourth argument is the prefix of the member.
+/// Raises the deadline of a member; see also `read_deadline`. Answers `1`: it lives at least that long now, `0`: there
+/// is no such member, or it is over, `-1`: the set is not ours. The fourth argument is the prefix of the member.
 ///
 /// After its own write it reads the key again, as [`EXTEND`](super::EXTEND) does.
 pub(crate) const EXTEND_MEMBER: Script = Script {
@@ -134,11 +167,12 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
          elseif d>v+0 then call('zadd',k,d,m) call('pexpireat',k,math.max(d,x)) call('zscore',k,m) end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "3ae7a3b7ab74fe9787eb728848126ffbd5436b99",
+    sha1: "c997be729a8d599c4d4910bea02a23a4cd410536",
 };
 
-/// Returns how many milliseconds a member lives on (see also `read_deadline`), in the form of [`CONFIRM`](super::CONFIRM). `0`: there is no such
-/// member, or it is over. The ttl is empty, and the fourth argument is the prefix of the member.
+/// Returns how many milliseconds a member lives on, in the form of [`CONFIRM`](super::CONFIRM); see also
+/// `read_deadline`. `0`: there is no such member, or it is over. The ttl is empty, and the fourth argument is the prefix
+/// of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -148,11 +182,11 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
         "if v and v+0>=n then s=math.min(v-n,9e15)+1 end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "bef0f826ac49c31d2c86abc32ed2920369f347b3",
+    sha1: "1778ce159a7f768692512653ae6b8c7032f4da45",
 };
 
-/// Removes a member, or the key if it holds the token alone. If no live one is left, removes the key, else it ends at the latest deadline that is left. Answers
-/// `1`: removed, `0`: there was no such member, or it was over.
+/// Removes a member, or the key if it holds the token alone. If no live one is left, removes the key, else it ends at the
+/// latest deadline that is left. Answers `1`: removed, `0`: there was no such member, or it was over.
 ///
 /// The arguments are the token and the prefix. A permit of this token is also found in another slot than the prefix
 /// says.
@@ -160,9 +194,9 @@ pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \
          if type(v)=='table' then if redis.pcall('get',k)==t then return call('del',k) end v=call('zscore',k,m) end \
-         if not v and ARGV[2]~='r/' then for _,a in ipairs(call('zrange',k,0,-1)) do \
-         local _,e=string.find(a,'^%d+/%d+/') \
-         if e and string.sub(a,e+1)==t then m,v=a,call('zscore',k,a) break end end end \
+         if not v and ARGV[2]~='r/' then local f=string.find for _,a in ipairs(call('zrange',k,0,-1)) do \
+         if f(a,t,-#t,true) then local _,e=f(a,'^%d+/%d+/') \
+         if e and string.sub(a,e+1)==t then m,v=a,call('zscore',k,a) break end end end end \
          if not v then return 0 end call('zrem',k,m) ",
         kind_of_member!(),
         read_time!(),
@@ -174,5 +208,5 @@ pub(crate) const RELEASE_MEMBER: Script = Script {
          elseif o(l[1]) and x%1==0 and x<=9e15 then call('pexpireat',k,math.max(x,n+1)) end end \
          return v+0<n and 0 or 1"
     ),
-    sha1: "d8ee81f8943ddae200b9b6137d69d4a76f4d7955",
+    sha1: "2b1e31184c2bc9e279b1d9486e6e4f38caf01163",
 };

@@ -117,6 +117,9 @@ impl Pair {
     }
 
     fn script(&mut self) -> Words {
+        if self.below(3) == 0 {
+            return self.about_member();
+        }
         let number = self.below(7) / 2;
         let (text, digest) = SCRIPTS[number.max(self.below(5))];
         let verb = match self.below(2) {
@@ -153,6 +156,45 @@ impl Pair {
             .collect()
     }
 
+    /// A script of a shared lock or a permit with a token.
+    fn about_member(&mut self) -> Words {
+        let (which, at) = (self.below(3), self.below(3));
+        let (text, digest) = [TAKE_SHARED_FENCED, TAKE_SLOT_FENCED, RAISE_MEMBER][which];
+        let verb = match self.below(2) {
+            0 => ["EVAL", text],
+            _ => ["EVALSHA", digest],
+        };
+        let mut keys = vec![NAMES[at], COUNTERS[at], FLOOR];
+        if which == 0 {
+            keys.push(self.pick(&["intent", "intent", "a"]));
+        }
+        let marker = self.pick(&["", "", "m"]);
+        if !marker.is_empty() {
+            keys.extend(GUARD);
+        }
+        let mut arguments = vec![
+            self.pick(&["t", "t", "u"]),
+            self.pick(&["40000000", "50000000", "60000000"]),
+            marker,
+            self.pick(&NUMBERS[..10]),
+            self.pick(&["80000000", "80000000", "80000000", "-1"]),
+            self.pick(&["r", "r", "r", "s"]),
+        ];
+        match which {
+            0 => arguments.push(self.pick(&["", "1"])),
+            1 => arguments.extend(self.pick(&["2 0 2", "2 1 1", "3 2 3"]).split(' ')),
+            _ => arguments.push(self.pick(&["r/", "r/", "2/0/", "2/1/"])),
+        }
+        if which != 2 && self.below(2) == 0 {
+            arguments.extend("time zrange zrem zadd pexpireat exists zscore get set".split(' '));
+        }
+        let count = keys.len().to_string();
+        let words = verb.map(Vec::from).into_iter().chain([count.into_bytes()]);
+        words
+            .chain(keys.into_iter().chain(arguments).map(Vec::from))
+            .collect()
+    }
+
     fn about_names(&mut self) -> (Vec<&'static str>, Vec<&'static str>) {
         let count = 1 + self.below(3);
         let mut keys = [&NAMES[..count], &COUNTERS[..count], &[FLOOR]].concat();
@@ -176,8 +218,19 @@ impl Pair {
         let keys = [&NAMES[..], &COUNTERS, &[FLOOR], &GUARD].concat();
         let commands = keys.iter().flat_map(|key| [["GET", key], ["PTTL", key]]);
         let commands = commands.map(|words| words.map(Vec::from).to_vec());
+        let ranges = NAMES.map(|key| ["ZRANGE", key, "0", "-1"].map(Vec::from).to_vec());
+        let commands = commands.chain(ranges);
         let [expected, read] = self.ask(&commands.collect::<Vec<_>>());
-        [expected, read].map(|replies| replies.into_iter().map(ends).collect())
+        // Of two members that end in the same millisecond on one side, the other may have another order.
+        let sorted = |reply: Vec<u8>| match reply.starts_with(b"*") {
+            true => {
+                let mut lines: Vec<_> = reply.split(|byte| *byte == b'\n').collect();
+                lines.sort();
+                lines.concat()
+            }
+            false => reply,
+        };
+        [expected, read].map(|replies| replies.into_iter().map(ends).map(sorted).collect())
     }
 
     /// Compares what both say to a command and, if `looks`, what all keys have then.
@@ -211,7 +264,7 @@ fn ends(reply: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// Of an error its first word, or that it is one; of a barrier that it ends.
+/// Of an error its first word, or that it is one; of a barrier or a member that it ends.
 fn said(flavour: Flavour, reply: &[u8]) -> String {
     let text = reply.escape_ascii().to_string();
     match reply {
@@ -222,7 +275,7 @@ fn said(flavour: Flavour, reply: &[u8]) -> String {
         _ => {
             let ends = |word: &str| {
                 let left = word.strip_prefix(':').and_then(|left| left.parse().ok());
-                left.is_some_and(|left: i64| (89_000_000..=90_000_001).contains(&left))
+                left.is_some_and(|left: i64| (39_000_000..=90_000_001).contains(&left))
             };
             let words = text.split("\\r\\n");
             let words = words.map(|word| if ends(word) { ":+" } else { word });

@@ -1,0 +1,99 @@
+//! The scripts of shared locks and permits with a fencing token.
+//!
+//! They do what those of [`shared`](super::shared) and [`permit`](super::permit) do, and raise the counter of the name
+//! as [`fencing`](super::fencing) does. All slots of a name share one counter, so a permit keeps its number when it
+//! moves to another slot; the numbers of one slot grow as those of a plain lock do.
+//!
+//! The keys are the name, the counter, the floor, the intent of a shared lock, and those of the marker and the barrier if
+//! a marker is checked. The arguments are the token, the ttl, the marker, a number, how many
+//! milliseconds a counter is kept, the `run_id`, and then those of the script without a number.
+
+use super::Script;
+use super::fencing::{lift_floor, read_counter, read_floor};
+use super::permit::add_holder;
+use super::shared::{
+    add_reader, end_unless_all_permitted, kind_of_member, read_arguments, read_time,
+    read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
+};
+
+/// Puts the number to give into `D` (as text) and `S`, and the floor that it needs into `L`, if that is another. Ends
+/// the script if the floor cannot be used, or there is no larger number.
+macro_rules! choose_number {
+    () => {
+        concat!(
+            "local A,f,D,S,L=ARGV,KEYS[3] do ",
+            read_floor!(),
+            "if not r then return {-1,0,0} end local p,w=A[4]+0,call('time') \
+             local s=(w[1]+1)*1000000 if p>s then s=s+w[2] end if p<s then s=p end ",
+            read_counter!("KEYS[2]"),
+            "if k>=s then s=k+1 end if s>9e15 then return {-1,0,1} end \
+             D,S=s==p and A[4] or string.format('%.0f',s),s if s>x then L=r..':'..o..':'..D end end "
+        )
+    };
+}
+
+/// Raises the counter and the floor to the number that was chosen.
+macro_rules! raise_to_it {
+    () => {
+        "if L then call('set',f,L) end call('set',KEYS[2],D,'px',A[5]) "
+    };
+}
+
+/// Does what [`TAKE_SHARED`](super::TAKE_SHARED) does, and raises the counter. Answers three integers:
+///
+/// ```text
+/// {1, b, number}   taken
+/// {2, b, 0}        the key is another's
+/// {3, b, 0}        a caller of the exclusive lock waits
+/// {-1, 0, 0}       the floor is missing or of another run_id
+/// {-1, 0, 1}       there is no larger number
+/// ```
+///
+/// `b` says whether that counts. `-5` or less alone: the user may not run one of the commands. Nothing was done unless
+/// it was taken.
+pub(crate) const TAKE_SHARED_FENCED: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        end_unless_all_permitted!("8", "3-i"),
+        choose_number!(),
+        kind_of_member!(),
+        add_reader!("KEYS[4]", "ARGV[7]", raise_to_it!()),
+        whether_it_counts!(),
+        "return {s,b,s==1 and S or 0}"
+    ),
+    sha1: "a38f0968d6299c45cae4943cce85fc1747136eb5",
+};
+
+/// Does what [`TAKE_SLOT`](super::TAKE_SLOT) does, and raises the counter. Answers four integers: those of `TAKE_SLOT`,
+/// and the number, which is 0 unless a slot was taken. Without a number it answers as [`TAKE_SHARED_FENCED`] does.
+pub(crate) const TAKE_SLOT_FENCED: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        end_unless_all_permitted!("10", "5-i"),
+        choose_number!(),
+        kind_of_member!(),
+        add_holder!("ARGV[7]", "ARGV[8]", "ARGV[9]", raise_to_it!()),
+        whether_it_counts!(),
+        "return {s,b,r,s==1 and S or 0}"
+    ),
+    sha1: "bcc30253ccc01b72477e083fc935c0c646944ca2",
+};
+
+/// Raises the counter and the floor at least to the number, if the member is live. Answers `1`: done. Otherwise nothing
+/// is changed: `0` there is no such member, or it is over, or the floor cannot be used. The ttl is empty, and the last
+/// argument is the prefix of the member.
+pub(crate) const RAISE_MEMBER: Script = Script {
+    text: concat!(
+        read_arguments!(),
+        read_time!(),
+        "local A,f,y,v=ARGV,KEYS[3],0,call('zscore',k,ARGV[7]..t) \
+         if v and v+0>=n then ",
+        read_floor!(),
+        "if r then y=1 local d,s=A[4],A[4]+0 ",
+        lift_floor!(),
+        read_counter!("KEYS[2]"),
+        "if k<s then call('set',KEYS[2],d,'px',A[5]) end end end local s=y ",
+        said_and_whether_it_counts!()
+    ),
+    sha1: "4790cec0467fde4292496873476bdd52f2052633",
+};
