@@ -111,6 +111,10 @@ guards! {
     /// A lock that is handed over stands also on nodes that do not vote.
     QuarantinedHandedOver,
 
+    // ----- shared locks -----------------------------------------------------------------------
+    /// A lock that becomes a shared one is still believed exclusive, though nodes let readers in.
+    DowngradeStaysExclusive,
+
     // ----- restarts -------------------------------------------------------------------------
     /// What a node says that may have forgotten counts as ever.
     QuarantineIgnored,

@@ -84,7 +84,7 @@ impl Engine {
                 Err(InvalidRequest::Permits { permits })
             }
             _ if self.parts.settings.without_scripts => Err(InvalidRequest::NeedsScripts),
-            _ if request.options.is_fenced() => Err(InvalidRequest::NoFencingToken),
+            Some(_) if request.options.is_fenced() => Err(InvalidRequest::PermitFenced),
             permits => Ok(permits.and_then(in_range)),
         }
     }
@@ -255,7 +255,11 @@ impl Engine {
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        if parts.settings.without_scripts {
+        let with_scripts = parts
+            .nodes
+            .iter()
+            .filter(|node| !node.abilities.is_without_scripts());
+        if with_scripts.count() < parts.nodes.quorum() {
             return Err(InvalidRequest::NeedsScripts.into());
         }
         if lock.entry().is_several() || matches!(lock.entry().kind(), entry::Kind::Permit { .. }) {
@@ -278,7 +282,9 @@ impl Engine {
             parts.queues.left(place, &mut parts.claims.buffers);
         }
         parts.wrote_to(now, entry.resource());
-        lock.set_entry(entry.clone());
+        if guard!(DowngradeStaysExclusive, true) {
+            lock.set_entry(entry.clone());
+        }
         let kind = Kind::Confirm(confirm.about(entry));
         let round = operations.begin(now, lock.ttl(), None, kind, parts);
         operations.lead(now, parts); // Readers ask behind it.

@@ -33,7 +33,8 @@
 //! A reader, which wants a shared lock, is the contender only while it is refused, and never the holder. It asks beside
 //! other readers, unless another operation holds the name, or waits for it. A reader that was granted its lock gives its
 //! turn on, and so does one whose turn has come from a reader: all readers at the front of a queue ask at once, and so
-//! does the operation behind them.
+//! does the operation behind them. A reader that has waited for long behind a contender of the exclusive lock, which
+//! itself waits for readers, asks beside it.
 //!
 //! # Permits
 //!
@@ -536,6 +537,12 @@ impl Queues {
     /// Returns `true` if a reader whose turn has come gives it on when it asks.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
+    }
+
+    /// Returns `true` if the contender of `place` may ask, and waits for the end of other readers.
+    pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
+        let wait = self.waits.get(&place);
+        self.contender(place).is_some() && wait.is_some_and(|wait| wait.is_behind_readers(now))
     }
 
     /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue there, but behind

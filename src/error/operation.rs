@@ -232,11 +232,9 @@ pub enum InvalidRequest {
     /// A shared lock or a permit was requested from a handle that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     NeedsScripts,
-    /// A shared lock or a permit was requested with a fencing token.
-    #[error(
-        "shared locks and permits have no fencing token; leave out `fenced`, or take an exclusive lock"
-    )]
-    NoFencingToken,
+    /// A permit was requested with a fencing token.
+    #[error("a permit has no fencing token; leave out `fenced`, or take an exclusive lock")]
+    PermitFenced,
     /// A permit was requested of no permits, or of too many.
     #[error(
         "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"

@@ -496,7 +496,7 @@ impl Node {
     /// next change. What [`send`](Self::send) puts in front of the command goes before that.
     #[cold]
     pub(crate) fn register_take(&mut self, now: Instant, claim: ClaimKey) {
-        let by = Taking::Member;
+        let by = Taking::Set; // Any form is a question.
         self.send_time(now, Request::Take { claim, by });
         self.connection.wire.register(now);
     }

@@ -313,6 +313,12 @@ impl Wait {
         self.soon = self.soon.min(at);
     }
 
+    /// Returns `true` if its intent still stands: it waits for the end of readers.
+    pub(in crate::engine) fn is_behind_readers(&self, now: Instant) -> bool {
+        let stands = INTENT.saturating_sub(BEHIND_READERS);
+        now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
+    }
+
     /// Readers of this engine have had the lock until now, so the first look asks who holds it.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;

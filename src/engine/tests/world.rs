@@ -410,7 +410,8 @@ fn of_permit(words: &[String]) -> Option<String> {
         (&CONFIRM_MEMBER, "CONFIRM"),
         (&RELEASE_MEMBER, "RELEASE"),
     ];
-    let (script, what) = scripts.iter().find(|(script, _)| script.text == words[1])?;
+    let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
+    let (script, what) = scripts.iter().find(|(script, _)| is(script))?;
     let keys: usize = words[2].parse().expect("a number");
     let (keys, of) = words[3..].split_at(keys);
     let key = &keys[0];
@@ -438,7 +439,8 @@ fn of_reader(words: &[String]) -> Option<String> {
         (&CONFIRM_MEMBER, "CONFIRM READER"),
         (&RELEASE_MEMBER, "RELEASE READER"),
     ];
-    let (_, what) = scripts.iter().find(|(script, _)| script.text == words[1])?;
+    let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
+    let (_, what) = scripts.iter().find(|(script, _)| is(script))?;
     let keys: usize = words[2].parse().expect("a number");
     let (keys, arguments) = words[3..].split_at(keys);
     let ttl = arguments
@@ -504,8 +506,8 @@ fn shown(value: Value<'_>) -> String {
                 .join(" ")
         }
         "EVAL" | "EVALSHA" if let Some(shown) = fenced(&words) => shown,
-        "EVAL" if let Some(shown) = of_permit(&words) => shown,
-        "EVAL" if let Some(shown) = of_reader(&words) => shown,
+        "EVAL" | "EVALSHA" if let Some(shown) = of_permit(&words) => shown,
+        "EVAL" | "EVALSHA" if let Some(shown) = of_reader(&words) => shown,
         "EVAL" if let Some(what) = on_several(&words[1]) => {
             let keys: usize = words[2].parse().expect("a number");
             let (keys, arguments) = words[3..].split_at(keys);

@@ -25,8 +25,8 @@ use core::time::Duration;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::Acquire;
 use super::shared::Reading;
+use super::{Acquire, Special};
 use crate::engine::claims::claim::Claim;
 use crate::engine::news::News;
 use crate::engine::operation::patience::Patience;
@@ -174,12 +174,16 @@ impl Acquire {
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn permit(&mut self, permits: u16, nodes: usize) {
-        self.reading = Some(Box::new(Reading::of(Slots::new(permits, nodes))));
+        let reading = Reading::of(Slots::new(permits, nodes));
+        self.special = Some(Box::new(Special::Reading(reading)));
     }
 
     /// Returns its state as an acquisition of a permit.
     pub(super) fn slots(&mut self) -> Option<&mut Slots> {
-        self.reading.as_mut()?.slots.as_mut()
+        match self.special.as_deref_mut()? {
+            Special::Several(_) => None,
+            Special::Reading(reading) => reading.slots.as_mut(),
+        }
     }
 
     /// Makes the nodes report the next change of the key, if the attempt does not take it.

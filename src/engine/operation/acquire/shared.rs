@@ -11,7 +11,7 @@ use core::time::Duration;
 use rand::rngs::StdRng;
 
 use super::permit::Slots;
-use super::{Acquire, Verdict};
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::queues::{Queues, Refusal, Wants};
 use crate::engine::settings::Settings;
@@ -44,7 +44,7 @@ pub(super) struct Reading {
 }
 
 /// Returns how long a reader waits before it passes over an intent.
-fn patience(settings: &Settings) -> Duration {
+pub(in crate::engine) fn patience(settings: &Settings) -> Duration {
     let (shortest, longest) = settings.retry.delay().into_inner();
     (shortest + longest) / 2 * PASSES_AFTER
 }
@@ -60,6 +60,28 @@ impl Reading {
         }
     }
 
+    /// Returns an entry for `name` with this `token`, for a new attempt.
+    #[cold]
+    pub(super) fn entry(
+        &mut self,
+        now: Instant,
+        (spare, name, token): (Spare, &[u8], &[u8]),
+        is_fenced: bool,
+        waited: (bool, u32),
+        (settings, random): (&Settings, &mut StdRng),
+    ) -> Entry {
+        if let Some(slots) = &mut self.slots {
+            return slots.entry((spare, name, token), waited, random);
+        }
+        self.intents = NodeSet::EMPTY;
+        let entry = Entry::shared(spare, name, token, is_fenced);
+        if now < self.passes_at {
+            return entry;
+        }
+        self.passes_at = now.saturating_add(patience(settings));
+        entry.passing()
+    }
+
     /// The acquisition has ended. Nothing is left of it in the queue at `place`.
     pub(super) fn step_out(&self, place: PlaceKey, queues: &mut Queues) {
         if let Some(again) = self.again {
@@ -73,33 +95,12 @@ impl Acquire {
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn share(&mut self, started: Instant, settings: &Settings) {
-        self.reading = Some(Box::new(Reading {
+        self.special = Some(Box::new(Special::Reading(Reading {
             intents: NodeSet::EMPTY,
             passes_at: started.saturating_add(patience(settings)),
             again: None,
             slots: None,
-        }));
-    }
-
-    /// Returns an entry for a new attempt, with this name and token.
-    #[cold]
-    pub(super) fn entry_beside(
-        reading: &mut Reading,
-        now: Instant,
-        (spare, name, token): (Spare, &[u8], &[u8]),
-        waited: (bool, u32),
-        (settings, random): (&Settings, &mut StdRng),
-    ) -> Entry {
-        if let Some(slots) = &mut reading.slots {
-            return slots.entry((spare, name, token), waited, random);
-        }
-        reading.intents = NodeSet::EMPTY;
-        let entry = Entry::shared(spare, name, token, false);
-        if now < reading.passes_at {
-            return entry;
-        }
-        reading.passes_at = now.saturating_add(patience(settings));
-        entry.passing()
+        })));
     }
 
     /// Makes it the contender at its place, if it may ask now. Others may ask at the same time.
@@ -114,7 +115,7 @@ impl Acquire {
 
     /// Returns what it wants, for the belief of a contender.
     pub(super) fn wants(&self) -> Wants {
-        match &self.reading {
+        match self.reading() {
             None => Wants::Lock,
             Some(reading) if reading.slots.is_none() => Wants::Reader,
             Some(_) => Wants::Slot,
@@ -139,7 +140,9 @@ impl Acquire {
 
     /// `node` says that this key is taken, counted from 0.
     pub(super) fn met_intent(&mut self, node: NodeId, which: u8) {
-        if let Some(reading) = self.reading.as_mut().filter(|_| which == INTENT) {
+        if let Some(Special::Reading(reading)) = self.special.as_deref_mut()
+            && which == INTENT
+        {
             reading.intents.insert(node);
         }
     }
@@ -147,8 +150,9 @@ impl Acquire {
     /// Returns why its attempt was refused: because of an intent, if any node says so, or because so many nodes have
     /// another number of permits that no majority is left.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
-        let reading = self.reading.as_ref();
-        let met = reading.is_some_and(|reading| !reading.intents.is_empty());
+        let met = self
+            .reading()
+            .is_some_and(|reading| !reading.intents.is_empty());
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
         match cx.round.ballots.len() - others.count() < cx.round.tally.quorum() {
@@ -164,7 +168,7 @@ impl Acquire {
     #[inline(never)]
     pub(super) fn steps_back(&mut self, after: Refusal, cx: &mut Context<'_>) -> bool {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
-        let Some(reading) = self.reading.as_mut() else {
+        let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
             return false;
         };
         if queues.contend(self.place, key) {
@@ -173,6 +177,31 @@ impl Acquire {
         reading.again = queues.queue_first(self.place, key);
         self.verdict = Verdict::Refused(after);
         self.wait_for_turn(cx);
+        true
+    }
+
+    /// Returns when it may pass by a contender of the exclusive lock.
+    pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
+        match self.reading() {
+            None => Instant::MAX,
+            Some(reading) if cx.now < reading.passes_at => reading.passes_at,
+            Some(_) => cx.now.saturating_add(patience(&cx.parts.settings)),
+        }
+    }
+
+    /// If it has waited for long behind a contender that waits for readers, asks beside it. Returns `true` if it does.
+    #[cold]
+    pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
+        let queues = &mut cx.parts.queues;
+        let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
+            return false;
+        };
+        if cx.now < reading.passes_at || !queues.is_behind_readers(cx.now, self.place) {
+            return false;
+        }
+        reading.step_out(self.place, queues);
+        self.try_again(cx);
+        self.ask_beside(cx);
         true
     }
 

@@ -10,6 +10,7 @@ use super::*;
 use crate::config::Builder;
 use crate::effort::effort;
 use crate::embedded::Memory;
+use crate::engine::tests::fencing::stores::trust;
 use crate::engine::tests::net::{Net, builder};
 use crate::entry::Kind;
 
@@ -320,6 +321,37 @@ fn a_reader_passes_over_the_intent_behind_a_lock_that_is_held_for_long() {
     world.serve_all();
 }
 
+/// The caller of the exclusive lock is of its own program, and stands before it in the queue.
+#[test]
+fn readers_pass_by_a_caller_of_their_own_program_that_waits_for_others() {
+    let mut world = Programs::new(2);
+    let long = world.reads(0);
+    let writer = world.writes(1);
+    world.pass(2 * SECOND);
+    let (readers, began) = ([(); 2].map(|()| world.reads(1)), world.net.now);
+    let short = LockOptions::new(TTL).wait(SECOND);
+    let short = world.calls(1, true, &short);
+    world.pass(1_199 * MS);
+    assert!(!readers.iter().any(|reader| world.has(*reader)));
+    let error = world.refused.remove(&short);
+    assert_matches!(error, Some(LockError::Held(_)));
+    world.pass(4 * MS);
+    for reader in readers {
+        let waited = world.granted[&reader].saturating_since(began);
+        assert!((1_200 * MS..=1_203 * MS).contains(&waited), "{waited:?}");
+        assert!(!world.has(writer));
+        world.gives_back(reader);
+    }
+    // A lock that is exclusive is not passed by.
+    world.gives_back(long);
+    world.pass(MS);
+    assert!(world.has(writer));
+    let reader = world.reads(1);
+    world.pass(5 * SECOND);
+    assert!(!world.has(reader));
+    world.serve_all();
+}
+
 #[test]
 fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
     let mut world = Programs::new(3);
@@ -444,6 +476,58 @@ fn a_shared_lock_is_confirmed_handed_over_and_released_elsewhere() {
     assert!(world.foreign_takes("f"));
     world.pass(2 * SECOND);
     world.is_clean();
+}
+
+// ----- fencing tokens -------------------------------------------------------------------------
+
+/// A reader's number is larger than that of each exclusive lock before it.
+#[test]
+fn readers_get_numbers_as_exclusive_locks_do_and_a_downgrade_keeps_the_number() {
+    let mut world = Programs::new(2);
+    trust(&mut world.net, 0);
+    let fenced = patient().fenced();
+    let number = |world: &Programs, call| world.locks[&call].fencing_token().expect("a number");
+    let first = world.calls(0, false, &fenced);
+    let before = number(&world, first);
+    world.downgrades(first);
+    assert_eq!(number(&world, first), before);
+    let readers = [0, 1].map(|program| world.calls(program, true, &fenced));
+    let numbers = readers.map(|reader| number(&world, reader));
+    assert!(numbers.iter().all(|number| before < *number), "{numbers:?}");
+    assert_ne!(numbers[0], numbers[1]);
+    world.gives_back(first);
+    readers
+        .into_iter()
+        .for_each(|reader| world.gives_back(reader));
+    let last = world.calls(1, false, &fenced);
+    assert!(numbers.iter().all(|it| *it < number(&world, last)));
+    world.gives_back(last);
+}
+
+/// Each node that votes has a counter of its own, so the readers are asked to raise them.
+#[test]
+fn readers_whose_numbers_differ_are_raised_to_the_largest() {
+    let mut world = Programs::new(2);
+    trust(&mut world.net, 0);
+    let fenced = patient().fenced();
+    world.net.unreachable(0, true);
+    for _ in 0..5 {
+        let lock = world.calls(0, false, &fenced);
+        world.gives_back(lock);
+    }
+    world.net.unreachable(0, false);
+    world.pass(SECOND);
+    world.net.unreachable(2, true);
+    // This program has seen none of the numbers.
+    let before = world.calls(1, true, &fenced);
+    let number = world.locks[&before].fencing_token().expect("a number");
+    let stats = world.net.clients[1].engine.stats();
+    let after = world.calls(0, true, &fenced);
+    assert!(number < world.locks[&after].fencing_token().expect("a number"));
+    assert_eq!(stats.second_round_trips, 1);
+    [before, after]
+        .into_iter()
+        .for_each(|reader| world.gives_back(reader));
 }
 
 // ----- at random ------------------------------------------------------------------------------
