@@ -573,10 +573,7 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
         );
         assert_eq!(why.to_string(), text);
     }
-    assert_eq!(
-        refused(4, &options.fenced()),
-        InvalidRequest::NoFencingToken
-    );
+    assert_eq!(refused(4, &options.fenced()), InvalidRequest::PermitFenced);
     world.each_was_sent(&[]);
     world.is_clean();
     let mut world = World::with(named(3).without_scripts(true));
