@@ -234,7 +234,7 @@ pub enum InvalidRequest {
     NeedsScripts,
     /// A permit was requested with a fencing token.
     #[error("permits have no fencing token; leave out `fenced`")]
-    NoFencingToken,
+    PermitFenced,
     /// A permit was requested of no permits, or of too many.
     #[error(
         "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"

@@ -27,7 +27,7 @@ pub(in crate::engine) fn take_answered(
     let claim = parts.claims.get_mut(key)?; // The claim may be over.
     let operation = claim.attempted_by();
     if let Reply::Done | Reply::Number(_) | Reply::Slot(_) | Reply::NumberedSlot { .. } = reply {
-        if let Reply::Slot(slot) = reply
+        if let Reply::Slot(slot) | Reply::NumberedSlot { slot, .. } = reply
             && is_astray(claim, slot)
         {
             let is_new = !claim.busy().copies.lacking.contains(node);
@@ -68,7 +68,9 @@ impl Acquire {
         let Answer { request, reply } = *answer;
         let said = match reply {
             Reply::Number(number) => return self.counted(node, number, cx),
-            Reply::Slot(slot) => return self.gave(node, slot, cx),
+            Reply::Slot(slot) | Reply::NumberedSlot { slot, .. } => {
+                return self.gave(node, slot, cx);
+            }
             Reply::Renumbered(number) => return self.renumbered(node, number, cx),
             Reply::Done if matches!(request, Request::Raise { .. }) => {
                 return self.raised(node, cx);
@@ -112,7 +114,6 @@ impl Acquire {
             | Reply::Unsure(_)
             | Reply::Stopped
             | Reply::Kept(_)
-            | Reply::NumberedSlot { .. }
             | Reply::Full(_)
             | Reply::OtherPermits(_)
             | Reply::Counted { .. }

@@ -1,6 +1,5 @@
 //! The outcome of an acquisition: the lock, or what is known of its holder.
 
-use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::{Acquire, Special, Verdict};
