@@ -25,7 +25,6 @@ use core::time::Duration;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::shared::Reading;
 use super::{Acquire, Special};
 use crate::engine::claims::claim::Claim;
 use crate::engine::news::News;
@@ -170,14 +169,6 @@ fn hash(name: &[u8]) -> u32 {
 }
 
 impl Acquire {
-    /// Makes it an acquisition of one of so many `permits`.
-    #[cold]
-    #[inline(never)]
-    pub(in crate::engine) fn permit(&mut self, permits: u16, nodes: usize) {
-        let reading = Reading::of(Slots::new(permits, nodes));
-        self.special = Some(Box::new(Special::Reading(reading)));
-    }
-
     /// Returns its state as an acquisition of a permit.
     pub(super) fn slots(&mut self) -> Option<&mut Slots> {
         match self.special.as_deref_mut()? {

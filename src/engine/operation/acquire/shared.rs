@@ -102,6 +102,14 @@ impl Acquire {
         })));
     }
 
+    /// Makes it an acquisition of one of so many `permits`.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn permit(&mut self, permits: u16, nodes: usize) {
+        let reading = Reading::of(Slots::new(permits, nodes));
+        self.special = Some(Box::new(Special::Reading(reading)));
+    }
+
     /// Makes it the contender at its place, if it may ask now. Others may ask at the same time.
     #[cold]
     pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
