@@ -73,7 +73,7 @@ enum At {
 }
 
 impl Slots {
-    fn new(permits: u16, nodes: usize) -> Self {
+    pub(super) fn new(permits: u16, nodes: usize) -> Self {
         Self {
             permits,
             registers: false,
