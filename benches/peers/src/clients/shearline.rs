@@ -22,6 +22,18 @@ pub struct Local {
     pub handle: LocalRedlock,
     name: String,
     options: LockOptions,
+    kind: Kind,
+}
+
+/// What a [`Local`] takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// The lock.
+    Exclusive,
+    /// A shared lock.
+    Shared,
+    /// One of so many permits.
+    Permit(u32),
 }
 
 impl Local {
@@ -35,7 +47,15 @@ impl Local {
             handle: builder.build_local()?,
             name: name.into(),
             options: LockOptions::new(TTL),
+            kind: Kind::Exclusive,
         })
+    }
+
+    /// The same for a lock of this kind.
+    #[must_use]
+    pub fn of(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// The same with a fencing token. No other program uses the nodes, so they are trusted.
@@ -60,7 +80,12 @@ impl Caller for Local {
     type Lock = Lock;
 
     fn acquire(&mut self) -> Result<Lock, Failure> {
-        Ok(self.handle.lock_with(&self.name, &self.options)?)
+        let (handle, name, options) = (&mut self.handle, &self.name, &self.options);
+        Ok(match self.kind {
+            Kind::Exclusive => handle.lock_with(name, options)?,
+            Kind::Shared => handle.lock_shared_with(name, options)?,
+            Kind::Permit(permits) => handle.permit_with(name, permits, options)?,
+        })
     }
 
     fn release(&mut self, lock: Lock) -> Result<(), Failure> {

@@ -94,6 +94,22 @@ pub(crate) const CASES: &[Case] = &[
         ..SOME
     },
     Case {
+        name: "holders-5",
+        title: "One caller, five nodes: a shared lock, a permit, and the lock",
+        who: &[
+            Who::Local,
+            Who::LocalAgain,
+            Who::LocalShared,
+            Who::LocalPermit,
+        ],
+        counts_allocations: true,
+        rules: &[
+            Rule::Ratio(P50, Who::LocalShared, Who::Local, AtMost(1.25)),
+            Rule::Ratio(P50, Who::LocalPermit, Who::Local, AtMost(1.25)),
+        ],
+        ..SOME
+    },
+    Case {
         name: "tls-5",
         title: "One caller, five nodes: TLS against none",
         who: &[

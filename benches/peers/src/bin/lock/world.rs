@@ -6,7 +6,7 @@ use shearline_peers::Failure;
 use shearline_peers::clients::crowd::{Joined, Tasks, Threads, crowd, names};
 use shearline_peers::clients::multiplexed::Multiplexed;
 use shearline_peers::clients::rslock::Rslock;
-use shearline_peers::clients::shearline::{Local, Shared, patient};
+use shearline_peers::clients::shearline::{Kind, Local, Shared, patient};
 use shearline_peers::clients::{Alone, Awaiting, runtime};
 use shearline_peers::cycle::{Caller, Client, Futures};
 use shearline_peers::encryption::Encryption;
@@ -77,6 +77,8 @@ fn client(urls: &[String], callers: usize, who: Who) -> Result<Box<dyn Client>, 
             let builder = patient(urls).spin(true);
             alone(Local::build(&builder, &name)?)
         }
+        Who::LocalShared => alone(Local::build(&patient(urls), &name)?.of(Kind::Shared)),
+        Who::LocalPermit => alone(Local::build(&patient(urls), &name)?.of(Kind::Permit(16))),
         Who::LocalFenced => alone(Local::fenced(&patient(urls), &name)?),
         Who::Redlock | Who::RedlockTls => alone(Shared::build(&patient(urls), &name)?),
         Who::RedlockTasks => Box::new(Tasks {
