@@ -408,7 +408,8 @@ fn of_reader(words: &[String]) -> Option<String> {
         (&CONFIRM_MEMBER, "CONFIRM READER"),
         (&RELEASE_MEMBER, "RELEASE READER"),
     ];
-    let (_, what) = scripts.iter().find(|(script, _)| script.text == words[1])?;
+    let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
+    let (_, what) = scripts.iter().find(|(script, _)| is(script))?;
     let keys: usize = words[2].parse().expect("a number");
     let (keys, arguments) = words[3..].split_at(keys);
     let ttl = arguments
@@ -474,7 +475,7 @@ fn shown(value: Value<'_>) -> String {
                 .join(" ")
         }
         "EVAL" | "EVALSHA" if let Some(shown) = fenced(&words) => shown,
-        "EVAL" if let Some(shown) = of_reader(&words) => shown,
+        "EVAL" | "EVALSHA" if let Some(shown) = of_reader(&words) => shown,
         "EVAL" if let Some(what) = on_several(&words[1]) => {
             let keys: usize = words[2].parse().expect("a number");
             let (keys, arguments) = words[3..].split_at(keys);
