@@ -29,7 +29,6 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::operation::acquire::patience;
 use super::queues::{Caller, Extra, INTENT, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
@@ -298,7 +297,7 @@ impl Parts {
             return;
         };
         if self.queues.waiters.wanted(key).shared {
-            at = at.min(now.saturating_add(patience(&self.settings)));
+            at = at.min(now.saturating_add(self.settings.patience_of_reader()));
         }
         if at != Instant::MAX
             && let Some(waiter) = self.queues.waiters.get_mut(key)

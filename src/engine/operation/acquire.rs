@@ -41,7 +41,6 @@ use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
 use shared::Reading;
-pub(in crate::engine) use shared::patience;
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -13,7 +13,8 @@
 //! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
-//! [`watch`] is an inspection that goes on until it finds something new.
+//! [`watch`] is an inspection that goes on until it finds something new. An exclusive lock becomes a shared one by a
+//! confirmation of the shared lock: a node that keeps the exclusive one turns it.
 //!
 //! The common parts stand beside them: [`ballot`] says which votes count, [`round`] counts them, [`patience`] limits how
 //! long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.

@@ -6,7 +6,6 @@
 //! the readers before it hold their locks.
 
 use alloc::boxed::Box;
-use core::time::Duration;
 
 use rand::rngs::StdRng;
 
@@ -20,12 +19,6 @@ use crate::error::NodeOutcome;
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
-
-/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: twice as
-/// long as an intent lasts that is not renewed, and a quarter of the time that a call waits. By then the caller of the
-/// exclusive lock has been let in, unless a reader holds its lock for longer than that; then one more makes no
-/// difference to it.
-const PASSES_AFTER: u32 = 8;
 
 /// A node that refuses a reader because of an intent names this key, counted from 0. The name of the lock is the first.
 const INTENT: u8 = 1;
@@ -41,12 +34,6 @@ pub(super) struct Reading {
     again: Option<WaiterKey>,
     /// `None`: it wants a shared lock. Otherwise it wants a permit, and asks beside others as a reader does.
     pub(super) slots: Option<Slots>,
-}
-
-/// Returns how long a reader waits before it passes over an intent.
-pub(in crate::engine) fn patience(settings: &Settings) -> Duration {
-    let (shortest, longest) = settings.retry.delay().into_inner();
-    (shortest + longest) / 2 * PASSES_AFTER
 }
 
 impl Reading {
@@ -77,7 +64,7 @@ impl Reading {
         if now < self.passes_at {
             return entry;
         }
-        self.passes_at = now.saturating_add(patience(settings));
+        self.passes_at = now.saturating_add(settings.patience_of_reader());
         entry.passing()
     }
 
@@ -96,7 +83,7 @@ impl Acquire {
     pub(in crate::engine) fn share(&mut self, started: Instant, settings: &Settings) {
         self.special = Some(Box::new(Special::Reading(Reading {
             intents: NodeSet::EMPTY,
-            passes_at: started.saturating_add(patience(settings)),
+            passes_at: started.saturating_add(settings.patience_of_reader()),
             again: None,
             slots: None,
         })));
@@ -200,7 +187,9 @@ impl Acquire {
         match self.reading() {
             None => Instant::MAX,
             Some(reading) if cx.now < reading.passes_at => reading.passes_at,
-            Some(_) => cx.now.saturating_add(patience(&cx.parts.settings)),
+            Some(_) => cx
+                .now
+                .saturating_add(cx.parts.settings.patience_of_reader()),
         }
     }
 
