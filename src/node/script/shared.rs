@@ -168,7 +168,7 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
          call('zadd',k,'gt',d,m) call('pexpireat',k,math.max(d,x)) call('zscore',k,m) end end end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "45da7bea75edc19be685b4e9e73f19b70275fb31",
+    sha1: "2232429a27c2f1f899a40db44187bcd51653bdd3",
 };
 
 /// Returns how many milliseconds a member and its key live on, in the form of [`CONFIRM`](super::CONFIRM); see also
@@ -183,7 +183,7 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
         "if v and v+0>=n then local p=call('pttl',k) if p<0 then p=9e15 end s=math.min(v-n,p,9e15)+1 end ",
         said_and_whether_it_counts!()
     ),
-    sha1: "ea186679c6e035c712fe04b16912d965504e2d87",
+    sha1: "2e379200fcd56c443c354f48849e7202d0792549",
 };
 
 /// Removes a member, or the key if it holds the token alone. If no live one is left, removes the key, else it ends at the
