@@ -297,7 +297,7 @@ fn a_member_lives_no_longer_than_its_key() {
 #[test]
 fn one_that_is_over_is_neither_there_nor_revived() {
     Side::each(|side| {
-        side.tell("take a 5 -> 1\ntake b 1h -> 1");
+        side.tell("take b 1h -> 1\ntake a 5 -> 1");
         eventually("it is over", || {
             (side.ask("confirm a r/") == "0").then_some(())
         });
@@ -308,7 +308,7 @@ fn one_that_is_over_is_neither_there_nor_revived() {
             ZRANGE k 0 -1 -> r/b
             PTTL k -> 1h",
         );
-        side.tell("slot a 5 2 0 2 -> 1 0 0\nslot b 1h 2 0 2 -> 1 0 1");
+        side.tell("slot b 1h 2 1 2 -> 1 0 1\nslot a 5 2 0 2 -> 1 0 0");
         eventually("it is over", || {
             (side.ask("move a 2/0/") == "0").then_some(())
         });
