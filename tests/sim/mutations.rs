@@ -174,7 +174,7 @@ pub(crate) mod tests {
         CRAMPED, CROWDED, DELETED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW,
         OUTAGES, RAISED, STEPPED, STOPPED,
     };
-    use crate::reading::SHARED;
+    use crate::reading::{READERS, SHARED};
     use crate::replay::effort;
     use crate::sets::SETS;
     use crate::sweep::{keep_their_promises, say};
@@ -182,9 +182,12 @@ pub(crate) mod tests {
 
     /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
     /// that notice them. `tests/breakages.sh` reads this table.
-    const STORIES: [(&str, &str); 3] = [
+    const STORIES: [(&str, &str); 5] = [
         // A lock that becomes a shared one.
         ("DowngradeStaysExclusive", "engine::tests::shared"),
+        // Slots, of which these worlds ask for none.
+        ("AnySlotCounts", "engine::tests::permits"),
+        ("MovedSlotCounts", "engine::tests::permits"),
         // A copy that is lost and sent again, within one lock.
         ("DeniedCopyForgotten", "engine::tests::copies"),
         // A copy that is lost and sent again while a clock is known to be stepped.
@@ -207,7 +210,7 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 10] = [
+    const BESIDE_STORIES: [(&str, Kind); 13] = [
         ("TransactionsOverlap", BARE),
         ("AbortedIsDone", BARE),
         ("MissingIsSettled", BARE),
@@ -218,6 +221,9 @@ pub(crate) mod tests {
         ("SetLeavesARecord", SETS),
         ("KeptAgainAnew", KEPT_LATER),
         ("TokenIsNotWrittenBack", FENCED),
+        ("IntentNotLeft", READERS),
+        ("IntentNeverPassed", READERS),
+        ("ReaderLeavesARecord", SHARED),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
