@@ -69,6 +69,10 @@ guards! {
     /// Of a lock that was handed over, also those nodes count for an extension that the previous owner
     /// may still give back.
     EveryVoterCounts,
+    /// The votes of nodes for a permit count together though they gave different slots.
+    AnySlotCounts,
+    /// A node that was asked to move a permit to another slot, and has not answered, counts for its old one.
+    MovedSlotCounts,
     /// A call waits on, though a lost connection has made its outcome certain.
     LostVoteNotJudged,
 
@@ -106,6 +110,10 @@ guards! {
     OlderExtensionGoesOn,
     /// A lock that is handed over stands also on nodes that do not vote.
     QuarantinedHandedOver,
+
+    // ----- shared locks -----------------------------------------------------------------------
+    /// A lock that becomes a shared one is still believed exclusive, though nodes let readers in.
+    DowngradeStaysExclusive,
 
     // ----- restarts -------------------------------------------------------------------------
     /// What a node says that may have forgotten counts as ever.

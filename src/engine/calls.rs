@@ -18,7 +18,7 @@ use crate::entry::{self, Entry};
 use crate::error::{ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError};
 use crate::invariant::Must;
 use crate::keys::NodeId;
-use crate::limits::{TOKEN_BYTES_MAX, WATCHES_MAX};
+use crate::limits::{PERMITS_MAX, TOKEN_BYTES_MAX, WATCHES_MAX};
 use crate::quorum::{Keeping, Lock, LockId, NodeSet};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
@@ -52,9 +52,10 @@ impl Engine {
             return self.acquire_all(now, resources, request.options);
         }
         check_resource(request.resource, None)?;
-        if request.shared {
-            self.check_shared(request.options)?;
-        }
+        let permits = match request.shared || request.permits.is_some() {
+            true => self.check_beside(request)?,
+            false => None,
+        };
         self.begin_acquire(now, request.options, |parts, tries| {
             let place = parts.queues.enter(request.resource, &mut parts.claims);
             let mut acquire = Acquire::new(request, tries, place);
@@ -63,19 +64,28 @@ impl Engine {
             }
             if request.shared {
                 acquire.share(now, &parts.settings);
+            } else if let Some(permits) = permits {
+                acquire.permit(permits, parts.nodes.len());
             }
             acquire
         })
     }
 
-    /// Returns an error if no lock with these `options` can be shared.
+    /// Returns an error if no shared lock or permit can be taken as `request` says. Returns the number of permits.
     #[cold]
     #[inline(never)]
-    fn check_shared(&self, options: &LockOptions) -> Result<(), InvalidRequest> {
-        match self.parts.settings.without_scripts {
-            true => Err(InvalidRequest::SharedWithoutScripts),
-            false if options.is_fenced() => Err(InvalidRequest::SharedFenced),
-            false => Ok(()),
+    fn check_beside(&self, request: &Request<'_>) -> Result<Option<u16>, InvalidRequest> {
+        let in_range = |permits: u32| {
+            let permits = u16::try_from(permits).ok();
+            permits.filter(|permits| (1..=PERMITS_MAX).contains(permits))
+        };
+        match request.permits {
+            Some(permits) if in_range(permits).is_none() => {
+                Err(InvalidRequest::Permits { permits })
+            }
+            _ if self.parts.settings.without_scripts => Err(InvalidRequest::NeedsScripts),
+            Some(_) if request.options.is_fenced() => Err(InvalidRequest::PermitFenced),
+            permits => Ok(permits.and_then(in_range)),
         }
     }
 
@@ -245,8 +255,12 @@ impl Engine {
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         let (operations, parts) = (&mut self.operations, &mut self.parts);
-        if parts.settings.without_scripts {
-            return Err(InvalidRequest::SharedWithoutScripts.into());
+        let with_scripts = parts
+            .nodes
+            .iter()
+            .filter(|node| !node.abilities.is_without_scripts());
+        if with_scripts.count() < parts.nodes.quorum() {
+            return Err(InvalidRequest::NeedsScripts.into());
         }
         if lock.entry().is_several() || matches!(lock.entry().kind(), entry::Kind::Permit { .. }) {
             return Err(InvalidRequest::NotExclusive.into());
@@ -268,7 +282,9 @@ impl Engine {
             parts.queues.left(place, &mut parts.claims.buffers);
         }
         parts.wrote_to(now, entry.resource());
-        lock.set_entry(entry.clone());
+        if guard!(DowngradeStaysExclusive, true) {
+            lock.set_entry(entry.clone());
+        }
         let kind = Kind::Confirm(confirm.about(entry));
         let round = operations.begin(now, lock.ttl(), None, kind, parts);
         operations.lead(now, parts); // Readers ask behind it.

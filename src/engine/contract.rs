@@ -57,6 +57,8 @@ pub struct Request<'a> {
     pub(crate) options: &'a LockOptions,
     /// The caller wants a shared lock.
     pub(crate) shared: bool,
+    /// The caller wants one of this number of permits.
+    pub(crate) permits: Option<u32>,
 }
 
 impl<'a> Request<'a> {
@@ -67,6 +69,7 @@ impl<'a> Request<'a> {
             all: None,
             options,
             shared: false,
+            permits: None,
         }
     }
 
@@ -89,6 +92,26 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Asks for one of the `permits` of `resource`, from 1 to 1,024: so many callers hold one at the same time. Each
+    /// holds a slot of its own, which [`Lock::slot`](crate::Lock::slot) returns. All clients of a resource have to
+    /// agree on the number; an exclusive lock or a shared one keeps permits out, and is kept out.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use shearline::LockOptions;
+    /// use shearline::engine::Request;
+    ///
+    /// let options = LockOptions::new(Duration::from_secs(10));
+    /// let request = Request::permit(b"gpu", 4, &options);
+    /// # let _ = request;
+    /// ```
+    pub fn permit(resource: &'a [u8], permits: u32, options: &'a LockOptions) -> Self {
+        Self {
+            permits: Some(permits),
+            ..Self::new(resource, options)
+        }
+    }
+
     /// Asks for one lock on all of `resources`: each node keeps all of them for it, or none. They have to differ, and
     /// there may be at most 64. Their order does not matter.
     ///
@@ -107,6 +130,7 @@ impl<'a> Request<'a> {
             all: Some(resources),
             options,
             shared: false,
+            permits: None,
         }
     }
 

@@ -179,6 +179,8 @@ impl Operations {
         }
         if extra.shared {
             acquire.share(kept.started, &parts.settings);
+        } else if extra.permits != 0 {
+            acquire.permit(extra.permits, parts.nodes.len());
         }
         let mut round = Round::new(
             kept.started,
@@ -206,6 +208,9 @@ impl Operations {
 
     /// Handles the end of the time of `waiter`.
     pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey, parts: &mut Parts) {
+        if parts.waits_on(now, waiter) {
+            return;
+        }
         self.open(waiter, parts);
         if let Some(key) = parts.queues.waiters.opened(OperationKey::of_waiter(waiter)) {
             self.with(now, key, parts, due);

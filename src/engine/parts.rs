@@ -29,7 +29,8 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::queues::{Caller, INTENT, Queues, Waiter};
+use super::operation::acquire::patience;
+use super::queues::{Caller, Extra, INTENT, Queues, Waiter};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -127,17 +128,22 @@ impl Parts {
         }
     }
 
-    /// The reader `operation` has taken the lock of `claim` on the resource of `place`, or the lock is shared from now on.
+    /// `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or that lock is shared from
+    /// now on.
     #[cold]
     pub(super) fn share(
         &mut self,
         place: PlaceKey,
-        operation: Option<OperationKey>,
+        operation: Option<(OperationKey, bool)>,
         claim: ClaimKey,
     ) {
-        self.queues.share(place, claim);
-        if let Some(operation) = operation {
-            self.queues.give_on(place, operation);
+        match operation {
+            None => self.queues.share(place, claim),
+            Some((operation, true)) => self.queues.took_slot(place, operation),
+            Some((operation, false)) => {
+                self.queues.share(place, claim);
+                self.queues.give_on(place, operation);
+            }
         }
         if self.queues.is_anyone_waiting() {
             self.tell_watches_at(place);
@@ -247,16 +253,47 @@ impl Parts {
         }
     }
 
-    /// Puts `waiter` at the end of the queue for its resource, until its time is up.
-    pub(super) fn queue(&mut self, waiter: Waiter) -> Option<WaiterKey> {
+    /// Puts `waiter` with its other wishes at the end of the queue for its resource, until its time is up.
+    pub(super) fn queue(
+        &mut self,
+        now: Instant,
+        waiter: Waiter,
+        extra: Extra,
+    ) -> Option<WaiterKey> {
         let key = self.queues.queue(waiter.place, Caller::Waits(waiter))?;
-        if let Some((at, _)) = self.wait_ends(key)
-            && at != Instant::MAX
+        if extra != Extra::default() {
+            self.queues.waiters.want(key, extra);
+        }
+        self.arm_waiter(now, key);
+        Some(key)
+    }
+
+    /// Arms the timer of `key` for the end of its time. A reader wakes from time to time.
+    fn arm_waiter(&mut self, now: Instant, key: WaiterKey) {
+        let Some((mut at, _)) = self.wait_ends(key) else {
+            return;
+        };
+        if self.queues.waiters.wanted(key).shared {
+            at = at.min(now.saturating_add(patience(&self.settings)));
+        }
+        if at != Instant::MAX
             && let Some(waiter) = self.queues.waiters.get_mut(key)
         {
             waiter.timer = Some(self.timers.insert(at, Alarm::Waiter(key)));
         }
-        Some(key)
+    }
+
+    /// The timer of `key` has fired. Returns `true` if it goes on to wait: its time is not up, and if it is a reader, the
+    /// contender before it does not wait for other readers.
+    pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
+        let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
+        let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
+        let passes = place.is_some_and(|place| self.queues.is_behind_readers(now, place));
+        let waits = ends.is_some() && !passes;
+        if waits {
+            self.arm_waiter(now, key);
+        }
+        waits
     }
 
     /// Releases `claim`. No operation waits for the outcome.
@@ -264,7 +301,7 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// The key of `claim` is or was deleted on the nodes that may have it. Makes a contender for the same resource look
+    /// The key of `claim`, or its token, is or was deleted on the nodes that may have it. Makes a contender for the same resource look
     /// again.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
@@ -272,7 +309,7 @@ impl Parts {
             && claim.may_hold != NodeSet::EMPTY
         {
             for name in claim.entry.names() {
-                let contender = self.queues.wrote(now, name, claim.may_hold);
+                let contender = self.queues.wrote(now, name, claim.may_hold, true);
                 let watches = self.queues.watching(Some(name));
                 self.news
                     .extend(contender.into_iter().chain(watches).map(News::Stirred));
@@ -282,7 +319,7 @@ impl Parts {
 
     /// [`wrote`](Self::wrote), if only the resource is known and any node may have been written to.
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
-        let contender = self.queues.wrote(now, resource, self.nodes.set());
+        let contender = self.queues.wrote(now, resource, self.nodes.set(), false);
         self.news.extend(contender.map(News::Stirred));
         self.tell_watches(resource);
     }

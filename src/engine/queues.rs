@@ -33,7 +33,15 @@
 //! A reader, which wants a shared lock, is the contender only while it is refused, and never the holder. It asks beside
 //! other readers, unless another operation holds the name, or waits for it. A reader that was granted its lock gives its
 //! turn on, and so does one whose turn has come from a reader: all readers at the front of a queue ask at once, and so
-//! does the operation behind them.
+//! does the operation behind them. A reader that has waited for long behind a contender of the exclusive lock, which
+//! itself waits for readers, asks beside it.
+//!
+//! # Permits
+//!
+//! An operation that wants a permit asks beside others as a reader does. But there are only so many permits: if this
+//! engine has as many, or asks for them, or other clients do, the rest waits in the queue. Its first is the contender
+//! once it was refused. It is woken by any change of the key, and by each permit that this engine gives back. Each
+//! permit that is taken or given back also lets one more ask, unless there is a contender.
 //!
 //! # Not here
 //!
@@ -62,6 +70,7 @@ use crate::time::Instant;
 
 use super::claims::Claims;
 use super::pool::Pool;
+pub(super) use belief::{ROUNDED, Wants};
 pub(super) use line::{Caller, Extra, Waiter};
 use line::{Line, Waiters};
 use names::{Names, Where};
@@ -104,8 +113,13 @@ pub(super) struct Place {
     /// contender was faster, there is a holder as well as a contender.
     contender: Option<OperationKey>,
     line: Line,
-    /// A reader was the last to be granted the lock here, and no contender was refused since.
+    /// A reader was the last to be granted the lock here, or an operation that wanted a permit and had not waited, and no
+    /// contender was refused since.
     is_read: bool,
+    /// The number of permits, if one was asked for here. Zero: none was.
+    permits: u16,
+    /// The number of permits and shared locks that were given back.
+    given_back: u32,
     /// The number of operations and locks that use it.
     users: u32,
 }
@@ -117,6 +131,8 @@ pub(super) enum Refusal {
     Held,
     /// A caller of the exclusive lock waits, and keeps readers out.
     Intent,
+    /// The resource has another number of permits.
+    OtherPermits,
     NoQuorum,
     TooSlow,
     Saturated,
@@ -271,17 +287,23 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// This engine has written to the key of `name` on `nodes`, so none of them reports its next change. Returns the
-    /// contender that waits for one.
+    /// This engine has written to the key of `name` on `nodes`, so none of them reports its next change. `released`: it
+    /// has taken a token out. Returns the contender that waits for a change.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
         name: &[u8],
         nodes: NodeSet,
+        released: bool,
     ) -> Option<OperationKey> {
         let place = self.find(name)?;
         let (wait, _) = self.waiting(place)?;
         nodes.iter().for_each(|node| wait.belief.wrote(node));
+        if released && wait.belief.wants() == Wants::Slot {
+            nodes
+                .iter()
+                .for_each(|node| wait.belief.is_full(node, now, None));
+        }
         wait.look_soon(now);
         self.contender(place)
     }
@@ -402,10 +424,8 @@ impl Queues {
         }
         if at.contender == Some(operation) {
             at.contender = None;
-            if at.holder.is_none() {
-                self.promote(place, false);
-            }
         }
+        self.promote_beside(place, 1);
         self.left(place, buffers);
     }
 
@@ -443,6 +463,9 @@ impl Queues {
                 let leaves = row.is_over(now, false);
                 self.promote(place, leaves);
             }
+        } else {
+            at.given_back = at.given_back.wrapping_add(1);
+            self.promote_beside(place, 1);
         }
         self.left(place, buffers);
     }
@@ -456,7 +479,9 @@ impl Queues {
             && at.contender.take_if(|other| *other == operation).is_some()
         {
             self.waits.remove(&place);
-            self.promote(place, false);
+            if at.permits == 0 || at.is_read {
+                self.promote_beside(place, 0);
+            }
         }
     }
 
@@ -472,12 +497,56 @@ impl Queues {
         }
     }
 
+    /// Makes `operation`, which has entered `key` and wants one of so many `permits`, the contender if it may ask now: no
+    /// other operation waits, and this engine neither has nor asks for as many permits.
+    #[cold]
+    pub(super) fn contend_for_slot(
+        &mut self,
+        key: PlaceKey,
+        operation: OperationKey,
+        permits: u16,
+    ) -> bool {
+        let place = self.places.get_mut(key.0).must();
+        let may_ask = place.is_some_and(|place| {
+            place.permits = permits;
+            place.line.is_empty() && place.has_room(1)
+        });
+        may_ask && self.contend(key, operation)
+    }
+
+    /// `operation` has taken a permit. If it was not refused before, others may ask beside the next one.
+    #[cold]
+    pub(super) fn took_slot(&mut self, place: PlaceKey, operation: OperationKey) {
+        if let Some(at) = self.places.get_mut(place.0).must() {
+            match at.contender == Some(operation) {
+                false => at.is_read = at.contender.is_none(),
+                true => {
+                    at.contender = None;
+                    at.is_read |= self.waits.remove(&place).is_none();
+                }
+            }
+            self.promote_beside(place, 0);
+        }
+    }
+
+    /// Returns how many permits and shared locks this engine has given back at `place`.
+    pub(super) fn given_back(&self, place: PlaceKey) -> u32 {
+        self.places.get(place.0).map_or(0, |at| at.given_back)
+    }
+
     /// Returns `true` if a reader whose turn has come gives it on when it asks.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Puts the reader `operation`, which was refused beside the contender of `place`, at the front of the queue there.
+    /// Returns `true` if the contender of `place` may ask, and waits for the end of other readers.
+    pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
+        let wait = self.waits.get(&place);
+        self.contender(place).is_some() && wait.is_some_and(|wait| wait.is_behind_readers(now))
+    }
+
+    /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue there, but behind
+    /// those that were refused so before it.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -485,10 +554,7 @@ impl Queues {
         operation: OperationKey,
     ) -> Option<WaiterKey> {
         let at = self.places.get_mut(place.0).must()?;
-        Some(
-            self.waiters
-                .push_front(&mut at.line, Caller::Set(operation)),
-        )
+        Some(self.waiters.push_front(&mut at.line, operation))
     }
 
     /// Takes the record of a reader out of the queue at `place`, if it still stands there.
@@ -496,6 +562,18 @@ impl Queues {
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             self.waiters.remove(&mut at.line, waiter);
+        }
+    }
+
+    /// Gives the turn to the first in the queue, if there is no contender, and this engine may ask for another permit.
+    /// The users of `place` include this number that are `leaving`.
+    fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
+        if let Some(at) = self.places.get(place.0)
+            && at.contender.is_none()
+            && at.holder.is_none()
+            && at.has_room(leaving)
+        {
+            self.promote(place, false);
         }
     }
 
@@ -558,8 +636,17 @@ impl Place {
             contender: None,
             line: Line::EMPTY,
             is_read: false,
+            permits: 0,
+            given_back: 0,
             users: 1,
         }
+    }
+
+    /// Returns `true` if another of its users than those in the queue can have a permit. Its users include this number
+    /// that are `leaving`, or are not counted.
+    fn has_room(&self, leaving: u32) -> bool {
+        let others = self.users - self.line.len() - leaving;
+        self.permits == 0 || others < self.permits.into()
     }
 
     /// Returns the contender, if it may ask.

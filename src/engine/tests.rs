@@ -36,6 +36,7 @@ mod net;
 mod operators;
 mod patience;
 mod permissions;
+mod permits;
 mod probes;
 mod queue;
 mod release;

@@ -8,7 +8,7 @@ use super::config::NEED_SCRIPTS;
 use super::report::gone;
 use super::span::Span;
 use super::{Report, Shown, ends_by};
-use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX};
+use crate::limits::{PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
 /// Why a lock was not taken.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -68,6 +68,9 @@ fn is_held(report: &Report) -> String {
     // The operation has neither asked the nodes, nor waited behind one that has.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
     match report.holder() {
+        _ if let Some(permits) = report.other_permits() => {
+            format!("other clients use this resource with {permits} permits")
+        }
         _ if report.is_held_here() => format!("this handle itself holds {what}"),
         None if !is_known => format!("callers of this handle that came before wait for {what}"),
         None | Some([]) => format!("another client holds {what}"),
@@ -78,6 +81,7 @@ fn is_held(report: &Report) -> String {
 /// Returns what to do about a lock that is held.
 fn advice(report: &Report) -> &'static str {
     match report.never_expires() {
+        _ if report.other_permits().is_some() => "ask for as many, or use another name",
         true => "it never ends by itself, so if its holder is gone, delete the key",
         false => "try again later, or wait longer",
     }
@@ -225,12 +229,20 @@ pub enum InvalidRequest {
     /// that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     FencedWithoutScripts,
-    /// A shared lock was requested from a handle that uses no scripts.
+    /// A shared lock or a permit was requested from a handle that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
-    SharedWithoutScripts,
-    /// A shared lock was requested with a fencing token.
-    #[error("a shared lock has no fencing token; leave out `fenced`, or take an exclusive lock")]
-    SharedFenced,
+    NeedsScripts,
+    /// A permit was requested with a fencing token.
+    #[error("a permit has no fencing token; leave out `fenced`, or take an exclusive lock")]
+    PermitFenced,
+    /// A permit was requested of no permits, or of too many.
+    #[error(
+        "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"
+    )]
+    Permits {
+        /// The number of permits asked for.
+        permits: u32,
+    },
     /// A lock on several resources, or a permit, was to be made a shared lock.
     #[error("only an exclusive lock on one resource can be made a shared lock")]
     NotExclusive,

@@ -196,6 +196,23 @@ impl Report {
         )
     }
 
+    /// Returns how many permits the resource has, if a permit was asked for with another number and so many nodes say
+    /// so that no majority is left. Only for [`LockError::Held`](crate::LockError::Held).
+    ///
+    /// All clients have to ask for permits of one resource with the same number. The call does not wait: the other
+    /// number stands until the permits that were taken with it are released or over.
+    #[must_use]
+    pub fn other_permits(&self) -> Option<u16> {
+        let mut others = self.nodes().iter().filter_map(|node| {
+            if let NodeOutcome::OtherPermits(permits) = node.outcome {
+                return Some(permits);
+            }
+            None
+        });
+        let enough = self.nodes().len().saturating_sub(self.quorum());
+        others.clone().nth(enough).and_then(|_| others.next())
+    }
+
     /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by itself. Only for
     /// [`LockError::Held`](crate::LockError::Held).
     ///
@@ -413,8 +430,10 @@ impl NodeReport {
 pub enum NodeOutcome {
     /// It said yes: locked, extended or deleted.
     Granted,
-    /// The key holds another's token.
+    /// The key holds another's token. If a permit was asked for: all are taken.
     Held,
+    /// The resource has this number of permits, and one was asked for with another number.
+    OtherPermits(u16),
     /// The key is not there (extend and release).
     Missing,
     /// It answered with an error.
@@ -477,6 +496,7 @@ impl fmt::Display for NodeOutcome {
         match self {
             Self::Granted => f.write_str("granted"),
             Self::Held => f.write_str("held"),
+            Self::OtherPermits(permits) => write!(f, "with {permits} permits"),
             Self::Missing => f.write_str("without its key"),
             Self::Refused(error) => match error.advice() {
                 Some(advice) => write!(f, "refused: {error} ({advice})"),

@@ -324,7 +324,7 @@ fn wire_answered(
             wire.waking.refused(value);
             Ok(None)
         }
-        Purpose::Intent => Ok(None),
+        Purpose::Aside => Ok(None),
         Purpose::Look { place } => Ok(Some(tracking::looked(&mut wire.waking, place, value))),
         Purpose::Withdrawn => {
             wire.in_flight.popped_withdrawn();

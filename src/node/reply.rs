@@ -21,18 +21,14 @@ use super::request::{Dialect, Question, Request, Taking};
 pub(crate) enum Reply {
     /// It is done: taken, extended, deleted, raised, written, or permitted.
     Done,
-    /// The key has the token, and lives on for this time. If that was asked for, the token may have been replaced.
-    Kept(Duration),
     /// Taken, with this number; or the counter floor is this high.
     Number(u64),
     /// The permit has this slot.
     Slot(u16),
     /// The permit has this slot, and this number.
     NumberedSlot { slot: u16, number: u64 },
-    /// All slots are taken, or the only one that is wanted. The first of all ends in this time.
-    Full(Duration),
-    /// The resource has this number of permits, which is another than was asked for.
-    OtherPermits(u16),
+    /// The key has the token, and lives on for this time. If that was asked for, the token may have been replaced.
+    Kept(Duration),
     /// There are this many counters among the keys that were scanned. The count continues at `cursor`; zero is the end.
     Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.
@@ -41,6 +37,10 @@ pub(crate) enum Reply {
     Missing,
     /// The key is another's, or has another type. Of several keys it is the one with this index.
     Foreign(u8),
+    /// All slots are taken, or the only one that is wanted. The first of all ends in this time.
+    Full(Duration),
+    /// The resource has this number of permits, which is another than was asked for.
+    OtherPermits(u16),
     /// Nothing was done. The next time the node is asked in another way, and may do it.
     Again(NodeOutcome),
     /// Nothing was done yet. First a trial shows how the node could release the lock.
@@ -72,9 +72,8 @@ impl Reply {
             | Self::NumberedSlot { .. }
             | Self::Counted { .. } => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
-            Self::Foreign(_) | Self::Full(_) | Self::OtherPermits(_) => {
-                (Vote::No, NodeOutcome::Held)
-            }
+            Self::Foreign(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
+            Self::OtherPermits(permits) => (Vote::No, NodeOutcome::OtherPermits(permits)),
             Self::Again(why) | Self::NotDone(why) | Self::Unsure(why) => (Vote::Abstain, why),
             Self::Later | Self::InRepair(_) => (Vote::Abstain, NodeOutcome::Pending),
             Self::Stopped => {
@@ -206,7 +205,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
             };
             Some(Read { reply, marker })
         }
-        Taking::Member => member_added(value),
+        Taking::Member { .. } => member_added(value),
         Taking::Fenced {
             by: Dialect::TextOnly,
         } => numbered_member_added(value),
@@ -442,7 +441,11 @@ mod tests {
             ("+OK|", None),
             ("$-1|", None),
         ] {
-            assert_eq!(read_as(Taking::Member, reply), meaning, "{reply}");
+            assert_eq!(
+                read_as(Taking::Member { by: Dialect::Sha1 }, reply),
+                meaning,
+                "{reply}"
+            );
         }
     }
 

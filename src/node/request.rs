@@ -30,8 +30,9 @@ pub(crate) enum Purpose {
     Time,
     /// Asks for notifications of changed keys: once on a connection, and before each look.
     Track,
-    /// Leaves the intent of a caller who waits for an exclusive lock. Nothing depends on the answer.
-    Intent,
+    /// Leaves the intent of a caller who waits for an exclusive lock, or takes the token of a permit out of a slot that
+    /// is not its own. Nothing depends on the answer.
+    Aside,
     /// Asks how long the key of `place` lives on.
     Look {
         /// The place of the resource.
@@ -53,7 +54,7 @@ impl Purpose {
             | Self::Withdrawn
             | Self::Time
             | Self::Track
-            | Self::Intent
+            | Self::Aside
             | Self::Look { .. } => None,
         }
     }
@@ -213,8 +214,11 @@ pub(crate) enum Taking {
     First,
     /// The script of a lock for which nodes are taught no scripts. It asks for the permissions itself.
     Untaught,
-    /// The script that adds the token to a sorted set. It asks for the permissions itself.
-    Member,
+    /// The script that adds the token to a sorted set. By its text it asks for the permissions itself.
+    Member {
+        /// The form of the command.
+        by: Dialect,
+    },
     /// The script that returns a fencing token.
     Fenced {
         /// The form of the command.

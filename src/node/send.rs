@@ -174,14 +174,18 @@ impl Node {
             return Ok(sent);
         }
         let marker = self.trust.marker();
-        let (taking, by) = match (recipes::of(entry).form, marker) {
-            (Form::Taught, None) => (Taking::Set, Dialect::Text),
-            (Form::Taught, Some(_)) => {
+        let form = recipes::form(entry);
+        let (taking, by) = match (form == Form::Taught, marker) {
+            (true, None) => (Taking::Set, Dialect::Text),
+            (true, Some(_)) => {
                 let by = self.abilities.dialect(Taught::CheckedAcquire);
                 (Taking::Checked { by }, by)
             }
-            (Form::Untaught, _) => (Taking::Untaught, Dialect::Text),
-            (Form::Only, _) => (Taking::Member, Dialect::TextOnly),
+            (false, _) if form == Form::Only => {
+                let by = self.abilities.dialect_of_members();
+                (Taking::Member { by }, by)
+            }
+            (false, _) => (Taking::Untaught, Dialect::Text),
         };
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
@@ -213,7 +217,7 @@ impl Node {
             }
         }
         Ok(
-            match (recipes::of(entry).form, self.abilities.is_without_scripts()) {
+            match (recipes::form(entry), self.abilities.is_without_scripts()) {
                 (Form::Only, true) => return Err(Unusable::NeedsScripts),
                 (Form::Only, false) => None,
                 (Form::Taught, _) if may_release => None,
@@ -266,7 +270,7 @@ impl Node {
         }
         let knows = abilities.scripts.has_run_fenced && abilities.takes_digests();
         let (by, to_ask): (_, &[&str]) = match knows {
-            _ if recipes::of(entry).form == Form::Only => (Dialect::TextOnly, &[]),
+            _ if recipes::form(entry) == Form::Only => (Dialect::TextOnly, &[]),
             true => (Dialect::Sha1, &[]),
             false => (Dialect::Text, abilities.to_lock()),
         };
@@ -355,13 +359,10 @@ impl Node {
         entry: &Entry,
         repair: bool,
     ) -> bool {
-        let form = recipes::of(entry).form;
-        let is_taught = form == Form::Taught;
-        let by = match form {
-            Form::Taught => self.abilities.release_dialect(repair),
-            Form::Only => Dialect::TextOnly,
-            Form::Untaught if self.abilities.is_without_scripts() => Dialect::Watch,
-            Form::Untaught => Dialect::Text,
+        let is_taught = recipes::form(entry) == Form::Taught;
+        let by = match is_taught {
+            true => self.abilities.release_dialect(repair),
+            false => self.dialect_of_text(entry),
         };
         // A transaction that takes the keys may be repeated after a release by a script, and take them again.
         let is_taken = !self.connection.transactions.is_empty()
@@ -406,18 +407,19 @@ impl Node {
             again,
             is_renewal,
         } = *asking;
-        let form = recipes::of(entry).form;
         let by = match question {
-            _ if form == Form::Only => Dialect::TextOnly,
-            _ if self.abilities.is_without_scripts() => Dialect::Watch,
-            Question::Extend if !again && form == Form::Taught => {
+            Question::Extend
+                if !self.abilities.is_without_scripts()
+                    && !again
+                    && recipes::form(entry) == Form::Taught =>
+            {
                 self.abilities.dialect(Taught::Extend)
             }
             Question::Extend
             | Question::Confirm
             | Question::Inspect
             | Question::Overwrite
-            | Question::Move => Dialect::Text,
+            | Question::Move => self.dialect_of_text(entry),
         };
         let request = Request::Question {
             question,
@@ -454,6 +456,16 @@ impl Node {
         self.connection.wire.put(now, purpose, bytes);
     }
 
+    /// Returns the form of a script that is sent by its text.
+    #[cold]
+    fn dialect_of_text(&self, entry: &Entry) -> Dialect {
+        match (recipes::form(entry), self.abilities.is_without_scripts()) {
+            (Form::Only, _) => Dialect::TextOnly,
+            (Form::Taught | Form::Untaught, true) => Dialect::Watch,
+            (Form::Taught | Form::Untaught, false) => Dialect::Text,
+        }
+    }
+
     /// Asks which permission was missing when a question about `entry` was refused.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
@@ -468,8 +480,25 @@ impl Node {
         if self.access() == Access::Open {
             let mut command = Vec::new();
             leave_intent(&mut command, resource, life);
-            self.connection.wire.put(now, Purpose::Intent, &command);
+            self.connection.wire.put(now, Purpose::Aside, &command);
         }
+    }
+
+    /// Takes the token of the permit of `entry` out of the slot that it has, whichever that is.
+    #[cold]
+    pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
+        let mut command = Vec::new();
+        recipes::release(&mut command, entry, Dialect::TextOnly);
+        self.connection.wire.put(now, Purpose::Aside, &command);
+    }
+
+    /// Makes the next command, which takes a permit, register the key: if all slots are taken, the node reports the
+    /// next change. What [`send`](Self::send) puts in front of the command goes before that.
+    #[cold]
+    pub(crate) fn register_take(&mut self, now: Instant, claim: ClaimKey) {
+        let by = Taking::Set; // Any form is a question.
+        self.send_time(now, Request::Take { claim, by });
+        self.connection.wire.register(now);
     }
 
     // ----- counters of fencing tokens -------------------------------------------------------

@@ -124,6 +124,16 @@ impl Lock {
         self.entry.fencing_token()
     }
 
+    /// Returns the slot of a permit, counted from 0: no two holders of permits of one resource have the same at the
+    /// same time. `None` if it is no permit.
+    #[must_use]
+    pub fn slot(&self) -> Option<u16> {
+        match self.entry.kind() {
+            Kind::Permit { slot, .. } => Some(slot),
+            Kind::Plain | Kind::Shared => None,
+        }
+    }
+
     /// Returns its id in its engine. `Event::Expired` carries this id when the lock is lost.
     #[must_use]
     pub fn id(&self) -> LockId {

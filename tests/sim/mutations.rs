@@ -182,7 +182,9 @@ pub(crate) mod tests {
 
     /// Guards that these worlds do not need, or that no oracle looks at, and the stories of the library
     /// that notice them. `tests/breakages.sh` reads this table.
-    const STORIES: [(&str, &str); 2] = [
+    const STORIES: [(&str, &str); 3] = [
+        // A lock that becomes a shared one.
+        ("DowngradeStaysExclusive", "engine::tests::shared"),
         // A copy that is lost and sent again, within one lock.
         ("DeniedCopyForgotten", "engine::tests::copies"),
         // A copy that is lost and sent again while a clock is known to be stepped.

@@ -8,6 +8,7 @@ mod answers;
 pub(in crate::engine) mod fencing;
 mod nodes;
 mod outcome;
+pub(in crate::engine) mod permit;
 mod several;
 mod shared;
 mod turns;
@@ -39,6 +40,7 @@ use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
 use several::Several;
 use shared::Reading;
+pub(in crate::engine) use shared::patience;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -56,12 +58,17 @@ pub(in crate::engine) struct Acquire {
     /// How many nanoseconds the engine keeps the lock. Zero: it does not.
     keep: u64,
     verdict: Verdict,
-    /// `None`: it wants one resource.
-    several: Option<Box<Several>>,
+    /// `None`: it wants an exclusive lock on one resource.
+    special: Option<Box<Special>>,
     /// `None`: it wants no fencing token.
     fencing: Option<Box<Fencing>>,
-    /// `None`: it wants an exclusive lock.
-    reading: Option<Box<Reading>>,
+}
+
+/// The additional state of an acquisition of another lock than an exclusive one on one resource.
+#[derive(Debug)]
+enum Special {
+    Several(Several),
+    Reading(Reading),
 }
 
 /// The state of an attempt.
@@ -90,9 +97,8 @@ impl Acquire {
             extensions: request.options.extensions_left(),
             keep: request.options.kept_nanos(),
             verdict: Verdict::Open,
-            several: None,
+            special: None,
             fencing: None,
-            reading: None,
         }
     }
 
@@ -107,7 +113,8 @@ impl Acquire {
 
     /// Makes it an acquisition of several resources, which have these `places`.
     pub(in crate::engine) fn of_several(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
-        self.several = Some(Box::new(Several::new(places, nodes)));
+        let several = Several::new(places, nodes);
+        self.special = Some(Box::new(Special::Several(several)));
         self
     }
 
@@ -122,9 +129,8 @@ impl Acquire {
             extensions: kept.extensions,
             keep,
             verdict: Verdict::Open,
-            several: None,
+            special: None,
             fencing: None,
-            reading: None,
         }
     }
 
@@ -133,10 +139,28 @@ impl Acquire {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
 
+    /// Returns its additional state if it wants several resources.
+    #[inline]
+    fn several(&self) -> Option<&Several> {
+        match self.special.as_deref()? {
+            Special::Several(several) => Some(several),
+            Special::Reading(_) => None,
+        }
+    }
+
+    /// Returns its additional state if it wants a shared lock.
+    #[inline]
+    fn reading(&self) -> Option<&Reading> {
+        match self.special.as_deref()? {
+            Special::Several(_) => None,
+            Special::Reading(reading) => Some(reading),
+        }
+    }
+
     /// Returns the places of its resources.
     #[inline]
     pub(in crate::engine) fn places(&self) -> &[PlaceKey] {
-        match &self.several {
+        match self.several() {
             None => core::slice::from_ref(&self.place),
             Some(several) => &several.places,
         }
@@ -145,7 +169,7 @@ impl Acquire {
     /// Passes each of its places to `act`.
     #[inline(always)]
     fn each_place(&self, mut act: impl FnMut(PlaceKey)) {
-        match &self.several {
+        match self.several() {
             None => act(self.place), // Not a loop, because nearly all locks are on one resource.
             Some(several) => several.places.iter().for_each(|place| act(*place)),
         }
@@ -183,17 +207,21 @@ impl Acquire {
         token[TOKEN_RANDOM_BYTES..len].copy_from_slice(owner);
         let token = &token[..len];
         let name = parts.queues.name(self.place);
-        if let Some(reading) = &mut self.reading {
-            return Self::shared_entry(reading, now, (spare, name, token), &parts.settings);
-        }
-        if self.several.is_none() && self.fencing.is_none() {
+        if self.special.is_none() && self.fencing.is_none() {
             return Entry::new(spare, name, token);
-        }
-        if let Some(several) = &mut self.several {
-            several.forget_named();
         }
         if let Some(fencing) = &mut self.fencing {
             fencing.begin(parts.fencing.propose(now));
+        }
+        match self.special.as_deref_mut() {
+            None => {}
+            Some(Special::Several(several)) => several.forget_named(),
+            Some(Special::Reading(reading)) => {
+                let is_fenced = self.fencing.is_some();
+                let waited = (self.waiter.is_some(), parts.queues.given_back(self.place));
+                let others = (&parts.settings, &mut parts.random);
+                return reading.entry(now, (spare, name, token), is_fenced, waited, others);
+            }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));
         match self.fencing {
@@ -282,7 +310,8 @@ impl Acquire {
         };
         // If only an operator can make a majority possible again, no later attempt would succeed.
         let outcomes = cx.round.ballots.iter().map(|ballot| ballot.outcome);
-        let rest = match refusal == Refusal::OtherCluster || is_out_of_reach(outcomes) {
+        let is_final = matches!(refusal, Refusal::OtherCluster | Refusal::OtherPermits);
+        let rest = match is_final || is_out_of_reach(outcomes) {
             true => None,
             false => self.rest(cx),
         };
@@ -335,15 +364,15 @@ impl Acquire {
 
     /// Ends this acquisition, which is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
-        if let Some(reading) = self.reading.take() {
-            reading.step_out(self.place, &mut parts.queues);
-        }
         if let Some(fencing) = self.fencing.take() {
             parts.fencing.give_spare(fencing);
         }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         if !matches!(self.verdict, Verdict::HandedOut) {
-            let several = self.several.as_ref().map(|several| &several.waiters[..]);
+            if let Some(reading) = self.reading() {
+                reading.step_out(self.place, queues);
+            }
+            let several = self.several().map(|several| &several.waiters[..]);
             let waiters = several.unwrap_or(core::slice::from_ref(&self.waiter));
             for (place, waiter) in self.places().iter().zip(waiters) {
                 queues.leave(*place, operation, *waiter, buffers);
@@ -372,20 +401,24 @@ impl Operate for Acquire {
     /// others, or is refused at once if this engine holds a lock on one of its resources.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
-        let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
         let (mut turn, mut leaves) = (true, None);
-        self.each_place(|place| turn &= queues.contend(place, key));
-        if turn && !once && self.reading.is_none() {
-            self.each_place(|place| {
-                if leaves.is_none() && queues.leaves_first(now, place) {
-                    leaves = Some(place);
-                }
-            });
-            leaves = leaves.filter(|_| self.has_time(cx));
+        if self.reading().is_some() {
+            turn = self.contends_beside(cx);
+        } else {
+            let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
+            self.each_place(|place| turn &= queues.contend(place, key));
+            if turn && !once {
+                self.each_place(|place| {
+                    if leaves.is_none() && queues.leaves_first(now, place) {
+                        leaves = Some(place);
+                    }
+                });
+                leaves = leaves.filter(|_| self.has_time(cx));
+            }
         }
         if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
-            if self.reading.is_some() {
+            if self.reading().is_some() {
                 self.ask_beside(cx);
             }
             return;
@@ -413,6 +446,9 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
+        if self.reading().is_some() {
+            self.register(node, cx);
+        }
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
@@ -431,10 +467,11 @@ impl Operate for Acquire {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         match cx.round.tally.acquisition() {
-            None => {}
+            None if self.reading().is_none() => {}
+            None => self.weigh(cx),
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
             Some(Acquisition::Held) => {
-                let refusal = self.refusal(Refusal::Held);
+                let refusal = self.refusal(cx);
                 self.fail(refusal, cx);
             }
             Some(Acquisition::NoQuorum) => {
@@ -464,7 +501,9 @@ impl Operate for Acquire {
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
-                    Refusal::Held | Refusal::Intent => LockError::Held(self.report_held(cx)),
+                    Refusal::Held | Refusal::Intent | Refusal::OtherPermits => {
+                        LockError::Held(self.report_held(cx))
+                    }
                     // Adds what the nodes said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);

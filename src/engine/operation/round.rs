@@ -118,6 +118,7 @@ fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
         // These outcomes say nothing about a later attempt.
         NodeOutcome::Granted
         | NodeOutcome::Held
+        | NodeOutcome::OtherPermits(_)
         | NodeOutcome::Missing
         | NodeOutcome::Quarantined { .. }
         | NodeOutcome::Unreachable(_)

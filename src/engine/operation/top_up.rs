@@ -35,7 +35,7 @@ use crate::engine::restarts::whole;
 
 /// Returns the life of a copy, sent at `now`, of a lock that ends at `end`. It is rounded up, because a copy that
 /// expires before the others is useless.
-fn life_of_copy(
+pub(super) fn life_of_copy(
     now: Instant,
     end: Instant,
     entry: &Entry,
@@ -115,7 +115,7 @@ impl LockQuestion {
         }
         cx.parts.claims.sent(command);
         for name in self.entry.names() {
-            cx.parts.tell_watches(name);
+            cx.parts.wrote_to(cx.now, name);
         }
     }
 }

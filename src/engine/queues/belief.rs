@@ -22,7 +22,7 @@ use crate::time::Instant;
 
 /// The time after the reported end of a key until it is believed gone: the answer was rounded down by up to a
 /// millisecond.
-const ROUNDED: Duration = Duration::from_millis(1);
+pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 
 /// Whether the node will push the next change of the key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,8 +68,20 @@ const UNKNOWN: Seen = Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
-    /// The contender is a reader, and believes a sorted set free from this time on. `None`: it is no reader.
-    reads_from: Option<Instant>,
+    wants: Wants,
+    /// A reader believes a sorted set free from this time on.
+    reads_from: Instant,
+}
+
+/// What the contender wants.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(in crate::engine) enum Wants {
+    #[default]
+    Lock,
+    /// A shared lock.
+    Reader,
+    /// A permit. A node is free when it has a free slot.
+    Slot,
 }
 
 impl Seen {
@@ -96,18 +108,41 @@ impl Belief {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
             nodes: nodes.collect(),
-            reads_from: None,
+            ..Self::default()
         }
     }
 
-    /// The contender is a reader, for which a sorted set is free from `from` on. `None`: it is no reader.
-    pub(in crate::engine) fn read_from(&mut self, from: Option<Instant>) {
-        self.reads_from = from;
+    /// Sets what the contender wants. For a reader, a sorted set is free from `from` on.
+    pub(in crate::engine) fn set_wants(&mut self, wants: Wants, from: Instant) {
+        (self.wants, self.reads_from) = (wants, from);
+    }
+
+    /// Returns what the contender wants.
+    pub(in crate::engine) fn wants(&self) -> Wants {
+        self.wants
     }
 
     /// Returns `true` if the contender is a reader.
     pub(in crate::engine) fn reads(&self) -> bool {
-        self.reads_from.is_some()
+        self.wants == Wants::Reader
+    }
+
+    /// `node` has no free slot before `until`. It was asked to push the next change, and does so or does not, if it
+    /// `pushes`. `None`: it was not asked.
+    pub(in crate::engine) fn is_full(
+        &mut self,
+        node: NodeId,
+        until: Instant,
+        pushes: Option<bool>,
+    ) {
+        let seen = &mut self.nodes[node.index()];
+        (seen.free, seen.permanent) = (until, false);
+        if let Some(pushes) = pushes {
+            seen.registration = match pushes {
+                true => Registration::Pushed,
+                false => Registration::Untold,
+            };
+        }
     }
 
     /// Forgets everything, including registrations. No node is believed free before the time that `not_before` gives
@@ -154,6 +189,10 @@ impl Belief {
         };
         seen.permanent = left == Remaining::Permanent;
         seen.free = match left {
+            // A permit may become free before the last of them ends.
+            Remaining::For(_) if self.wants == Wants::Slot && seen.free != Instant::MAX => {
+                seen.free
+            }
             Remaining::Missing => now.min(seen.free),
             Remaining::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
             Remaining::Permanent => Instant::MAX,
@@ -243,8 +282,10 @@ impl Belief {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes
             .map(|(node, seen)| {
-                let reads_from = self.reads_from.filter(|_| seen.is_set);
-                let free = reads_from.map_or(seen.free, |from| seen.free.min(from));
+                let free = match self.reads() && seen.is_set {
+                    true => seen.free.min(self.reads_from),
+                    false => seen.free,
+                };
                 free.max(seen.not_before).max(from(node))
             })
             .collect();

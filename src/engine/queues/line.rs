@@ -20,6 +20,8 @@ use crate::timer::TimerKey;
 pub(super) struct Line {
     first: Link,
     last: Link,
+    /// The number of callers in it.
+    len: u32,
 }
 
 /// The callers of all lines.
@@ -59,6 +61,8 @@ pub(in crate::engine) struct Extra {
     pub(in crate::engine) fenced: bool,
     /// It wants a shared lock.
     pub(in crate::engine) shared: bool,
+    /// It wants one of so many permits. Zero: it does not.
+    pub(in crate::engine) permits: u16,
 }
 
 /// All that is stored of an operation that waits for its turn. It is packed, because the links of the slab and the line
@@ -119,7 +123,13 @@ impl Line {
     pub(super) const EMPTY: Self = Self {
         first: Link::NONE,
         last: Link::NONE,
+        len: 0,
     };
+
+    /// Returns the number of callers in it.
+    pub(super) const fn len(&self) -> u32 {
+        self.len
+    }
 
     pub(super) const fn is_empty(&self) -> bool {
         self.first.index().is_none()
@@ -182,16 +192,24 @@ impl Waiters {
         let key = self.slab.insert((caller, Links { before, behind }));
         self.join(line, before, Link::to(key.index()));
         line.last = Link::to(key.index());
+        line.len += 1;
         WaiterKey(key)
     }
 
-    /// Puts `caller` at the front of `line`.
-    pub(super) fn push_front(&mut self, line: &mut Line, caller: Caller) -> WaiterKey {
-        let (before, behind) = (Link::NONE, line.first);
+    /// Puts the open `operation` at the front of `line`, but behind other open operations that stand there.
+    pub(super) fn push_front(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
+        let (mut before, mut behind) = (Link::NONE, line.first);
+        while let Some(index) = behind.index()
+            && let (Caller::Set(_), links) = self.slab.at(index)
+        {
+            (before, behind) = (behind, links.behind);
+        }
+        let caller = Caller::Set(operation);
         let key = self.slab.insert((caller, Links { before, behind }));
         let own = Link::to(key.index());
+        self.join(line, before, own);
         self.join(line, own, behind);
-        line.first = own;
+        line.len += 1;
         WaiterKey(key)
     }
 
@@ -238,6 +256,7 @@ impl Waiters {
         self.waiting -= usize::from(matches!(caller, Caller::Waits(_)));
         if !matches!(caller, Caller::Open(_)) {
             self.join(line, links.before, links.behind);
+            line.len -= 1;
         }
     }
 

@@ -17,6 +17,9 @@
 //! lock with each look, because a `PTTL` does not say whether that keeps it out. A contender of the exclusive lock that
 //! finds readers leaves its *intent* on all nodes, which keeps new readers out, and renews it with its looks.
 //!
+//! A contender that wants a permit does not look, but asks: a refused attempt says when the first slot becomes free, and
+//! registers the key.
+//!
 //! A program that releases a lock and asks for it again is always faster than one that first has to learn of the
 //! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
 //! it has met others lately, and rarely if it has not, because it might not notice them.
@@ -38,7 +41,7 @@ use crate::quorum::NodeSet;
 use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 use super::Refusal;
-use super::belief::Belief;
+use super::belief::{Belief, Wants};
 
 /// A contender that gets notifications still looks after this time, or up to twice as long. No push reports a `SWAPDB`,
 /// so without this look such a contender would wait until its call ends. At this rate it costs a node one look in three
@@ -76,6 +79,10 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// longer and longer until it acts on a reported change, up to ten times [`LOOK_SOON`]. Otherwise it would look 1,000
 /// times in a second at a key that other clients write that often.
 const WASTED_MAX: u32 = 20;
+
+/// After this number of attempts in which nodes gave slots that differ, a contender asks after the random delay. It may
+/// be that each node has a free slot, but no majority has the same.
+const MISSED_MAX: u32 = 3;
 
 /// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
 /// wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed nothing.
@@ -203,6 +210,13 @@ impl Wait {
             None if self.belief.reads() => free, // Readers do not split votes.
             None => free.saturating_add(self.window(free.saturating_since(started))),
         };
+        if self.belief.wants() == Wants::Slot {
+            let look = self.soon.min(self.look);
+            let look = if free <= now { attempt } else { look };
+            let rests = 2 * MISSED_MAX < self.splits;
+            let rest = if rests { self.delay } else { Instant::ZERO };
+            return Next::Attempt(attempt.min(look).max(rest));
+        }
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
             now // While its window runs, it checks whether another client was earlier.
         } else if believed <= now && free == Instant::MAX {
@@ -266,7 +280,10 @@ impl Wait {
             (self.splits, self.wasted) = (self.splits.saturating_add(2), 0);
         }
         (self.delay, self.luck) = (delay, random.random());
-        (self.left, self.since, self.told) = (None, Instant::MAX, false);
+        if self.belief.wants() != Wants::Slot {
+            self.since = Instant::MAX;
+        }
+        (self.left, self.told) = (None, false);
         let said = &self.said;
         let takes = |node: NodeId| !elsewhere.contains(node) && takes_a_set(said[node.index()]);
         self.belief.forget(|node| match takes(node) {
@@ -296,6 +313,12 @@ impl Wait {
         self.soon = self.soon.min(at);
     }
 
+    /// Returns `true` if its intent still stands: it waits for the end of readers.
+    pub(in crate::engine) fn is_behind_readers(&self, now: Instant) -> bool {
+        let stands = INTENT.saturating_sub(BEHIND_READERS);
+        now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
+    }
+
     /// Readers of this engine have had the lock until now, so the first look asks who holds it.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
@@ -314,14 +337,26 @@ impl Wait {
         }
     }
 
-    /// The contender is a reader, or is not.
-    pub(in crate::engine) fn set_reader(&mut self, is_reader: bool) {
-        self.belief.read_from(is_reader.then_some(self.delay));
+    /// Sets what the contender wants.
+    pub(in crate::engine) fn set_wants(&mut self, wants: Wants) {
+        self.belief.set_wants(wants, self.delay);
+    }
+
+    /// `node` has no free slot before `until`: see [`Belief::is_full`].
+    pub(in crate::engine) fn is_full(
+        &mut self,
+        node: NodeId,
+        until: Instant,
+        pushes: Option<bool>,
+    ) {
+        self.belief.is_full(node, until, pushes);
+        self.told = true;
     }
 
     /// Returns `true` if it has to leave its intent now. It looks again before the intent ends.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> bool {
-        let leaves = self.intent <= now && self.belief.is_set() && !self.belief.reads();
+        let leaves =
+            self.intent <= now && self.belief.is_set() && self.belief.wants() == Wants::Lock;
         if leaves {
             self.intent = now.saturating_add(BEHIND_READERS);
             self.look = self.look.min(self.intent);

@@ -8,7 +8,7 @@ mod losses;
 mod repairs;
 mod reports;
 #[cfg(feature = "embedded")]
-mod stores;
+pub(super) mod stores;
 
 use super::*;
 

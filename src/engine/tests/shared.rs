@@ -4,7 +4,7 @@ use super::*;
 
 mod downgrade;
 #[cfg(feature = "embedded")]
-mod programs;
+pub(super) mod programs;
 
 /// A node reports that the key has changed.
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
@@ -95,22 +95,14 @@ fn a_reader_that_makes_one_attempt_is_kept_out_by_a_lock_of_its_handle_and_nothi
 }
 
 #[test]
-fn without_scripts_and_with_a_fencing_token_a_shared_lock_is_refused_at_once() {
+fn without_scripts_a_shared_lock_is_refused_at_once() {
+    let mut world = World::with(named(3).without_scripts(true));
     let options = LockOptions::new(TTL);
-    for (builder, options, why) in [
-        (
-            named(3).without_scripts(true),
-            options,
-            InvalidRequest::SharedWithoutScripts,
-        ),
-        (named(3), options.fenced(), InvalidRequest::SharedFenced),
-    ] {
-        let mut world = World::with(builder);
-        let request = Request::shared(b"k", &options);
-        let refused = world.engine.acquire(world.now, &request);
-        assert_matches!(refused, Err(LockError::Invalid(found)) if found == why);
-        world.is_clean();
-    }
+    let request = Request::shared(b"k", &options);
+    let refused = world.engine.acquire(world.now, &request);
+    let why = InvalidRequest::NeedsScripts;
+    assert_matches!(refused, Err(LockError::Invalid(found)) if found == why);
+    world.is_clean();
 }
 
 #[test]

@@ -399,6 +399,37 @@ fn on_several(text: &str) -> Option<&'static str> {
     found.map(|(_, name)| *name)
 }
 
+/// Describes a command about a permit in few words: the slot where the search begins, or `alone` the only one, and the
+/// number of permits; or the prefix of the member.
+fn of_permit(words: &[String]) -> Option<String> {
+    use crate::node::{CONFIRM_MEMBER, EXTEND_MEMBER, MOVE_SLOT, RELEASE_MEMBER, TAKE_SLOT};
+    let scripts = [
+        (&TAKE_SLOT, "SLOT"),
+        (&MOVE_SLOT, "MOVE"),
+        (&EXTEND_MEMBER, "EXTEND"),
+        (&CONFIRM_MEMBER, "CONFIRM"),
+        (&RELEASE_MEMBER, "RELEASE"),
+    ];
+    let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
+    let (script, what) = scripts.iter().find(|(script, _)| is(script))?;
+    let keys: usize = words[2].parse().expect("a number");
+    let (keys, of) = words[3..].split_at(keys);
+    let key = &keys[0];
+    Some(match (*what, of) {
+        ("SLOT", [_, ttl, _, k, slot, tried, ..]) => {
+            let alone = if tried == k { "" } else { "alone " };
+            assert!(tried == "1" || tried == k);
+            format!("SLOT {key} {ttl} {alone}{slot} of {k}")
+        }
+        (_, [.., prefix]) if prefix == "r/" => return None,
+        (_, [_, ttl, _, prefix]) if script.text == EXTEND_MEMBER.text => {
+            format!("EXTEND {key} {ttl} {prefix}")
+        }
+        (what, [.., prefix]) => format!("{what} {key} {prefix}"),
+        (_, []) => return None,
+    })
+}
+
 /// Describes a command about a shared lock in few words.
 fn of_reader(words: &[String]) -> Option<String> {
     use crate::node::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
@@ -408,7 +439,8 @@ fn of_reader(words: &[String]) -> Option<String> {
         (&CONFIRM_MEMBER, "CONFIRM READER"),
         (&RELEASE_MEMBER, "RELEASE READER"),
     ];
-    let (_, what) = scripts.iter().find(|(script, _)| script.text == words[1])?;
+    let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
+    let (_, what) = scripts.iter().find(|(script, _)| is(script))?;
     let keys: usize = words[2].parse().expect("a number");
     let (keys, arguments) = words[3..].split_at(keys);
     let ttl = arguments
@@ -474,7 +506,8 @@ fn shown(value: Value<'_>) -> String {
                 .join(" ")
         }
         "EVAL" | "EVALSHA" if let Some(shown) = fenced(&words) => shown,
-        "EVAL" if let Some(shown) = of_reader(&words) => shown,
+        "EVAL" | "EVALSHA" if let Some(shown) = of_permit(&words) => shown,
+        "EVAL" | "EVALSHA" if let Some(shown) = of_reader(&words) => shown,
         "EVAL" if let Some(what) = on_several(&words[1]) => {
             let keys: usize = words[2].parse().expect("a number");
             let (keys, arguments) = words[3..].split_at(keys);

@@ -40,7 +40,7 @@ use super::recipes::shared::TO_JOIN;
 use super::reply::Reply;
 use super::request::{Dialect, Taking, Taught};
 use doubt::Doubt;
-use scripts::Scripts;
+use scripts::{Digests, Scripts};
 use ways::Ways;
 
 pub(super) use ways::ORDER;
@@ -179,6 +179,14 @@ impl Abilities {
         self.dialect(Taught::Release) == Dialect::Sha1
     }
 
+    /// Returns the form in which the node gets a script that adds a member.
+    pub(super) fn dialect_of_members(&self) -> Dialect {
+        match self.scripts.members == Digests::Known && self.takes_digests() {
+            true => Dialect::Sha1,
+            false => Dialect::TextOnly,
+        }
+    }
+
     /// Returns how the node releases locks, as far as this connection has shown it. For operators.
     pub(crate) fn releasing(&self) -> Option<&'static str> {
         let native = match self.shown {
@@ -242,8 +250,12 @@ impl Abilities {
                 self.trust_scripts();
             }
             // A lock of another kind needs other permissions, so this says nothing about it.
-            (Taking::Member | Taking::Fenced { .. }, None) => self.trust_scripts(),
-            (Taking::Member | Taking::Fenced { .. }, Some(_)) => {}
+            (Taking::Member { .. }, None) => {
+                self.scripts.members.run();
+                self.trust_scripts();
+            }
+            (Taking::Fenced { .. }, None) => self.trust_scripts(),
+            (Taking::Member { .. } | Taking::Fenced { .. }, Some(_)) => {}
             (Taking::Untaught | Taking::Set | Taking::Checked { .. } | Taking::Watch, _) => {}
         }
         (reply, Then::Nothing)

@@ -25,6 +25,7 @@ use crate::node::refusal::{
 use crate::node::reply::Reply;
 use crate::node::request::{Dialect, Question, Request, Taking};
 
+use super::scripts::Digests;
 use super::ways::Refused;
 use super::{Abilities, Hints, Then};
 
@@ -69,15 +70,15 @@ impl Abilities {
             | Request::Name { .. }
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The script of a fenced lock is never loaded, so the server may still have the others.
-        let is_fenced = matches!(
+        // The script of such a lock is never loaded, so the server may still have the others.
+        let is_never_loaded = matches!(
             request,
             Request::Take {
-                by: Taking::Fenced { .. },
+                by: Taking::Fenced { .. } | Taking::Member { .. },
                 ..
             }
         );
-        let is_unknown = wants_the_text(refusal.error()) && !is_fenced;
+        let is_unknown = wants_the_text(refusal.error()) && !is_never_loaded;
         match is_unknown && self.scripts.forget() {
             true => (reply, Then::LoadScripts),
             false => (reply, Then::Nothing),
@@ -120,19 +121,30 @@ impl Abilities {
             by: Dialect::TextOnly,
         };
         self.scripts.has_run_fenced &= !is_fenced || by == by_text;
-        let is_special = is_fenced || by == Taking::Member;
+        let is_member = matches!(by, Taking::Member { .. });
         let (verb, is_script) = match by {
             Taking::Set => ("set", false),
             Taking::Watch => (self.verb_of_transaction(hints.forbidden), false),
-            Taking::Checked { by } | Taking::Fenced { by } => (by.verb(), true),
-            Taking::First | Taking::Untaught | Taking::Member => (Dialect::Text.verb(), true),
+            Taking::Checked { by } | Taking::Fenced { by } | Taking::Member { by } => {
+                (by.verb(), true)
+            }
+            Taking::First | Taking::Untaught => (Dialect::Text.verb(), true),
         };
         match refusal {
             Refusal::Error(error) if is_script && wants_the_text(error) => {
+                if is_member {
+                    self.scripts.members = Digests::Unknown;
+                }
                 Reply::Again(NodeOutcome::Refused(error))
             }
+            Refusal::Forbidden(Forbidden::Command)
+                if by == (Taking::Member { by: Dialect::Sha1 }) =>
+            {
+                self.scripts.members = Digests::Forbidden;
+                again_for(verb)
+            }
             // Other locks need fewer permissions, so this refusal says nothing about them.
-            Refusal::Forbidden(_) if is_special => reported(refusal, verb),
+            Refusal::Forbidden(_) if is_fenced || is_member => reported(refusal, verb),
             Refusal::Forbidden(Forbidden::Command) if is_script => {
                 match self.scripts_refused(verb) {
                     Ok(()) => again_for(verb),
@@ -289,6 +301,7 @@ mod tests {
     use crate::config::Config;
     use crate::keys::OperationKey;
     use crate::node::handshake::Words;
+    use crate::node::request::Taught;
     use crate::resp::Value;
     use crate::slab::Slab;
 
@@ -302,7 +315,7 @@ mod tests {
         let requests = [
             Request::Take {
                 claim,
-                by: Taking::Member,
+                by: Taking::Member { by },
             },
             Request::Take {
                 claim,
@@ -344,5 +357,47 @@ mod tests {
                 assert!(!abilities.is_without_scripts() && abilities.missing.is_none());
             }
         }
+    }
+
+    /// A script that adds a member goes by its digest once the server has run one, until that is refused.
+    #[test]
+    fn a_script_that_was_run_goes_by_its_digest() {
+        let claim = ClaimKey(Slab::new().insert(()));
+        let config = Config::builder().node("a").config().expect("valid");
+        let mut abilities = Abilities::new(&config);
+        let digest = Taught::Release.script().sha1.as_bytes();
+        abilities
+            .scripts
+            .loaded(Taught::Release, Value::Bulk(digest));
+        let refuse = |abilities: &mut Abilities, line: &str| {
+            let (by, words) = (abilities.dialect_of_members(), &mut Words::default());
+            let mut hints = Hints {
+                words,
+                forbidden: "",
+            };
+            let by = Taking::Member { by };
+            let refusal = Refusal::of(Value::Error(line.as_bytes()));
+            let request = Request::Take { claim, by };
+            let (reply, then) = abilities.refused(request, refusal, false, &mut hints);
+            assert!(matches!(reply, Reply::Again(_)) && matches!(then, Then::Nothing));
+            assert_eq!(abilities.dialect_of_members(), Dialect::TextOnly, "{line}");
+        };
+        let run = |abilities: &mut Abilities| {
+            let by = abilities.dialect_of_members();
+            abilities.taken(claim, Taking::Member { by }, Reply::Done);
+            abilities.dialect_of_members()
+        };
+        assert_eq!(abilities.dialect_of_members(), Dialect::TextOnly);
+        assert_eq!(run(&mut abilities), Dialect::Sha1);
+        refuse(
+            &mut abilities,
+            "NOSCRIPT No matching script. Please use EVAL.",
+        );
+        assert_eq!(run(&mut abilities), Dialect::Sha1);
+        let forbidden = "NOPERM this user has no permissions to run the 'evalsha' command";
+        refuse(&mut abilities, forbidden);
+        assert_eq!(run(&mut abilities), Dialect::TextOnly);
+        abilities.disconnected();
+        assert_eq!(run(&mut abilities), Dialect::TextOnly, "no digest is known");
     }
 }

@@ -30,6 +30,26 @@ impl Taught {
     }
 }
 
+/// Whether a script that adds a member, which is never loaded, is sent by its digest.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Digests {
+    /// The server may not know it.
+    #[default]
+    Unknown,
+    /// The server has run one of them. It may not know the other.
+    Known,
+    /// The user may not run scripts by their digests.
+    Forbidden,
+}
+
+impl Digests {
+    pub(super) fn run(&mut self) {
+        if *self == Self::Unknown {
+            *self = Self::Known;
+        }
+    }
+}
+
 /// The scripts that a server holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
@@ -42,6 +62,7 @@ pub(crate) struct Scripts {
     pub(super) tried: bool,
     /// The script that takes a fenced lock has run, and was not refused since: the next one goes by its digest.
     pub(in crate::node) has_run_fenced: bool,
+    pub(super) members: Digests,
 }
 
 impl Scripts {

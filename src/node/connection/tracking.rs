@@ -43,6 +43,11 @@ impl Waking {
         }
     }
 
+    /// Returns `true` if the node sends notifications.
+    pub(crate) fn pushes(self) -> bool {
+        self == Self::Push
+    }
+
     /// Returns `true` if the node is known to send no notifications.
     pub(crate) fn tells_nothing(self) -> bool {
         matches!(self, Self::Resp2 | Self::Refused(_))

@@ -80,6 +80,15 @@ pub(super) struct Filling<'a> {
     pub(super) by: Dialect,
 }
 
+impl Filling<'_> {
+    /// For a script that is only asked for the permissions.
+    const TO_ASK: Self = Self {
+        life: Duration::ZERO,
+        marker: None,
+        by: Dialect::TextOnly,
+    };
+}
+
 type Write = fn(&mut Vec<u8>, &Entry, &Filling<'_>);
 
 /// The commands about one kind of lock.
@@ -94,7 +103,7 @@ pub(super) struct Recipe {
     move_slot: Write,
     /// Asks which of these commands the user may not run on the keys.
     ask: fn(&mut Vec<u8>, &Entry, &[&'static str]),
-    pub(super) form: Form,
+    form: Form,
 }
 
 /// How nodes get the scripts of a kind of lock.
@@ -111,10 +120,20 @@ pub(super) enum Form {
 }
 
 /// Returns the recipe for the lock of `entry`.
+#[inline]
 pub(super) fn of(entry: &Entry) -> &'static Recipe {
     match entry.is_bare() {
         true => &one::RECIPE,
         false => of_another(entry),
+    }
+}
+
+/// Returns how nodes get the scripts of the lock of `entry`.
+#[inline]
+pub(super) fn form(entry: &Entry) -> Form {
+    match entry.is_bare() {
+        true => Form::Taught,
+        false => of_another(entry).form,
     }
 }
 

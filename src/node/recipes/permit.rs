@@ -6,13 +6,13 @@ use crate::entry::{Entry, Kind};
 use crate::node::script::{MOVE_SLOT, TAKE_SLOT};
 use crate::resp::{Decimal, argument};
 
-use super::shared::{TO_JOIN, confirm, extend, head, not_asked, question, release, tail};
+use super::shared::{confirm, extend, head, not_asked, question, release, tail, to_check};
 use super::{Filling, Form, Recipe};
 
 pub(super) static RECIPE: Recipe = Recipe {
     take: |out, entry, filling| {
         let life = Decimal::millis(filling.life);
-        take_if_permitted(out, entry, life.as_bytes(), filling.marker);
+        take_if_permitted(out, entry, life.as_bytes(), filling);
     },
     release,
     extend,
@@ -20,18 +20,27 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect: not_asked,
     overwrite: not_asked,
     move_slot,
-    ask: |out, entry, _| take_if_permitted(out, entry, b"", None),
+    ask: |out, entry, _| take_if_permitted(out, entry, b"", &Filling::TO_ASK),
     form: Form::Only,
 };
 
-/// Takes the first free slot, or the only one that is wanted. Each such command also asks whether the user may release
+/// Takes the first free slot, or the only one that is wanted. The first such command also asks whether the user may release
 /// it. With an empty ttl that is all.
 #[cold]
-fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], marker: Option<&[u8]>) {
-    head(out, &TAKE_SLOT, entry, None, marker, 6 + TO_JOIN.len());
+fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
+    let Filling { marker, by, .. } = *filling;
+    let commands = to_check(by);
+    head(
+        out,
+        (&TAKE_SLOT, by),
+        entry,
+        None,
+        marker,
+        6 + commands.len(),
+    );
     tail(out, ttl, marker);
     slots(out, entry);
-    for command in TO_JOIN {
+    for command in commands {
         argument(out, command.as_bytes());
     }
 }

@@ -18,7 +18,7 @@ use super::{Filling, Form, Recipe};
 pub(super) static RECIPE: Recipe = Recipe {
     take: |out, entry, filling| {
         let life = Decimal::millis(filling.life);
-        take_if_permitted(out, entry, life.as_bytes(), filling.marker);
+        take_if_permitted(out, entry, life.as_bytes(), filling);
     },
     release,
     extend,
@@ -26,7 +26,7 @@ pub(super) static RECIPE: Recipe = Recipe {
     inspect: not_asked,
     overwrite: not_asked,
     move_slot: not_asked,
-    ask: |out, entry, _| take_if_permitted(out, entry, b"", None),
+    ask: |out, entry, _| take_if_permitted(out, entry, b"", &Filling::TO_ASK),
     form: Form::Only,
 };
 
@@ -41,14 +41,35 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "zscore",
 ];
 
-/// Adds the reader. Each such command also asks whether the user may remove it. With an empty ttl that is all.
+/// Returns the commands that a script is to check: none if it goes by its digest, because it has been run.
+pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
+    match by {
+        Dialect::Sha1 => &[],
+        Dialect::Text
+        | Dialect::TextOnly
+        | Dialect::DelIfEq
+        | Dialect::DelEx
+        | Dialect::SetIfEq
+        | Dialect::Watch => &TO_JOIN,
+    }
+}
+
+/// Adds the reader. The first such command also asks whether the user may remove it. With an empty ttl that is all.
 #[cold]
-fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], marker: Option<&[u8]>) {
-    let (name, words) = (entry.resource(), 4 + TO_JOIN.len());
-    head(out, &TAKE_SHARED, entry, Some(name), marker, words);
+fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
+    let Filling { marker, by, .. } = *filling;
+    let (name, commands) = (entry.resource(), to_check(by));
+    head(
+        out,
+        (&TAKE_SHARED, by),
+        entry,
+        Some(name),
+        marker,
+        4 + commands.len(),
+    );
     tail(out, ttl, marker);
     argument(out, passes(entry));
-    for command in TO_JOIN {
+    for command in commands {
         argument(out, command.as_bytes());
     }
 }
@@ -56,7 +77,14 @@ fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], marker: Optio
 /// Removes the member.
 #[cold]
 pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
-    head(out, &RELEASE_MEMBER, entry, None, None, 2);
+    head(
+        out,
+        (&RELEASE_MEMBER, Dialect::TextOnly),
+        entry,
+        None,
+        None,
+        2,
+    );
     argument(out, &prefix(entry));
 }
 
@@ -79,7 +107,7 @@ pub(super) fn question(
     ttl: &[u8],
     marker: Option<&[u8]>,
 ) {
-    head(out, script, entry, None, marker, 4);
+    head(out, (script, Dialect::TextOnly), entry, None, marker, 4);
     tail(out, ttl, marker);
     argument(out, &prefix(entry));
 }
@@ -124,7 +152,7 @@ pub(super) fn intent(out: &mut Vec<u8>, resource: &[u8]) {
 /// name exclusively is a key too, if there is one.
 pub(super) fn head(
     out: &mut Vec<u8>,
-    script: &Script,
+    (script, by): (&Script, Dialect),
     entry: &Entry,
     of_intent: Option<&[u8]>,
     marker: Option<&[u8]>,
@@ -136,8 +164,12 @@ pub(super) fn head(
     };
     let keys = 1 + of_intent.iter().len() + guard.len();
     write::array(out, 3 + keys + words);
-    argument(out, b"EVAL");
-    argument(out, script.text.as_bytes());
+    let (verb, script) = match by == Dialect::Sha1 {
+        true => (&b"EVALSHA"[..], script.sha1),
+        false => (&b"EVAL"[..], script.text),
+    };
+    argument(out, verb);
+    argument(out, script.as_bytes());
     argument(out, Decimal::new(keys as u64).as_bytes());
     out.extend_from_slice(entry.key_argument());
     if let Some(resource) = of_intent {
@@ -242,6 +274,19 @@ mod tests {
         assert_eq!(moves(None), r"EVAL 1 a\n token   12/11/");
         let checked = alloc::format!(r"EVAL 3 a\n {guard} token  m 12/11/");
         assert_eq!(moves(Some(&marker)), checked);
+        let by_digest = |entry: &Entry| {
+            let filling = Filling {
+                by: Dialect::Sha1,
+                ..filling(None)
+            };
+            shown(|out| super::super::take(out, entry, &filling))
+        };
+        let shared = r"EVALSHA 2 a\n shearline:intent:a\n token 10000  ";
+        assert_eq!(
+            by_digest(&Entry::shared(Vec::new(), b"a\n", b"token", false)),
+            shared
+        );
+        assert_eq!(by_digest(&holder), r"EVALSHA 1 a\n token 10000  12 11 1");
         let intent = shown(|out| leave_intent(out, b"a\n", Duration::from_secs(2)));
         assert_eq!(intent, "SET 1 PX 2000");
     }

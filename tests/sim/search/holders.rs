@@ -78,6 +78,9 @@ type Node = [u8; CLAIMANTS];
 /// The number of some words.
 type Number = u16;
 
+/// Stands among what was heard for the end of a connection.
+const CUT: (Number, Number) = (Number::MAX, Number::MAX);
+
 /// Words that are met again and again, by their numbers.
 #[derive(Default)]
 struct Known<T> {
@@ -358,7 +361,7 @@ impl Summary {
                 column
                     .heard
                     .extend(lost.map(|command| (command, Number::MAX)));
-                column.heard.push((Number::MAX, Number::MAX));
+                column.heard.push(CUT);
                 column.runs += u8::from(has_restarted);
             }
         }
@@ -371,7 +374,10 @@ impl Summary {
         for (node, command) in &did.sent {
             next.columns[*node].up.push_back(*command);
         }
-        if matches!(next.phase, Phase::Idle | Phase::Over) {
+        // What a connection has lost may be owed for long.
+        let is_cut = |column: &Column| column.heard.contains(&CUT);
+        let forgets = matches!(next.phase, Phase::Idle | Phase::Over);
+        if forgets && !next.columns.iter().any(is_cut) {
             next.columns
                 .iter_mut()
                 .for_each(|column| column.heard.clear());
@@ -485,8 +491,8 @@ impl Playing {
                 self.engine.handle(now, Input::Received { node, bytes });
             }
             Told::Cut(node, has_restarted) => {
-                // A connection that has lasted for a second is opened again at once.
-                self.now = now.saturating_add(Duration::from_secs(1));
+                // A connection that has lasted for some time is opened again at once.
+                self.now = now.saturating_add(Duration::from_secs(10));
                 let now = self.now;
                 let link = &mut self.links[usize::from(node)];
                 link.up = 0;

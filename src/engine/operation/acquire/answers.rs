@@ -13,6 +13,7 @@ use crate::node::{Answer, Reply, Request};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
+use super::permit::{astray_on, is_astray};
 use super::{Acquire, Verdict};
 
 /// `node` was asked to take the keys of the claim of `key`. Returns the operation, if its attempt is still under way.
@@ -26,6 +27,14 @@ pub(in crate::engine) fn take_answered(
     let claim = parts.claims.get_mut(key)?; // The claim may be over.
     let operation = claim.attempted_by();
     if let Reply::Done | Reply::Number(_) | Reply::Slot(_) | Reply::NumberedSlot { .. } = reply {
+        if let Reply::Slot(slot) | Reply::NumberedSlot { slot, .. } = reply
+            && is_astray(claim, slot)
+        {
+            let is_new = !claim.busy().copies.lacking.contains(node);
+            parts.claims(now).end_set(node, key, Event::Granted);
+            astray_on(now, node, (key, is_new), parts);
+            return None;
+        }
         parts.nodes[node].grants += 1;
         // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
@@ -59,17 +68,27 @@ impl Acquire {
         let Answer { request, reply } = *answer;
         let said = match reply {
             Reply::Number(number) => return self.counted(node, number, cx),
+            Reply::Slot(slot) | Reply::NumberedSlot { slot, .. } => {
+                return self.gave(node, slot, cx);
+            }
             Reply::Done if matches!(request, Request::Raise { .. }) => {
                 return self.raised(node, cx);
             }
             Reply::Done if matches!(request, Request::Probe { .. }) => {
                 return self.permitted(node, cx);
             }
+            Reply::Done | Reply::Foreign(_) if matches!(request, Request::Question { .. }) => {
+                return self.moved(node, reply == Reply::Done, cx);
+            }
             // The node has no token at all.
             Reply::Missing => (Vote::Abstain, NodeOutcome::Missing),
-            Reply::Foreign(which) if matches!(request, Request::Take { .. }) => {
-                self.named(node, which);
-                self.met_intent(node, which);
+            Reply::Foreign(_) | Reply::Full(_) if matches!(request, Request::Take { .. }) => {
+                if let Reply::Foreign(which) = reply {
+                    self.named(node, which);
+                    self.met_intent(node, which);
+                } else if let Reply::Full(left) = reply {
+                    self.is_full(node, left, cx.now);
+                }
                 match self.meets_own_key(node, cx) {
                     false => reply.vote(),
                     true if self.ask_again(node, true, cx) => return,
@@ -94,8 +113,6 @@ impl Acquire {
             | Reply::Unsure(_)
             | Reply::Stopped
             | Reply::Kept(_)
-            | Reply::Slot(_)
-            | Reply::NumberedSlot { .. }
             | Reply::Full(_)
             | Reply::OtherPermits(_)
             | Reply::Counted { .. }

@@ -143,7 +143,7 @@ impl Acquire {
     }
 
     /// Counts a yes of each of these nodes, which confirm the token.
-    fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+    pub(super) fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
         }

@@ -1,12 +1,15 @@
 //! The outcome of an acquisition: the lock, or what is known of its holder.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::{Acquire, Verdict};
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
+use crate::engine::parts::Parts;
+use crate::entry::Kind;
 use crate::error::Report;
 use crate::invariant::Must as _;
-use crate::keys::PlaceKey;
+use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 use crate::quorum::{Keeping, Lock, Majority};
 use crate::time::Instant;
 
@@ -42,16 +45,12 @@ impl Acquire {
     ) -> Option<Lock> {
         let key = self.claim.must()?;
         let parts = &mut *cx.parts;
-        match self.reading {
-            None => self.each_place(|place| parts.hold(place, cx.round.key, key)),
-            Some(_) => parts.share(self.place, Some(cx.round.key), key),
-        }
-        let place = match self.several.take() {
-            None => self.place,
-            Some(several) => {
-                parts.places_of_several.insert(key, several.places);
-                PlaceKey::NONE
+        let place = match self.special.take() {
+            None => {
+                parts.hold(self.place, cx.round.key, key);
+                self.place
             }
+            Some(special) => self.hold(*special, cx.round.key, key, parts),
         };
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
@@ -69,10 +68,41 @@ impl Acquire {
         busy.place = Some(place);
         parts.keeper.arm(key, claim, &mut parts.timers);
         let entry = claim.entry.clone();
+        if let Kind::Permit { slot, .. } = entry.kind() {
+            self.gather(key, slot, cx);
+        }
         self.verdict = Verdict::HandedOut;
         let stats = &mut cx.parts.stats;
         stats.granted(cx.now, cx.round.started, cx.round.sent);
         Some(Lock::granted(majority, entry, id, self.extensions))
+    }
+
+    /// Gives the places of an acquisition to the claim of `key`, and returns the one by which the claim knows them.
+    #[cold]
+    fn hold(
+        &mut self,
+        special: Special,
+        operation: OperationKey,
+        key: ClaimKey,
+        parts: &mut Parts,
+    ) -> PlaceKey {
+        match special {
+            Special::Several(several) => {
+                for place in &several.places {
+                    parts.hold(*place, operation, key);
+                }
+                parts.places_of_several.insert(key, several.places);
+                PlaceKey::NONE
+            }
+            Special::Reading(reading) => {
+                let is_permit = reading.slots.is_some();
+                parts.share(self.place, Some((operation, is_permit)), key);
+                if is_permit {
+                    self.special = Some(Box::new(Special::Reading(reading)));
+                }
+                self.place
+            }
+        }
     }
 
     /// Lets the engine extend `lock`, which this operation has taken. The limit counts from the time when the attempt

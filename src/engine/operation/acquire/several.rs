@@ -5,7 +5,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::Acquire;
+use super::{Acquire, Special};
 use crate::engine::operation::Context;
 use crate::error::{NodeOutcome, Report};
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
@@ -61,7 +61,7 @@ impl Several {
 impl Acquire {
     /// `node` says that resource `which`, counted from 0, is taken.
     pub(super) fn named(&mut self, node: NodeId, which: u8) {
-        if let Some(several) = &mut self.several
+        if let Some(Special::Several(several)) = self.special.as_deref_mut()
             && usize::from(which) < several.places.len()
         {
             several.held[node.index()] = which + 1;
@@ -72,7 +72,7 @@ impl Acquire {
     /// in `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
-        let Some(several) = &self.several else {
+        let Some(several) = self.several() else {
             return (report, Some(self.place));
         };
         let places = self.places();

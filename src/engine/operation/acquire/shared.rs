@@ -8,11 +8,15 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::{Acquire, Verdict};
+use rand::rngs::StdRng;
+
+use super::permit::Slots;
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
-use crate::engine::queues::{Queues, Refusal};
+use crate::engine::queues::{Queues, Refusal, Wants};
 use crate::engine::settings::Settings;
 use crate::entry::{Entry, Spare};
+use crate::error::NodeOutcome;
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
@@ -35,15 +39,49 @@ pub(super) struct Reading {
     passes_at: Instant,
     /// Its record in the queue, if it was refused beside the contender.
     again: Option<WaiterKey>,
+    /// `None`: it wants a shared lock. Otherwise it wants a permit, and asks beside others as a reader does.
+    pub(super) slots: Option<Slots>,
 }
 
 /// Returns how long a reader waits before it passes over an intent.
-fn patience(settings: &Settings) -> Duration {
+pub(in crate::engine) fn patience(settings: &Settings) -> Duration {
     let (shortest, longest) = settings.retry.delay().into_inner();
     (shortest + longest) / 2 * PASSES_AFTER
 }
 
 impl Reading {
+    /// Returns the state of an acquisition of a permit.
+    pub(super) const fn of(slots: Slots) -> Self {
+        Self {
+            intents: NodeSet::EMPTY,
+            passes_at: Instant::MAX,
+            again: None,
+            slots: Some(slots),
+        }
+    }
+
+    /// Returns an entry for `name` with this `token`, for a new attempt.
+    #[cold]
+    pub(super) fn entry(
+        &mut self,
+        now: Instant,
+        (spare, name, token): (Spare, &[u8], &[u8]),
+        is_fenced: bool,
+        waited: (bool, u32),
+        (settings, random): (&Settings, &mut StdRng),
+    ) -> Entry {
+        if let Some(slots) = &mut self.slots {
+            return slots.entry((spare, name, token), waited, random);
+        }
+        self.intents = NodeSet::EMPTY;
+        let entry = Entry::shared(spare, name, token, is_fenced);
+        if now < self.passes_at {
+            return entry;
+        }
+        self.passes_at = now.saturating_add(patience(settings));
+        entry.passing()
+    }
+
     /// The acquisition has ended. Nothing is left of it in the queue at `place`.
     pub(super) fn step_out(&self, place: PlaceKey, queues: &mut Queues) {
         if let Some(again) = self.again {
@@ -57,28 +95,31 @@ impl Acquire {
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn share(&mut self, started: Instant, settings: &Settings) {
-        self.reading = Some(Box::new(Reading {
+        self.special = Some(Box::new(Special::Reading(Reading {
             intents: NodeSet::EMPTY,
             passes_at: started.saturating_add(patience(settings)),
             again: None,
-        }));
+            slots: None,
+        })));
     }
 
-    /// Returns an entry for `name` with this `token`, for a new attempt.
+    /// Makes it the contender at its place, if it may ask now. Others may ask at the same time.
     #[cold]
-    pub(super) fn shared_entry(
-        reading: &mut Reading,
-        now: Instant,
-        (spare, name, token): (Spare, &[u8], &[u8]),
-        settings: &Settings,
-    ) -> Entry {
-        reading.intents = NodeSet::EMPTY;
-        let entry = Entry::shared(spare, name, token, false);
-        if now < reading.passes_at {
-            return entry;
+    pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
+        let (queues, key, place) = (&mut cx.parts.queues, cx.round.key, self.place);
+        match self.slots() {
+            None => queues.contend(place, key),
+            Some(slots) => queues.contend_for_slot(place, key, slots.permits),
         }
-        reading.passes_at = now.saturating_add(patience(settings));
-        entry.passing()
+    }
+
+    /// Returns what it wants, for the belief of a contender.
+    pub(super) fn wants(&self) -> Wants {
+        match self.reading() {
+            None => Wants::Lock,
+            Some(reading) if reading.slots.is_none() => Wants::Reader,
+            Some(_) => Wants::Slot,
+        }
     }
 
     /// It has asked the nodes, so that others may ask beside it. If a contender waits nevertheless, this write ends the
@@ -99,18 +140,25 @@ impl Acquire {
 
     /// `node` says that this key is taken, counted from 0.
     pub(super) fn met_intent(&mut self, node: NodeId, which: u8) {
-        if let Some(reading) = self.reading.as_mut().filter(|_| which == INTENT) {
+        if let Some(Special::Reading(reading)) = self.special.as_deref_mut()
+            && which == INTENT
+        {
             reading.intents.insert(node);
         }
     }
 
-    /// Returns why its attempt was refused: because of an intent, if any node says so.
-    pub(super) fn refusal(&self, refusal: Refusal) -> Refusal {
-        let reading = self.reading.as_ref();
-        let met = reading.is_some_and(|reading| !reading.intents.is_empty());
-        match met && refusal == Refusal::Held {
-            true => Refusal::Intent,
-            false => refusal,
+    /// Returns why its attempt was refused: because of an intent, if any node says so, or because so many nodes have
+    /// another number of permits that no majority is left.
+    pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
+        let met = self
+            .reading()
+            .is_some_and(|reading| !reading.intents.is_empty());
+        let all = cx.round.ballots.iter();
+        let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
+        match cx.round.ballots.len() - others.count() < cx.round.tally.quorum() {
+            true => Refusal::OtherPermits,
+            false if met => Refusal::Intent,
+            false => Refusal::Held,
         }
     }
 
@@ -120,7 +168,7 @@ impl Acquire {
     #[inline(never)]
     pub(super) fn steps_back(&mut self, after: Refusal, cx: &mut Context<'_>) -> bool {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
-        let Some(reading) = self.reading.as_mut() else {
+        let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
             return false;
         };
         if queues.contend(self.place, key) {
@@ -132,14 +180,41 @@ impl Acquire {
         true
     }
 
-    /// Its turn has come. What another operation has learnt, which wants the exclusive lock, says nothing to it.
+    /// Returns when it may pass by a contender of the exclusive lock.
+    pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
+        match self.reading() {
+            None => Instant::MAX,
+            Some(reading) if cx.now < reading.passes_at => reading.passes_at,
+            Some(_) => cx.now.saturating_add(patience(&cx.parts.settings)),
+        }
+    }
+
+    /// If it has waited for long behind a contender that waits for readers, asks beside it. Returns `true` if it does.
+    #[cold]
+    pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
+        let queues = &mut cx.parts.queues;
+        let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
+            return false;
+        };
+        if cx.now < reading.passes_at || !queues.is_behind_readers(cx.now, self.place) {
+            return false;
+        }
+        reading.step_out(self.place, queues);
+        self.try_again(cx);
+        self.ask_beside(cx);
+        true
+    }
+
+    /// Its turn has come. What another operation has learnt, which wants a lock of another kind, says nothing to a reader
+    /// or to one that wants a permit.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
-        let is_reader = self.reading.is_some();
+        let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {
-            if is_reader && waiting.has_asked() && !waiting.belief.reads() {
+            let is_other = waiting.has_asked() && waiting.belief.wants() != wants;
+            if wants != Wants::Lock && is_other {
                 cx.parts.queues.stop_waiting(self.place);
             } else {
-                waiting.set_reader(is_reader);
+                waiting.set_wants(wants);
             }
         }
     }

@@ -15,10 +15,10 @@
 
 use super::nodes::why_at_last;
 use super::waiting::LAST_CHANCE;
-use super::{Acquire, Verdict};
+use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
 use crate::engine::operation::round::State;
-use crate::engine::queues::{Caller, Extra, Refusal, Waiter};
+use crate::engine::queues::{Caller, Extra, Refusal, Waiter, Wants};
 use crate::error::NodeOutcome;
 use crate::keys::PlaceKey;
 use crate::time::Instant;
@@ -46,7 +46,7 @@ impl Acquire {
     #[cold]
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
-        if let Some(several) = &mut self.several {
+        if let Some(Special::Several(several)) = self.special.as_deref_mut() {
             for (place, waiter) in several.places.iter().zip(&mut several.waiters) {
                 if queues.contender(*place) != Some(key) {
                     *waiter = queues.queue(*place, Caller::Set(key));
@@ -65,17 +65,13 @@ impl Acquire {
             self.tries_allowed,
             self.extensions,
         );
-        self.waiter = cx.parts.queue(waiter);
         let extra = Extra {
             keep: self.keep,
             fenced: self.fencing.is_some(),
-            shared: self.reading.is_some(),
+            shared: self.wants() == Wants::Reader,
+            permits: self.slots().map_or(0, |slots| slots.permits),
         };
-        if let Some(waiter) = self.waiter
-            && extra != Extra::default()
-        {
-            cx.parts.queues.waiters.want(waiter, extra);
-        }
+        self.waiter = cx.parts.queue(cx.now, waiter, extra);
         if let Some(fencing) = self.fencing.take() {
             cx.parts.fencing.give_spare(fencing);
         }
@@ -84,7 +80,7 @@ impl Acquire {
     /// Waits until the locks that this engine holds are released, the contenders before it have ended, or the time that
     /// its tries could have taken is over.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
-        let until = self.tries_end(cx);
+        let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
@@ -106,6 +102,7 @@ impl Acquire {
         self.wait_at(*known.unwrap_or(&self.place), cx);
         self.begins_to_lead(cx);
         let waiting = cx.parts.queues.waiting(self.place);
+        let is_fresh = waiting.is_none();
         let (after, leaves) = waiting.map_or((Verdict::Open, false), |(waiting, _)| {
             (Verdict::Refused(waiting.why), !waiting.has_asked())
         });
@@ -117,7 +114,9 @@ impl Acquire {
         } else {
             self.go_on(cx);
         }
-        if self.reading.is_some() && cx.parts.queues.is_read(self.place) {
+        if self.reading().is_some()
+            && (is_fresh && self.slots().is_some() || cx.parts.queues.is_read(self.place))
+        {
             self.ask_beside(cx);
         }
     }
@@ -127,6 +126,8 @@ impl Acquire {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.tries_end(cx)) <= cx.now {
             self.give_up_waiting(cx);
+        } else if self.passes_by(cx) {
+            // It asks beside the contender.
         } else if until <= cx.now {
             self.wait_for_turn(cx);
         } else {
@@ -160,7 +161,7 @@ impl Acquire {
         let known = self.places().iter().position(waits_behind);
         if let Some(number) = self.held_here(cx).or(known) {
             self.place = self.places()[number];
-            if let Some(several) = &mut self.several {
+            if let Some(Special::Several(several)) = self.special.as_deref_mut() {
                 several.all_name(number);
             }
         }

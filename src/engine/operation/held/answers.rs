@@ -1,6 +1,7 @@
 //! The answers of nodes to questions about held locks, and how claims learn from them.
 
 use crate::engine::claims::copy;
+use crate::engine::operation::acquire::permit::astray_on;
 use crate::engine::parts::Parts;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Question, Reply};
@@ -18,6 +19,10 @@ pub(in crate::engine) fn learn(
     let Some((key, claim)) = parts.claims.keyed(claim) else {
         return; // The claim is over, or the lock never had one here.
     };
+    if question == Question::Move && matches!(reply, Reply::Foreign(_)) {
+        // The token is where it was.
+        return astray_on(now, node, (key, true), parts);
+    }
     let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
     let (vote, _) = reply.vote();
     if question == Question::Extend && vote != Vote::Abstain {

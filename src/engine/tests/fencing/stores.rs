@@ -33,7 +33,7 @@ fn net(clients: usize) -> Net {
     net
 }
 
-pub(super) fn trust(net: &mut Net, client: usize) {
+pub(in crate::engine::tests) fn trust(net: &mut Net, client: usize) {
     if let Ok(lock) = net.lock_with(client, &fenced()) {
         net.release(client, lock);
     }

@@ -193,7 +193,7 @@ fn a_lock_that_is_over_or_cannot_be_shared_is_refused_before_anything_is_sent() 
     assert_matches!(refused, ExtendError::Invalid(InvalidRequest::NotExclusive));
     let mut world = World::with(named(3).without_scripts(true));
     let refused = world.cannot_be_shared(&mut lock);
-    let why = InvalidRequest::SharedWithoutScripts;
+    let why = InvalidRequest::NeedsScripts;
     assert_matches!(refused, ExtendError::Invalid(found) if found == why);
 }
 

@@ -1,7 +1,7 @@
 //! Stories of programs on the same three nodes, which run the scripts as a server does: readers, callers of the exclusive
 //! lock, and foreign clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -10,27 +10,28 @@ use super::*;
 use crate::config::Builder;
 use crate::effort::effort;
 use crate::embedded::Memory;
+use crate::engine::tests::fencing::stores::trust;
 use crate::engine::tests::net::{Net, builder};
 use crate::entry::Kind;
 
-const NODES: usize = 3;
+pub(in crate::engine::tests) const NODES: usize = 3;
 
 /// Programs, and what each of their calls has come to.
-struct Programs {
-    net: Net,
-    locks: BTreeMap<(usize, RoundId), Lock>,
-    refused: BTreeMap<(usize, RoundId), LockError>,
+pub(in crate::engine::tests) struct Programs {
+    pub(in crate::engine::tests) net: Net,
+    pub(in crate::engine::tests) locks: BTreeMap<(usize, RoundId), Lock>,
+    pub(in crate::engine::tests) refused: BTreeMap<(usize, RoundId), LockError>,
     /// When each lock was granted.
     granted: BTreeMap<(usize, RoundId), Instant>,
-    lost: usize,
+    pub(in crate::engine::tests) lost: usize,
 }
 
 impl Programs {
-    fn new(programs: usize) -> Self {
+    pub(in crate::engine::tests) fn new(programs: usize) -> Self {
         Self::with(programs, || named(NODES).watch_clocks(false))
     }
 
-    fn with(programs: usize, builder: impl Fn() -> Builder) -> Self {
+    pub(in crate::engine::tests) fn with(programs: usize, builder: impl Fn() -> Builder) -> Self {
         let mut net = Net::new(NODES as u64);
         for _ in 0..programs {
             net.client(builder());
@@ -44,7 +45,7 @@ impl Programs {
         }
     }
 
-    fn pump(&mut self) {
+    pub(in crate::engine::tests) fn pump(&mut self) {
         self.net.pump();
         self.tell();
     }
@@ -68,18 +69,31 @@ impl Programs {
         }
     }
 
-    fn pass(&mut self, span: Duration) {
+    pub(in crate::engine::tests) fn pass(&mut self, span: Duration) {
         self.net.pass(span);
         self.tell();
     }
 
-    fn calls(&mut self, program: usize, shared: bool, options: &LockOptions) -> (usize, RoundId) {
+    pub(in crate::engine::tests) fn calls(
+        &mut self,
+        program: usize,
+        shared: bool,
+        options: &LockOptions,
+    ) -> (usize, RoundId) {
         let request = match shared {
             true => Request::shared(b"k", options),
             false => Request::new(b"k", options),
         };
+        self.asks(program, &request)
+    }
+
+    pub(in crate::engine::tests) fn asks(
+        &mut self,
+        program: usize,
+        request: &Request<'_>,
+    ) -> (usize, RoundId) {
         let engine = &mut self.net.clients[program].engine;
-        let round = engine.acquire(self.net.now, &request).expect("valid");
+        let round = engine.acquire(self.net.now, request).expect("valid");
         self.pump();
         (program, round)
     }
@@ -92,12 +106,12 @@ impl Programs {
         self.calls(program, false, &patient())
     }
 
-    fn has(&self, call: (usize, RoundId)) -> bool {
+    pub(in crate::engine::tests) fn has(&self, call: (usize, RoundId)) -> bool {
         self.locks.contains_key(&call)
     }
 
     #[track_caller]
-    fn gives_back(&mut self, call: (usize, RoundId)) {
+    pub(in crate::engine::tests) fn gives_back(&mut self, call: (usize, RoundId)) {
         let lock = self.locks.remove(&call).expect("it is held");
         let now = self.net.now;
         self.net.clients[call.0].engine.give_back(now, lock);
@@ -115,25 +129,30 @@ impl Programs {
     }
 
     /// What a foreign client is told by a majority: whether it has the lock for a second.
-    fn foreign_takes(&mut self, token: &str) -> bool {
+    pub(in crate::engine::tests) fn foreign_takes(&mut self, token: &str) -> bool {
         let line = format!("SET k {token} NX PX 1000");
         (0..NODES).for_each(|node| self.net.admin(node, &line));
         let own = |node: &usize| self.net.value(*node, b"k").as_deref() == Some(token);
         NODES / 2 < (0..NODES).filter(own).count()
     }
 
-    /// No exclusive belief overlaps another belief.
-    fn exclude_each_other(&self) {
+    /// No exclusive belief overlaps another belief, no reader stands beside a permit, and no two permits have one slot.
+    pub(in crate::engine::tests) fn exclude_each_other(&self) {
         let now = self.net.now;
         let locks = self.locks.values();
         let valid: Vec<_> = locks.filter(|lock| lock.is_valid_at(now)).collect();
         let exclusive = |lock: &&&Lock| lock.entry().kind() == Kind::Plain;
         let writers = valid.iter().filter(exclusive).count();
         assert!(writers == 0 || valid.len() == 1, "{valid:?}");
+        let slots = valid.iter().filter_map(|lock| lock.slot());
+        let slots = slots.collect::<Vec<_>>();
+        assert!(slots.is_empty() || slots.len() == valid.len(), "{valid:?}");
+        let different: BTreeSet<_> = slots.iter().collect();
+        assert_eq!(different.len(), slots.len(), "{slots:?}");
     }
 
     /// Releases what is held until no caller waits and nothing is owed.
-    fn serve_all(&mut self) {
+    pub(in crate::engine::tests) fn serve_all(&mut self) {
         for _ in 0..8_000 {
             while let Some(call) = self.locks.keys().next().copied() {
                 self.gives_back(call);
@@ -302,6 +321,37 @@ fn a_reader_passes_over_the_intent_behind_a_lock_that_is_held_for_long() {
     world.serve_all();
 }
 
+/// The caller of the exclusive lock is of its own program, and stands before it in the queue.
+#[test]
+fn readers_pass_by_a_caller_of_their_own_program_that_waits_for_others() {
+    let mut world = Programs::new(2);
+    let long = world.reads(0);
+    let writer = world.writes(1);
+    world.pass(2 * SECOND);
+    let (readers, began) = ([(); 2].map(|()| world.reads(1)), world.net.now);
+    let short = LockOptions::new(TTL).wait(SECOND);
+    let short = world.calls(1, true, &short);
+    world.pass(1_199 * MS);
+    assert!(!readers.iter().any(|reader| world.has(*reader)));
+    let error = world.refused.remove(&short);
+    assert_matches!(error, Some(LockError::Held(_)));
+    world.pass(4 * MS);
+    for reader in readers {
+        let waited = world.granted[&reader].saturating_since(began);
+        assert!((1_200 * MS..=1_203 * MS).contains(&waited), "{waited:?}");
+        assert!(!world.has(writer));
+        world.gives_back(reader);
+    }
+    // A lock that is exclusive is not passed by.
+    world.gives_back(long);
+    world.pass(MS);
+    assert!(world.has(writer));
+    let reader = world.reads(1);
+    world.pass(5 * SECOND);
+    assert!(!world.has(reader));
+    world.serve_all();
+}
+
 #[test]
 fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
     let mut world = Programs::new(3);
@@ -426,6 +476,58 @@ fn a_shared_lock_is_confirmed_handed_over_and_released_elsewhere() {
     assert!(world.foreign_takes("f"));
     world.pass(2 * SECOND);
     world.is_clean();
+}
+
+// ----- fencing tokens -------------------------------------------------------------------------
+
+/// A reader's number is larger than that of each exclusive lock before it.
+#[test]
+fn readers_get_numbers_as_exclusive_locks_do_and_a_downgrade_keeps_the_number() {
+    let mut world = Programs::new(2);
+    trust(&mut world.net, 0);
+    let fenced = patient().fenced();
+    let number = |world: &Programs, call| world.locks[&call].fencing_token().expect("a number");
+    let first = world.calls(0, false, &fenced);
+    let before = number(&world, first);
+    world.downgrades(first);
+    assert_eq!(number(&world, first), before);
+    let readers = [0, 1].map(|program| world.calls(program, true, &fenced));
+    let numbers = readers.map(|reader| number(&world, reader));
+    assert!(numbers.iter().all(|number| before < *number), "{numbers:?}");
+    assert_ne!(numbers[0], numbers[1]);
+    world.gives_back(first);
+    readers
+        .into_iter()
+        .for_each(|reader| world.gives_back(reader));
+    let last = world.calls(1, false, &fenced);
+    assert!(numbers.iter().all(|it| *it < number(&world, last)));
+    world.gives_back(last);
+}
+
+/// Each node that votes has a counter of its own, so the readers are asked to raise them.
+#[test]
+fn readers_whose_numbers_differ_are_raised_to_the_largest() {
+    let mut world = Programs::new(2);
+    trust(&mut world.net, 0);
+    let fenced = patient().fenced();
+    world.net.unreachable(0, true);
+    for _ in 0..5 {
+        let lock = world.calls(0, false, &fenced);
+        world.gives_back(lock);
+    }
+    world.net.unreachable(0, false);
+    world.pass(SECOND);
+    world.net.unreachable(2, true);
+    // This program has seen none of the numbers.
+    let before = world.calls(1, true, &fenced);
+    let number = world.locks[&before].fencing_token().expect("a number");
+    let stats = world.net.clients[1].engine.stats();
+    let after = world.calls(0, true, &fenced);
+    assert!(number < world.locks[&after].fencing_token().expect("a number"));
+    assert_eq!(stats.second_round_trips, 1);
+    [before, after]
+        .into_iter()
+        .for_each(|reader| world.gives_back(reader));
 }
 
 // ----- at random ------------------------------------------------------------------------------

@@ -1,0 +1,412 @@
+//! Taking a permit: the differences from taking a shared lock.
+//!
+//! A permit is one of several numbered slots. Each node gives the first free slot that it finds. All clients let the
+//! nodes begin their search with the same slot, so mostly all nodes give the same one: one round trip is enough. If a
+//! majority has given slots, but no slot has a majority, the nodes are asked to move the token to the slot that most of
+//! them gave, within the time of the same attempt. A node that has given this slot to another client refuses; then the
+//! next slot is tried. If none is left, the attempt fails, and the next one begins its search anywhere.
+//!
+//! A node that has the token in another slot when the permit is held counts for nothing. Its slot is given back, and it
+//! is asked for the right one.
+//!
+//! An attempt that is refused says when the first of all slots becomes free. All attempts of a caller that waits also
+//! register the key, so that the nodes report its next change. So it looks by asking, because a `PTTL` does not say
+//! whether a slot is free.
+//!
+//! # Guarantees
+//!
+//! * No permit without a majority of nodes that have its token in the same slot, within the time of the attempt.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::shared::Reading;
+use super::{Acquire, Special};
+use crate::engine::claims::claim::Claim;
+use crate::engine::news::News;
+use crate::engine::operation::patience::Patience;
+use crate::engine::operation::top_up::life_of_copy;
+use crate::engine::operation::{Context, Operate};
+use crate::engine::parts::Parts;
+use crate::engine::queues::{ROUNDED, Refusal};
+use crate::entry::{Entry, Kind, Spare};
+use crate::error::NodeOutcome;
+use crate::invariant::Must;
+use crate::keys::{ClaimKey, NodeId};
+use crate::node::{Access, Asking, Question};
+use crate::quorum::{NodeSet, Vote};
+use crate::time::Instant;
+
+/// The additional state of an acquisition of a permit.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) permits: u16,
+    /// The present attempt registers the key.
+    registers: bool,
+    /// The number of permits that this engine had given back before the present attempt.
+    given_back: u32,
+    /// An attempt was begun.
+    has_asked: bool,
+    /// A majority has the same slot in this attempt.
+    has_slot: bool,
+    /// What is known of the token on each node, in this attempt.
+    at: Box<[At]>,
+    /// The nodes that have given these slots to others, as they said when they were asked to move the token.
+    refused: Vec<(NodeId, u16)>,
+}
+
+/// What is known of the token on one node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum At {
+    /// Nothing.
+    Unknown,
+    /// It is not there, and all slots are taken. The first becomes free at this time.
+    Full(Instant),
+    /// It is in this slot.
+    In(u16),
+    /// It was in the first of these slots, and may have been moved to the other one since.
+    Moving(u16, u16),
+}
+
+impl Slots {
+    fn new(permits: u16, nodes: usize) -> Self {
+        Self {
+            permits,
+            registers: false,
+            given_back: 0,
+            has_asked: false,
+            has_slot: false,
+            at: vec![At::Unknown; nodes].into(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Another attempt begins. Returns its entry, for `name` with this `token`. A caller that `has_waited` registers
+    /// the key at once. This engine has given back so many permits until now.
+    #[cold]
+    pub(super) fn entry(
+        &mut self,
+        (spare, name, token): (Spare, &[u8], &[u8]),
+        (has_waited, given_back): (bool, u32),
+        random: &mut StdRng,
+    ) -> Entry {
+        let start = match self.has_asked {
+            false => hash(name),
+            true => random.next_u32(),
+        };
+        self.registers = self.has_asked || has_waited;
+        self.given_back = given_back;
+        (self.has_asked, self.has_slot) = (true, false);
+        self.at.fill(At::Unknown);
+        self.refused.clear();
+        let start = (start % u32::from(self.permits)) as u16;
+        Entry::permit(spare, name, token, [self.permits, start], false)
+    }
+
+    /// Returns `true` if `node` is known to have the token in `slot`. A node that was asked to move it may have done so.
+    fn is_in(&self, node: NodeId, slot: u16) -> bool {
+        match self.at[node.index()] {
+            At::In(is) => !guard!(AnySlotCounts, is != slot),
+            At::Moving(from, _) => from == slot && !guard!(MovedSlotCounts, true),
+            At::Unknown | At::Full(_) => false,
+        }
+    }
+
+    /// Returns the slot that `node` has given.
+    fn given(&self, node: NodeId) -> Option<u16> {
+        match self.at[node.index()] {
+            At::In(slot) | At::Moving(slot, _) => Some(slot),
+            At::Unknown | At::Full(_) => None,
+        }
+    }
+
+    /// Returns `true` if `node` has said that another client has `slot`.
+    fn is_refused(&self, node: NodeId, slot: u16) -> bool {
+        self.refused.contains(&(node, slot))
+    }
+
+    /// Returns a slot in which `quorum` of the `open` nodes have the token, and these nodes.
+    fn same(&self, open: NodeSet, quorum: usize) -> Option<(u16, NodeSet)> {
+        let mut slots = open.iter().filter_map(|node| self.given(node));
+        slots.find_map(|slot| {
+            let same = open.filter(|node| self.is_in(node, slot));
+            (quorum <= same.len()).then_some((slot, same))
+        })
+    }
+
+    /// Returns the slot to which the token is to be moved on the `open` nodes: the one to which it is being moved, or
+    /// the one in which most of them have it. `None` if so many refuse each of them that no majority is left.
+    fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
+        let may_be_moved = |slot: &u16| {
+            let others = open.filter(|node| !self.is_refused(node, *slot));
+            quorum <= others.len()
+        };
+        let moving = open.iter().find_map(|node| match self.at[node.index()] {
+            At::Moving(_, to) => Some(to),
+            At::Unknown | At::Full(_) | At::In(_) => None,
+        });
+        let given = open.iter().filter_map(|node| self.given(node));
+        let most = || {
+            let given = given.filter(may_be_moved);
+            given.max_by_key(|slot| {
+                let has = open.filter(|node| self.is_in(node, *slot));
+                let refuses = open.iter().any(|node| self.is_refused(node, *slot));
+                (has.len(), !refuses)
+            })
+        };
+        moving.filter(may_be_moved).or_else(most)
+    }
+}
+
+/// Returns a number that is the same for all clients (FNV-1a).
+fn hash(name: &[u8]) -> u32 {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    name.iter().fold(0x811c_9dc5, step)
+}
+
+impl Acquire {
+    /// Makes it an acquisition of one of so many `permits`.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn permit(&mut self, permits: u16, nodes: usize) {
+        let reading = Reading::of(Slots::new(permits, nodes));
+        self.special = Some(Box::new(Special::Reading(reading)));
+    }
+
+    /// Returns its state as an acquisition of a permit.
+    pub(super) fn slots(&mut self) -> Option<&mut Slots> {
+        match self.special.as_deref_mut()? {
+            Special::Several(_) => None,
+            Special::Reading(reading) => reading.slots.as_mut(),
+        }
+    }
+
+    /// Makes the nodes report the next change of the key, if the attempt does not take it.
+    #[cold]
+    pub(super) fn register(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        let registers = self.slots().is_some_and(|slots| slots.registers);
+        if let (true, Some(claim)) = (registers, self.claim) {
+            cx.parts.nodes.writing_to(node).register_take(cx.now, claim);
+        }
+    }
+
+    // ----- answers --------------------------------------------------------------------------
+
+    /// All slots are taken on `node`, or those that it may give. The first becomes free after the time `left`.
+    #[cold]
+    pub(super) fn is_full(&mut self, node: NodeId, left: Duration, now: Instant) {
+        if let Some(slots) = self.slots() {
+            let until = now.saturating_add(left).saturating_add(ROUNDED);
+            slots.at[node.index()] = At::Full(until);
+        }
+    }
+
+    /// `node` has given `slot`. Even if its vote does not count, it has the token.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn gave(&mut self, node: NodeId, slot: u16, cx: &mut Context<'_>) {
+        let Some(slots) = self.slots() else {
+            return;
+        };
+        if slots.permits <= slot {
+            return self.vote(node, (Vote::Abstain, NodeOutcome::Granted), cx); // There is no such slot.
+        }
+        slots.at[node.index()] = At::In(slot);
+        self.goes_on_with(node, cx);
+    }
+
+    /// `node` has moved the token as it was asked to, or has refused that because another client has the slot.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn moved(&mut self, node: NodeId, is_moved: bool, cx: &mut Context<'_>) {
+        let Some(slots) = self.slots() else {
+            return;
+        };
+        let At::Moving(from, to) = slots.at[node.index()] else {
+            return; // The answer is about an earlier attempt.
+        };
+        slots.at[node.index()] = At::In(if is_moved { to } else { from });
+        if !is_moved {
+            slots.refused.push((node, to));
+        }
+        self.goes_on_with(node, cx);
+    }
+
+    fn goes_on_with(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        if cx.round.awaits(node) {
+            cx.round.granted(cx.now, node);
+            self.weigh(cx);
+        }
+    }
+
+    /// Takes the slot that a majority has given, or asks nodes to move the token. Ends the attempt if neither is
+    /// possible.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn weigh(&mut self, cx: &mut Context<'_>) {
+        let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
+        let Some(slots) = self.slots().filter(|slots| !slots.has_slot) else {
+            return; // The votes are being counted.
+        };
+        if let Some((slot, nodes)) = slots.same(open, quorum) {
+            slots.has_slot = true;
+            if let Some((_, claim)) = cx.parts.claims.keyed(self.claim).must() {
+                claim.entry.set_slot(slot);
+            }
+            return self.vote_yes(nodes, cx);
+        }
+        let given = open.filter(|node| slots.given(node).is_some());
+        if given.len() < quorum {
+            return;
+        }
+        let Some(target) = slots.target(open, quorum) else {
+            let at = |node: NodeId| slots.at[node.index()];
+            if open
+                .filter(|node| !matches!(at(node), At::In(_)))
+                .is_empty()
+            {
+                self.fail(Refusal::Held, cx);
+            }
+            return; // Another answer may give it a slot.
+        };
+        for node in given.iter() {
+            self.ask_to_move(node, target, cx);
+        }
+    }
+
+    /// Asks `node` to move the token to the slot `to`, and gives it time for another answer.
+    fn ask_to_move(&mut self, node: NodeId, to: u16, cx: &mut Context<'_>) {
+        let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
+            return;
+        };
+        let mut entry = claim.entry.clone();
+        let Some(slots) = self.slots() else {
+            return;
+        };
+        let At::In(from) = slots.at[node.index()] else {
+            return; // It was asked before.
+        };
+        if from == to || slots.is_refused(node, to) {
+            return;
+        }
+        slots.at[node.index()] = At::Moving(from, to);
+        entry.set_slot(to);
+        let patience = Patience::for_vote(cx.round.ttl, &cx.parts.settings);
+        let mut command = cx.parts.claims.command();
+        let there = cx.parts.nodes.writing_to(node);
+        cx.round[node].deadline = patience.until(cx.now, there);
+        cx.round[node].outcome = NodeOutcome::Pending;
+        let asking = Asking {
+            claim: Some(key),
+            ..Asking::about(Question::Move, cx.round.key, &entry)
+        };
+        there.ask_about(cx.now, &mut command, &asking);
+        cx.parts.claims.sent(command);
+        cx.parts.wrote_to(cx.now, entry.resource());
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    // ----- after the verdict ----------------------------------------------------------------
+
+    /// The permit is held. Nodes that have its token in another slot, or may have, get it in the right one.
+    #[cold]
+    pub(super) fn gather(&mut self, key: ClaimKey, slot: u16, cx: &mut Context<'_>) {
+        let Some(slots) = self.slots() else {
+            return;
+        };
+        let astray = cx
+            .parts
+            .nodes
+            .set()
+            .filter(|node| match slots.at[node.index()] {
+                At::In(is) | At::Moving(_, is) => is != slot,
+                At::Unknown | At::Full(_) => false,
+            });
+        for node in astray.iter() {
+            astray_on(cx.now, node, (key, true), cx.parts);
+        }
+    }
+
+    /// Its attempt was refused. The contender learns what the nodes have said. Returns `true` if it has registered
+    /// nothing yet. Then it asks again at once, unless its votes were split.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
+        let (now, place, parts) = (cx.now, self.place, &mut *cx.parts);
+        let Some(slots) = self.slots() else {
+            return false;
+        };
+        // A permit that this engine has given back since may have come too late for this attempt.
+        let is_free = slots.given_back != parts.queues.given_back(place);
+        let round_trip = parts.nodes.round_trip();
+        let Some((waiting, _)) = parts.queues.waiting(place) else {
+            return false;
+        };
+        for (node, at) in parts.nodes.ids().zip(&slots.at) {
+            match at {
+                At::Full(until) => {
+                    let until = if is_free { now } else { *until };
+                    let pushes = parts.nodes[node].connection.wire.waking.pushes();
+                    waiting.is_full(node, until, slots.registers.then_some(pushes));
+                }
+                At::In(_) | At::Moving(..) => waiting.belief.is_full(node, now, None),
+                At::Unknown => {}
+            }
+        }
+        let looks = slots.registers;
+        if !looks {
+            let delays = parts.settings.retry.delay().into_inner();
+            waiting.looked(now, round_trip, delays, &mut parts.random);
+            waiting.look_soon(now);
+            cx.round.tries -= 1; // The next one is part of the same try.
+        }
+        if !looks || is_free {
+            parts.news.push_back(News::Stirred(cx.round.key));
+        }
+        !looks
+    }
+}
+
+/// `node` has the token of the permit of `key` in another slot than that which is held, or may have. Takes it out of
+/// there, and takes the right slot if it `is_new`, and that slot is free. Otherwise the next extension does that.
+#[cold]
+#[inline(never)]
+pub(in crate::engine) fn astray_on(
+    now: Instant,
+    node: NodeId,
+    (key, is_new): (ClaimKey, bool),
+    parts: &mut Parts,
+) {
+    let drift = parts.settings.drift;
+    let Some(claim) = parts.claims.get_mut(key).filter(|claim| claim.is_held()) else {
+        return;
+    };
+    claim.missed_on(node);
+    let entry = claim.entry.clone();
+    let life = life_of_copy(now, entry.end(), &entry, claim.life(), drift);
+    let takes = is_new && now < entry.end() && !claim.copy_on(node).is_open();
+    let there = parts.nodes.writing_to(node);
+    if there.access() == Access::Open {
+        there.take_out(now, &entry);
+        let mut command = parts.claims.command();
+        let sent = takes && there.take(now, key, &mut command, &entry, (life, None)) == Ok(true);
+        if let Some(claim) = parts.claims.get_mut(key).filter(|_| sent) {
+            claim.set_sent(node);
+        }
+        parts.claims.sent(command);
+        parts.wrote_to(now, entry.resource());
+    }
+    parts.claims.rest(key);
+}
+
+/// Returns `true` if the permit of `claim` is held, and its token is in another slot than it has: `slot`.
+#[cold]
+pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
+    let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);
+    claim.is_held() && is_other(claim.entry.kind())
+}

@@ -1,0 +1,810 @@
+//! Stories of permits: numbered slots over a majority.
+
+use super::*;
+use crate::error::Report;
+
+#[cfg(feature = "embedded")]
+mod programs;
+
+/// With four permits, all nodes begin their search for a slot of the resource `k` with this one.
+const START: u16 = 2;
+
+/// The node has given this slot.
+fn gives(slot: u16) -> String {
+    format!("*3|:1|:0|:{slot}|")
+}
+
+/// All slots are taken on the node. The first becomes free after this number of milliseconds.
+fn full(millis: u64) -> String {
+    format!("*3|:2|:0|:{}|", millis + 1)
+}
+
+/// The resource has this number of permits on the node.
+fn has(permits: u16) -> String {
+    format!("*3|:3|:0|:{permits}|")
+}
+
+fn once() -> LockOptions {
+    LockOptions::new(TTL).tries(1)
+}
+
+impl World {
+    fn ask_for(&mut self, permits: u32, options: &LockOptions) -> RoundId {
+        let request = Request::permit(b"k", permits, options);
+        let round = self.engine.acquire(self.now, &request).expect("valid");
+        self.drain();
+        round
+    }
+
+    /// A patient caller of one of four permits.
+    fn ask(&mut self) -> RoundId {
+        self.ask_for(4, &patient())
+    }
+
+    /// All nodes were sent this.
+    #[track_caller]
+    fn each_was_sent(&mut self, sent: &[&str]) {
+        for node in 0..self.sent.len() {
+            assert_eq!(self.take(node), sent, "node {node}");
+        }
+    }
+
+    /// Each node was sent this since the last look, and has answered in this way.
+    #[track_caller]
+    fn play(&mut self, story: &[(&[&str], &str)]) {
+        for (node, (sent, answer)) in story.iter().enumerate() {
+            assert_eq!(self.take(node), *sent, "node {node}");
+            self.say(node, answer);
+        }
+    }
+
+    /// The permits that were granted, in order.
+    #[track_caller]
+    fn permits(&mut self) -> Vec<(RoundId, Lock)> {
+        let events = core::mem::take(&mut self.events).into_iter();
+        let granted = events.map(|event| match event {
+            Event::Acquired { round, result } => (round, result.expect("granted")),
+            other => panic!("{other:?}"),
+        });
+        granted.collect()
+    }
+
+    /// A permit in the first slot, which all nodes gave.
+    fn with_permit(nodes: usize) -> (Self, Lock) {
+        let mut world = Self::ready(nodes);
+        world.ask();
+        world.all_say(0..nodes, &gives(START));
+        let lock = world.lock();
+        assert_eq!(lock.slot(), Some(START));
+        world.take_all();
+        (world, lock)
+    }
+
+    #[track_caller]
+    fn refused_for(&mut self, permits: u32, options: &LockOptions) -> Report {
+        self.ask_for(permits, options);
+        self.all_say(0..2, &has(8));
+        let report = self.held_by_another();
+        self.say(2, &has(8));
+        report
+    }
+}
+
+// ----- one round trip -------------------------------------------------------------------------
+
+#[test]
+fn below_their_number_all_callers_of_a_handle_have_a_permit_after_one_round_trip() {
+    for callers in [1, 2, 8] {
+        let mut world = World::ready(3);
+        let rounds: Vec<_> = (0..callers)
+            .map(|_| world.ask_for(16, &patient()))
+            .collect();
+        world.each_was_sent(&vec!["SLOT k 10000 10 of 16"; callers]);
+        let slots: Vec<u16> = (0..callers as u16)
+            .map(|caller| (10 + caller) % 16)
+            .collect();
+        let given: String = slots.iter().map(|slot| gives(*slot)).collect();
+        world.all_say(0..1, &given);
+        assert!(world.events.is_empty(), "one node is no majority");
+        world.all_say(1..2, &given);
+        let (found, locks): (Vec<_>, Vec<_>) = world.permits().into_iter().unzip();
+        assert_eq!(found, rounds);
+        let held: Vec<_> = locks.iter().filter_map(Lock::slot).collect();
+        assert_eq!(held, slots);
+        assert!(
+            locks
+                .iter()
+                .all(|lock| lock.validity_at(world.now) == VALIDITY)
+        );
+        assert_eq!(world.engine.stats().held, callers);
+        world.all_say(2..3, &given);
+        locks.into_iter().for_each(|lock| world.release(lock));
+        let releases: Vec<_> = slots
+            .iter()
+            .map(|slot| format!("RELEASE k 16/{slot}/"))
+            .collect();
+        assert_eq!(world.take_all(), vec![releases; 3]);
+        world.all_say(0..3, &":1|".repeat(callers));
+        world.is_clean();
+    }
+}
+
+#[test]
+fn no_more_callers_of_a_handle_ask_than_there_are_permits() {
+    let mut world = World::ready(3);
+    let rounds = [(); 7].map(|()| world.ask());
+    world.each_was_sent(&["SLOT k 10000 2 of 4"; 4]);
+    world.all_say(0..3, &[2, 3, 0, 1].map(gives).concat());
+    let permits = world.permits();
+    assert_eq!(permits.len(), 4);
+    world.each_was_sent(&[]);
+    // Two are released in one step: both slots go on in the same write.
+    let mut permits = permits.into_iter().map(|(_, lock)| lock);
+    for _ in 0..2 {
+        let lock = permits.next().expect("four");
+        world.engine.give_back(world.now, lock);
+    }
+    world.drain();
+    let sent = [
+        "RELEASE k 4/2/",
+        "CLIENT TRACKING ON OPTIN NOLOOP",
+        "CLIENT CACHING YES",
+        "SLOT k 10000 2 of 4",
+        "RELEASE k 4/3/",
+        "CLIENT CACHING YES",
+        "SLOT k 10000 2 of 4",
+    ];
+    world.each_was_sent(&sent);
+    let answers = format!(":1|+OK|+OK|{}:1|+OK|{}", gives(2), gives(3));
+    world.all_say(0..3, &answers);
+    let next: Vec<_> = world
+        .permits()
+        .into_iter()
+        .map(|(round, _)| round)
+        .collect();
+    assert_eq!(next, rounds[4..6]);
+    world.each_was_sent(&[]);
+    world.cancel(rounds[6]);
+    assert_eq!(world.engine.load().rounds, 0);
+}
+
+// ----- slots that differ ----------------------------------------------------------------------
+
+#[test]
+fn a_node_that_gave_another_slot_moves_the_token() {
+    let mut world = World::ready(3);
+    world.ask();
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &gives(3));
+    assert!(world.events.is_empty(), "no slot has a majority");
+    world.pass(MS);
+    world.play(&[(&["MOVE k 4/3/"], ":1|"), (&[], "")]);
+    let lock = world.lock();
+    assert_eq!(lock.slot(), Some(3));
+    let left = lock.validity_at(world.now);
+    assert_eq!(left, VALIDITY - MS, "from the time of the attempt on");
+    // The last node comes late, with the slot that lost.
+    world.say(2, &gives(2));
+    assert_eq!(
+        world.take(2),
+        ["RELEASE k 4/3/", "SLOT k 9999 alone 3 of 4"]
+    );
+    world.say(2, &format!(":1|{}", gives(3)));
+    world.release(lock);
+    world.each_was_sent(&["RELEASE k 4/3/"]);
+    world.all_say(0..3, ":1|");
+    assert_eq!(world.unlocked().expect("released").deleted, 2);
+    world.is_clean();
+}
+
+#[test]
+fn a_slot_that_another_client_has_on_a_node_is_not_asked_for_again() {
+    let mut world = World::ready(3);
+    world.ask();
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &gives(3));
+    world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":1|")]);
+    assert_eq!(world.lock().slot(), Some(2));
+    world.each_was_sent(&[]);
+}
+
+#[test]
+fn where_no_slot_is_left_the_last_node_decides() {
+    for (answer, slot) in [
+        (gives(2), Some(2)),
+        (gives(3), Some(3)),
+        (full(50), None),
+        (gives(0), None),
+    ] {
+        let mut world = World::ready(3);
+        world.ask_for(4, &once());
+        world.take_all();
+        world.say(0, &gives(2));
+        world.say(1, &gives(3));
+        world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":-1|")]);
+        assert!(world.events.is_empty());
+        world.say(2, &answer);
+        match slot {
+            Some(slot) => {
+                assert_eq!(world.lock().slot(), Some(slot), "{answer}");
+                let other = usize::from(slot == 2);
+                let sent = [
+                    format!("RELEASE k 4/{slot}/"),
+                    format!("SLOT k 10000 alone {slot} of 4"),
+                ];
+                assert_eq!(world.take(other), sent, "it gives the other slot back");
+            }
+            None if answer == gives(0) => {
+                // It is the only slot that no node refuses. Then the last one may be moved.
+                let both = [&["MOVE k 4/0/"][..], &["MOVE k 4/0/"], &[]];
+                assert_eq!(world.take_all(), both);
+                world.all_say(0..2, ":-1|");
+                for moves in ["MOVE k 4/3/", "MOVE k 4/2/"] {
+                    assert_eq!(world.take(2), [moves]);
+                    world.say(2, ":-1|");
+                }
+                let said = outcomes(&world.held_by_another());
+                assert_eq!(said, [NodeOutcome::Granted; 3]);
+                world.each_was_sent(&["RELEASE k 4/2/"]);
+            }
+            None => {
+                use NodeOutcome::{Granted, Held};
+                assert_eq!(outcomes(&world.held_by_another()), [Granted, Granted, Held]);
+            }
+        }
+    }
+}
+
+/// A majority has the first slot only if nodes count for a slot that they may have left.
+#[test]
+fn a_node_that_is_asked_to_move_the_token_does_not_count_for_its_old_slot() {
+    let mut world = World::ready(5);
+    world.ask();
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &gives(2));
+    world.say(2, &gives(3));
+    assert_eq!(world.take(2), ["MOVE k 4/2/"]);
+    world.say(3, &gives(3));
+    assert_eq!(world.take(3), ["MOVE k 4/2/"]);
+    world.say(4, &gives(3));
+    assert!(world.events.is_empty());
+    assert_eq!(world.take(4), ["MOVE k 4/2/"]);
+    world.say(3, ":-1|");
+    world.say(4, ":-1|");
+    assert!(
+        world.events.is_empty(),
+        "two have each slot, and one has either"
+    );
+    world.say(2, ":1|");
+    assert_eq!(world.lock().slot(), Some(2));
+    for node in [3, 4] {
+        assert_eq!(
+            world.take(node),
+            ["RELEASE k 4/2/", "SLOT k 10000 alone 2 of 4"]
+        );
+    }
+}
+
+#[test]
+fn a_node_that_is_silent_when_it_should_move_the_token_ends_the_attempt() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &once());
+    world.lose(2);
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &gives(3));
+    world.take_all();
+    world.sleep_until_event();
+    assert_eq!(
+        outcomes(&world.no_quorum())[..2],
+        [NodeOutcome::TimedOut, NodeOutcome::Granted]
+    );
+    assert_eq!(world.take(1), ["RELEASE k 4/2/"]);
+}
+
+#[test]
+fn a_node_that_is_lost_while_the_others_differ_lets_the_attempt_end() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &once());
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &gives(3));
+    world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":-1|")]);
+    assert!(world.events.is_empty());
+    world.lose(2);
+    let said = outcomes(&world.held_by_another());
+    assert_eq!(said[..2], [NodeOutcome::Granted; 2]);
+}
+
+#[test]
+fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &once());
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &gives(3));
+    world.play(&[(&["MOVE k 4/3/"], ":0|")]);
+    world.say(2, &full(100));
+    let said = outcomes(&world.held_by_another());
+    assert_eq!(
+        said,
+        [
+            NodeOutcome::Missing,
+            NodeOutcome::Granted,
+            NodeOutcome::Held
+        ]
+    );
+}
+
+#[test]
+fn a_slot_that_there_is_not_counts_for_nothing() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &once());
+    world.all_say(0..3, &gives(4));
+    world.no_quorum();
+    world.is_released();
+}
+
+/// All clients begin their first search with the same slot.
+#[test]
+fn after_a_refusal_the_search_begins_anywhere() {
+    let mut world = World::ready(1);
+    world.ask_for(1024, &patient());
+    let mut starts = Vec::new();
+    for answer in ["", "+OK|+OK|", "+OK|", "+OK|", "+OK|"] {
+        let sent = world.take(0);
+        starts.push(sent.last().expect("it asks").clone());
+        world.say(0, &format!("{answer}{}", full(10_000)));
+        if !answer.is_empty() {
+            world.say(0, PUSH);
+        }
+    }
+    assert_eq!(starts[0], "SLOT k 10000 234 of 1024");
+    starts.sort_unstable();
+    starts.dedup();
+    assert_eq!(starts.len(), 5, "{starts:?}");
+}
+
+// ----- all are taken --------------------------------------------------------------------------
+
+const WATCHED: [&str; 2] = ["CLIENT TRACKING ON OPTIN NOLOOP", "CLIENT CACHING YES"];
+
+impl World {
+    /// A caller waits for one permit that another client has. It has registered the key.
+    fn one_waits_for_a_permit() -> (Self, RoundId) {
+        let mut world = Self::ready(3);
+        let round = world.ask_for(1, &patient());
+        world.each_was_sent(&["SLOT k 10000 0 of 1"]);
+        world.all_say(0..2, &full(9_000));
+        // It asks again at once, and the nodes report the next change.
+        let again = [&WATCHED[..], &["SLOT k 10000 0 of 1"]].concat();
+        assert_eq!(world.take(0), again);
+        assert_eq!(world.take(1), again);
+        assert_eq!(world.take(2), [&["RELEASE k 1/0/"], &again[..]].concat());
+        world.say(2, &format!("{}:0|", full(9_000)));
+        world.all_say(0..3, &format!("+OK|+OK|{}", full(9_000)));
+        // The last node had not answered when the attempt was refused.
+        assert_eq!(
+            world.take_all().concat(),
+            ["RELEASE k 1/0/", LOOK[0], LOOK[1]]
+        );
+        world.say(2, ":0|+OK|:9000|");
+        assert_eq!(world.take_all().concat(), NOTHING);
+        (world, round)
+    }
+}
+
+const AGAIN: [&str; 2] = ["CLIENT CACHING YES", "SLOT k 10000 0 of 1"];
+
+#[test]
+fn a_caller_that_waits_asks_when_a_majority_has_told_of_a_change() {
+    let (mut world, round) = World::one_waits_for_a_permit();
+    world.say(0, PUSH);
+    world.each_was_sent(&[]);
+    world.say(1, PUSH);
+    world.each_was_sent(&AGAIN);
+    world.all_say(0..3, &format!("+OK|{}", gives(0)));
+    let [(found, lock)] = world.permits().try_into().expect("one");
+    assert_eq!((found, lock.slot()), (round, Some(0)));
+}
+
+/// A node reports that the key has changed.
+const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
+
+#[test]
+fn a_caller_that_waits_asks_when_the_first_permit_has_ended_on_a_majority() {
+    let mut world = World::ready(3);
+    world.ask_for(1, &patient());
+    world.take_all();
+    for millis in [60, 90] {
+        for (node, more) in [(0, 0), (1, 20), (2, 40)] {
+            world.say(node, &full(millis + more));
+        }
+        let _ = world.take_all();
+        world.all_say(0..3, "+OK|+OK|");
+    }
+}
+
+#[test]
+fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
+    let (mut world, round) = World::one_waits_for_a_permit();
+    let others = [(); 3].map(|()| world.ask_for(1, &patient()));
+    world.each_was_sent(&[]);
+    world.all_say(0..3, PUSH);
+    world.each_was_sent(&AGAIN);
+    world.all_say(0..3, &format!("+OK|{}", gives(0)));
+    let [(found, lock)] = world.permits().try_into().expect("one");
+    assert_eq!(found, round);
+    world.each_was_sent(&[]);
+    // The next one asks behind the release, in the same write.
+    let writes = world.writes.clone();
+    world.give_back(lock);
+    let sent = [
+        "RELEASE k 1/0/",
+        "CLIENT CACHING YES",
+        "SLOT k 10000 0 of 1",
+    ];
+    world.each_was_sent(&sent);
+    assert!(
+        world
+            .writes
+            .iter()
+            .zip(&writes)
+            .all(|(now, before)| *now == before + 1)
+    );
+    world.all_say(0..3, &format!(":1|+OK|{}", gives(0)));
+    let [(found, lock)] = world.permits().try_into().expect("one");
+    assert_eq!(found, others[0]);
+    drop(lock);
+}
+
+/// All of them have asked at the same time. The first tries alone; when two have a permit, the others ask together.
+#[test]
+fn callers_that_were_refused_together_have_their_turns_in_the_order_in_which_they_came() {
+    let mut world = World::ready(1);
+    let rounds = [(); 4].map(|()| world.ask());
+    world.say(0, &full(9_000).repeat(4));
+    world.take(0);
+    world.say(0, &format!("+OK|+OK|{}", full(9_000)));
+    world.say(0, PUSH);
+    let mut found = Vec::new();
+    for slots in [&[0][..], &[1], &[2, 3]] {
+        let sent = world.take(0);
+        let asked = sent.iter().filter(|sent| sent.starts_with("SLOT"));
+        assert_eq!(asked.count(), slots.len(), "{sent:?}");
+        let given: String = slots
+            .iter()
+            .map(|slot| format!("+OK|{}", gives(*slot)))
+            .collect();
+        world.say(0, &given);
+        found.extend(world.permits().into_iter().map(|(round, _)| round));
+    }
+    assert_eq!(found, rounds);
+}
+
+/// The release of this handle came behind the attempt, so that it was refused although a slot is free now. No node tells
+/// of what this handle writes.
+#[test]
+fn a_permit_that_is_given_back_while_another_caller_asks_is_not_missed() {
+    let mut world = World::ready(3);
+    let other = world.ask_for(2, &patient());
+    world.all_say(0..3, &gives(0));
+    let lock = world.lock();
+    let round = world.ask_for(2, &patient());
+    world.take_all();
+    world.pass(MS);
+    world.give_back(lock);
+    world.each_was_sent(&["RELEASE k 2/0/"]);
+    world.all_say(0..3, &full(9_000));
+    for node in 0..3 {
+        let sent = world.take(node);
+        assert_eq!(sent[sent.len() - 3..][..2], WATCHED, "at once");
+        world.say(node, &format!(":1|+OK|+OK|{}", gives(1)));
+    }
+    let [(found, _)] = world.permits().try_into().expect("one");
+    assert_eq!(found, round);
+    assert_ne!(found, other);
+}
+
+// ----- another number of permits --------------------------------------------------------------
+
+#[test]
+fn another_number_of_permits_is_named_at_once() {
+    for options in [once(), patient()] {
+        let mut world = World::ready(3);
+        let report = world.refused_for(4, &options);
+        assert_eq!(report.other_permits(), Some(8));
+        assert_eq!(outcomes(&report)[..2], [NodeOutcome::OtherPermits(8); 2]);
+        let text = LockError::Held(report).to_string();
+        assert_eq!(
+            text,
+            "other clients use this resource with 8 permits: 0 of the 2 votes needed (node0:6379 and node1:6379 each \
+             with 8 permits; node2:6379 not waited for); ask for as many, or use another name"
+        );
+        for (node, sent) in [1, 1, 2].into_iter().enumerate() {
+            let all = ["SLOT k 10000 2 of 4", "RELEASE k 4/2/"];
+            assert_eq!(world.take(node), all[..sent], "it does not ask again");
+        }
+        world.say(2, ":0|");
+        world.is_clean();
+    }
+}
+
+#[test]
+fn a_minority_with_another_number_of_permits_keeps_nobody_out() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &once());
+    world.say(0, &has(8));
+    world.say(1, &gives(2));
+    world.say(2, &gives(2));
+    assert_eq!(world.lock().slot(), Some(2));
+    world.ask_for(4, &once());
+    world.say(0, &has(8));
+    world.say(1, &full(10));
+    let report = world.held_by_another();
+    assert_eq!(report.other_permits(), None);
+    assert_eq!(
+        outcomes(&report)[..2],
+        [NodeOutcome::OtherPermits(8), NodeOutcome::Held]
+    );
+}
+
+// ----- bad requests ---------------------------------------------------------------------------
+
+#[test]
+fn requests_that_cannot_be_served_are_refused_at_once() {
+    let options = LockOptions::new(TTL);
+    let mut world = World::ready(3);
+    let mut refused = |permits, options: &LockOptions| {
+        let request = Request::permit(b"k", permits, options);
+        match world.engine.acquire(world.now, &request) {
+            Err(LockError::Invalid(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    for permits in [0, 1_025, 65_536, 65_537, u32::MAX] {
+        let why = refused(permits, &options);
+        assert_eq!(why, InvalidRequest::Permits { permits });
+        let text = format!(
+            "a resource has 1 to 1024 permits, not {permits}; ask for a number in this range"
+        );
+        assert_eq!(why.to_string(), text);
+    }
+    assert_eq!(refused(4, &options.fenced()), InvalidRequest::PermitFenced);
+    world.each_was_sent(&[]);
+    world.is_clean();
+    let mut world = World::with(named(3).without_scripts(true));
+    let options = LockOptions::new(TTL);
+    let request = Request::permit(b"k", 4, &options);
+    let refused = world.engine.acquire(world.now, &request);
+    assert_matches!(
+        refused,
+        Err(LockError::Invalid(InvalidRequest::NeedsScripts))
+    );
+    for permits in [1, 1_024] {
+        let mut world = World::ready(3);
+        world.ask_for(permits, &once());
+        world.all_say(0..2, &gives(0));
+        assert_eq!(world.lock().slot(), Some(0));
+    }
+}
+
+// ----- holding --------------------------------------------------------------------------------
+
+#[test]
+fn a_permit_is_extended_confirmed_and_released_in_its_slot() {
+    let (mut world, mut lock) = World::with_permit(3);
+    world.pass(SECOND);
+    world.extend(&lock);
+    world.each_was_sent(&["EXTEND k 10000 4/2/"]);
+    world.all_say(0..2, ":1|");
+    world.extended(&mut lock);
+    assert_eq!(lock.validity_at(world.now), VALIDITY);
+    world.say(2, ":1|");
+    world.ask_confirm(&lock);
+    world.each_was_sent(&["CONFIRM k 4/2/"]);
+    world.all_say(0..3, ":10001|");
+    world.extended(&mut lock);
+    assert_eq!(
+        (lock.slot(), lock.validity_at(world.now)),
+        (Some(2), VALIDITY)
+    );
+    world.release(lock);
+    world.each_was_sent(&["RELEASE k 4/2/"]);
+    world.all_say(0..3, ":1|");
+    assert_eq!(world.unlocked().expect("released").deleted, 2);
+    world.is_clean();
+}
+
+/// A node that has the token in another slot says that it lacks it.
+#[test]
+fn a_majority_without_the_slot_has_lost_the_permit() {
+    let (mut world, lock) = World::with_permit(3);
+    world.ask_confirm(&lock);
+    world.all_say(0..2, ":0|");
+    assert!(!lock.is_valid_at(world.now));
+    assert_matches!(world.events.remove(0), Event::Expired { .. });
+    assert_matches!(world.not_extended(), ExtendError::Lost(_));
+}
+
+#[test]
+fn a_node_that_lacks_a_permit_gets_it_in_its_slot_with_the_extension_after_the_next() {
+    let (mut world, mut lock) = World::with_permit(3);
+    for (answer, copies) in [(":0|", false), (":0|", true), (":1|", false)] {
+        world.pass(SECOND);
+        world.extend(&lock);
+        world.each_was_sent(&["EXTEND k 10000 4/2/"]);
+        world.say(2, answer);
+        world.all_say(0..2, ":1|");
+        world.extended(&mut lock);
+        let sent: &[_] = if copies {
+            &["SLOT k 10000 alone 2 of 4"]
+        } else {
+            &[]
+        };
+        assert_eq!(world.take(2), sent);
+        if copies {
+            world.say(2, &gives(2));
+        }
+    }
+}
+
+/// It had the token in another slot, and keeps it there if the release fails.
+#[test]
+fn a_copy_in_another_slot_is_taken_out_once() {
+    let (mut world, mut lock) = World::with_permit(3);
+    for _ in 0..2 {
+        world.extend(&lock);
+        world.take_all();
+        world.say(2, ":0|");
+        world.all_say(0..2, ":1|");
+        world.extended(&mut lock);
+    }
+    assert_eq!(world.take(2), ["SLOT k 10000 alone 2 of 4"]);
+    world.say(2, &gives(1));
+    assert_eq!(
+        world.take(2),
+        ["RELEASE k 4/2/"],
+        "the next extension asks again"
+    );
+    world.release(lock);
+    world.each_was_sent(&["RELEASE k 4/2/"]);
+}
+
+#[test]
+fn a_late_node_gets_the_slot_or_gives_the_other_back() {
+    let mut world = World::ready(3);
+    world.ask();
+    world.take_all();
+    world.all_say(0..2, &gives(2));
+    let lock = world.lock();
+    world.say(2, &gives(3));
+    assert_eq!(
+        world.take(2),
+        ["RELEASE k 4/2/", "SLOT k 10000 alone 2 of 4"]
+    );
+    world.say(2, &format!(":1|{}", full(1_000)));
+    world.each_was_sent(&[]);
+    world.release(lock);
+    world.all_say(0..3, ":1|");
+    world.events.clear();
+    world.is_clean();
+    // A permit that is over by then is released everywhere anyway.
+    let mut world = World::ready(3);
+    world.ask();
+    world.all_say(0..2, &gives(2));
+    let lock = world.lock();
+    world.release(lock);
+    world.take_all();
+    world.say(2, &gives(3));
+    world.each_was_sent(&[]);
+}
+
+#[test]
+fn a_refused_attempt_is_released_on_all_nodes_that_gave_a_slot() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &once());
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &full(100));
+    world.say(2, &full(100));
+    world.held_by_another();
+    assert_eq!(world.take_all(), [&["RELEASE k 4/2/"][..], &[], &[]]);
+    world.say(0, ":1|");
+    world.is_clean();
+}
+
+impl World {
+    /// All that was granted was released.
+    #[track_caller]
+    fn is_released(&mut self) {
+        for node in 0..self.sent.len() {
+            assert!(
+                self.take(node)
+                    .iter()
+                    .any(|sent| sent.starts_with("RELEASE"))
+            );
+            self.say(node, ":1|");
+        }
+        self.is_clean();
+    }
+}
+
+#[test]
+fn bytes_keep_the_slot_and_the_number_of_permits() {
+    let (mut world, lock) = World::with_permit(3);
+    let bytes = lock.to_bytes();
+    let read = Lock::from_bytes(&bytes).expect("a lock");
+    assert_eq!((read.slot(), read.token()), (Some(2), lock.token()));
+    drop(world.detach(lock));
+    let (mut other, mut read) = World::taken_over(world.now, read);
+    other.ask_confirm(&read);
+    other.each_was_sent(&["CONFIRM k 4/2/"]);
+    other.all_say(0..3, ":9001|");
+    other.extended(&mut read);
+    assert!(read.is_valid_at(other.now));
+    other.release(read);
+    other.each_was_sent(&["RELEASE k 4/2/"]);
+    let lock = World::held(3).1;
+    assert_eq!(lock.slot(), None);
+}
+
+#[test]
+fn a_kept_permit_is_extended_in_its_slot() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &patient().keep());
+    world.all_say(0..3, &gives(2));
+    let lock = world.lock();
+    world.take_all();
+    world.pass(5 * SECOND);
+    world.each_was_sent(&["EXTEND k 10000 4/2/"]);
+    world.all_say(0..3, ":1|");
+    assert_eq!(lock.validity_at(world.now), VALIDITY);
+}
+
+#[test]
+fn the_nodes_keep_a_permit_for_the_lock_delay_too() {
+    let mut world = World::with(named(3).lock_delay(SECOND)).greeted();
+    world.ask();
+    let sent = world.take(0);
+    let [sent] = &sent[..] else {
+        panic!("{sent:?}")
+    };
+    let life: u64 = sent
+        .split(' ')
+        .nth(2)
+        .and_then(|life| life.parse().ok())
+        .expect("a life");
+    assert!((11_000..11_100).contains(&life), "{sent}");
+    world.all_say(0..3, &gives(2));
+    assert_eq!(world.lock().validity_at(world.now), VALIDITY);
+}
+
+// ----- locks beside permits -------------------------------------------------------------------
+
+#[test]
+fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
+    let (mut world, lock) = World::held(3);
+    world.ask_for(4, &once());
+    assert!(world.held_by_another().is_held_here());
+    let rounds = [(); 3].map(|()| world.ask());
+    world.each_was_sent(&[]);
+    world.give_back(lock);
+    let mut found = Vec::new();
+    for node in 0..3 {
+        world.take(node);
+    }
+    world.all_say(0..3, &format!(":1|+OK|+OK|{}", gives(2)));
+    // The others ask together now.
+    for node in 0..3 {
+        let sent = world.take(node);
+        let asked = sent.iter().filter(|sent| sent.starts_with("SLOT")).count();
+        assert_eq!(asked, 2, "{sent:?}");
+    }
+    world.all_say(0..3, &format!("+OK|{}+OK|{}", gives(3), gives(0)));
+    found.extend(world.permits().into_iter().map(|(round, _)| round));
+    assert_eq!(found, rounds);
+}
