@@ -174,7 +174,7 @@ pub(crate) mod tests {
         CRAMPED, CROWDED, DELETED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW,
         OUTAGES, RAISED, STEPPED, STOPPED,
     };
-    use crate::reading::SHARED;
+    use crate::reading::{READERS, SHARED};
     use crate::replay::effort;
     use crate::sets::SETS;
     use crate::sweep::{keep_their_promises, say};
@@ -207,7 +207,7 @@ pub(crate) mod tests {
     ];
 
     /// Breakages that stories notice, and a kind of world as well.
-    const BESIDE_STORIES: [(&str, Kind); 10] = [
+    const BESIDE_STORIES: [(&str, Kind); 13] = [
         ("TransactionsOverlap", BARE),
         ("AbortedIsDone", BARE),
         ("MissingIsSettled", BARE),
@@ -218,6 +218,9 @@ pub(crate) mod tests {
         ("SetLeavesARecord", SETS),
         ("KeptAgainAnew", KEPT_LATER),
         ("TokenIsNotWrittenBack", FENCED),
+        ("IntentNotLeft", READERS),
+        ("IntentNeverPassed", READERS),
+        ("ReaderLeavesARecord", SHARED),
     ];
 
     /// The folder of the patches. Where they are applied there is a file `applied` beside them.
