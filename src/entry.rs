@@ -108,13 +108,15 @@ enum Mark {
     Passing,
     /// A permit for any slot.
     AnySlot,
+    /// The same, and a node that gives none reports the next change of the key.
+    AnySlotOrPush,
     /// A permit for this slot alone.
     ThisSlot,
 }
 
 impl Mark {
     const fn is_permit(self) -> bool {
-        matches!(self, Self::AnySlot | Self::ThisSlot)
+        matches!(self, Self::AnySlot | Self::AnySlotOrPush | Self::ThisSlot)
     }
 
     const fn is_shared(self) -> bool {
@@ -266,6 +268,23 @@ impl Entry {
         self
     }
 
+    /// Returns the entry of a permit for any slot whose node, if it gives none, reports the next change of the key. The
+    /// entry must be new and not shared.
+    #[cold]
+    pub(crate) fn registering(mut self) -> Self {
+        if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape
+            && *mark == Mark::AnySlot
+        {
+            *mark = Mark::AnySlotOrPush;
+        }
+        self
+    }
+
+    /// Returns `true` if it is [`registering`](Self::registering).
+    pub(crate) fn registers(&self) -> bool {
+        self.mark() == Mark::AnySlotOrPush
+    }
+
     /// Sets the slot of a permit. From now on a node gives this slot or none. Copies the entry if it is shared.
     #[cold]
     pub(crate) fn set_slot(&mut self, slot: u16) {
@@ -303,7 +322,7 @@ impl Entry {
         match self.mark() {
             Mark::Plain => Kind::Plain,
             Mark::Shared | Mark::Passing => Kind::Shared,
-            Mark::AnySlot | Mark::ThisSlot => {
+            Mark::AnySlot | Mark::AnySlotOrPush | Mark::ThisSlot => {
                 let numbers = &self.0.buffer[self.wire().len()..];
                 let number = |at: usize| u16::from_be_bytes([numbers[at], numbers[at + 1]]);
                 let (permits, slot) = (number(0), number(2));

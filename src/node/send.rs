@@ -182,8 +182,8 @@ impl Node {
                 (Taking::Checked { by }, by)
             }
             (false, _) if form == Form::Only => {
-                let by = self.abilities.dialect_of_members();
-                (Taking::Member { by }, by)
+                self.take_member(now, claim, command, entry, life);
+                return Ok(true);
             }
             (false, _) => (Taking::Untaught, Dialect::Text),
         };
@@ -191,6 +191,32 @@ impl Node {
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
         self.send(now, Request::Take { claim, by: taking }, bytes);
         Ok(true)
+    }
+
+    /// Takes a shared lock or a permit.
+    #[cold]
+    #[inline(never)]
+    fn take_member(
+        &mut self,
+        now: Instant,
+        claim: ClaimKey,
+        command: &mut Command,
+        entry: &Entry,
+        life: Duration,
+    ) {
+        let by = self.abilities.dialect_of_members();
+        let request = Request::Take {
+            claim,
+            by: Taking::Member { by },
+        };
+        if entry.registers() {
+            self.send_time(now, request); // Nothing may stand between the two commands.
+            self.connection.wire.register(now);
+        }
+        let marker = self.trust.marker();
+        let filling = Filling { life, marker, by };
+        let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
+        self.send(now, request, bytes);
     }
 
     /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if nothing was
@@ -490,15 +516,6 @@ impl Node {
         let mut command = Vec::new();
         recipes::release(&mut command, entry, Dialect::TextOnly);
         self.connection.wire.put(now, Purpose::Aside, &command);
-    }
-
-    /// Makes the next command, which takes a permit, register the key: if all slots are taken, the node reports the
-    /// next change. What [`send`](Self::send) puts in front of the command goes before that.
-    #[cold]
-    pub(crate) fn register_take(&mut self, now: Instant, claim: ClaimKey) {
-        let by = Taking::Set; // Any form is a question.
-        self.send_time(now, Request::Take { claim, by });
-        self.connection.wire.register(now);
     }
 
     // ----- counters of fencing tokens -------------------------------------------------------

@@ -446,9 +446,6 @@ impl Operate for Acquire {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
         cx.round[node].asked = true;
-        if self.reading().is_some() {
-            self.register(node, cx);
-        }
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return true;
         };
@@ -467,7 +464,7 @@ impl Operate for Acquire {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         match cx.round.tally.acquisition() {
-            None if self.reading().is_none() => {}
+            None if self.special.is_none() => {}
             None => self.weigh(cx),
             Some(Acquisition::Granted(majority)) => self.win(majority, cx),
             Some(Acquisition::Held) => {

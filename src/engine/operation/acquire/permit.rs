@@ -105,7 +105,11 @@ impl Slots {
         self.at.fill(At::Unknown);
         self.refused.clear();
         let start = (start % u32::from(self.permits)) as u16;
-        Entry::permit(spare, name, token, [self.permits, start], false)
+        let entry = Entry::permit(spare, name, token, [self.permits, start], false);
+        match self.registers {
+            true => entry.registering(),
+            false => entry,
+        }
     }
 
     /// Returns `true` if `node` is known to have the token in `slot`. A node that was asked to move it may have done so.
@@ -183,15 +187,6 @@ impl Acquire {
         match self.special.as_deref_mut()? {
             Special::Several(_) => None,
             Special::Reading(reading) => reading.slots.as_mut(),
-        }
-    }
-
-    /// Makes the nodes report the next change of the key, if the attempt does not take it.
-    #[cold]
-    pub(super) fn register(&mut self, node: NodeId, cx: &mut Context<'_>) {
-        let registers = self.slots().is_some_and(|slots| slots.registers);
-        if let (true, Some(claim)) = (registers, self.claim) {
-            cx.parts.nodes.writing_to(node).register_take(cx.now, claim);
         }
     }
 

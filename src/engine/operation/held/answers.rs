@@ -19,10 +19,6 @@ pub(in crate::engine) fn learn(
     let Some((key, claim)) = parts.claims.keyed(claim) else {
         return; // The claim is over, or the lock never had one here.
     };
-    if question == Question::Move && matches!(reply, Reply::Foreign(_)) {
-        // The token is where it was.
-        return astray_on(now, node, (key, true), parts);
-    }
     let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
     let (vote, _) = reply.vote();
     if question == Question::Extend && vote != Vote::Abstain {
@@ -33,6 +29,10 @@ pub(in crate::engine) fn learn(
             let counts = !parts.nodes[node].trust.is_kept_by_steps(now);
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, copy::Event::Has, gone_by, counts);
+        }
+        // The token of a permit was not moved, and is where it was.
+        Vote::No if question == Question::Move && reply != Reply::Missing => {
+            return astray_on(now, node, (key, true), parts);
         }
         // A key that is missing or another client's was not extended.
         Vote::No => {
