@@ -13,7 +13,7 @@ use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
 use crate::fencing::{FENCED, LEADERS};
 use crate::plan::{Guard, Kinds, Members, Plan};
-use crate::reading::{GUARDED_SHARED, READERS, SHARED};
+use crate::reading::{CLAIMANTS, GUARDED_PERMITS, GUARDED_SHARED, MIXED, PERMITS, READERS, SHARED};
 use crate::sets::{GUARDED_SETS, SETS};
 use crate::theme;
 use crate::watching::WATCHING;
@@ -22,7 +22,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 34] = [
+pub(crate) const KINDS: [Kind; 38] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -50,6 +50,10 @@ pub(crate) const KINDS: [Kind; 34] = [
     SHARED,
     GUARDED_SHARED,
     READERS,
+    PERMITS,
+    GUARDED_PERMITS,
+    CLAIMANTS,
+    MIXED,
     FENCED,
     BARE,
     BARE_KEEPING,

@@ -135,6 +135,9 @@ pub(crate) struct Plan {
     /// it does something. Most worlds have none such.
     pub(crate) shared: u32,
     pub(crate) downgrades: u32,
+    /// How often a call is for a permit, of how many, and whether the last client thinks that there is one more.
+    pub(crate) permits: (u32, u16),
+    pub(crate) other_permits: bool,
     /// How often the clock of a server is set back or forward, in each tenth of a second. Most worlds set none.
     pub(crate) clock_steps: u32,
     /// How often the holder of a lock asks to be told when it is at risk.
@@ -565,6 +568,8 @@ impl Plan {
             leads: false,
             shared: 0,
             downgrades: 0,
+            permits: (0, 1),
+            other_permits: false,
             clock_steps: 0,
             alerts: 0,
             extensions: None,
@@ -668,7 +673,7 @@ impl Plan {
 
     /// Returns `true` if a key may have several holders.
     pub(crate) fn has_several_holders(&self) -> bool {
-        self.shared != 0
+        self.shared != 0 || self.permits.0 != 0
     }
 
     /// Returns `true` if several calls of one client about one resource may ask nodes at once.

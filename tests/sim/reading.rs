@@ -1,4 +1,4 @@
-//! Worlds with shared locks, beside exclusive ones of the same names and locks of strangers.
+//! Worlds with shared locks and permits, beside exclusive ones of the same names and locks of strangers.
 //!
 //! A user draws for each call which of the two it wants. Some holders of an exclusive lock go on with a shared one.
 //! `oracle::holders` judges what nodes keep. The other oracles judge a shared lock as any other: that it has its votes,
@@ -114,4 +114,55 @@ pub(crate) const READERS: Kind = kind("readers", |entropy| {
         ..contended(clients, 1 + entropy.below(6) as usize)
     }
     .alike()
+});
+
+/// Permits of few names, one to four of each.
+pub(crate) const PERMITS: Kind = kind("permits", |entropy| {
+    let plan = (SHARED.draw)(entropy);
+    Plan {
+        shared: 0,
+        downgrades: 0,
+        permits: (
+            entropy.pick(&[1_000_000, 700_000]),
+            entropy.pick(&[2, 1, 3, 4]),
+        ),
+        other_permits: entropy.pick(&[false, false, true]),
+        ..plan
+    }
+});
+
+/// The same where locks have a delay, or servers forget, as in [`GUARDED_SHARED`].
+pub(crate) const GUARDED_PERMITS: Kind = kind("guarded-permits", |entropy| {
+    let plan = (GUARDED_SHARED.draw)(entropy);
+    Plan {
+        shared: 0,
+        downgrades: 0,
+        permits: (
+            entropy.pick(&[1_000_000, 700_000]),
+            entropy.pick(&[2, 1, 3, 4]),
+        ),
+        ..plan
+    }
+});
+
+/// Many want permits of one resource all the time, and nothing else gets in their way.
+pub(crate) const CLAIMANTS: Kind = kind("claimants", |entropy| Plan {
+    // Clients with many callers leave few permits to the others, for seconds.
+    patient: false,
+    length: 2 * SECOND,
+    shared: 0,
+    permits: (1_000_000, entropy.pick(&[2, 3, 1, 4])),
+    ..(READERS.draw)(entropy)
+});
+
+/// Locks on one resource and on several, shared ones and permits, of the same names.
+pub(crate) const MIXED: Kind = kind("mixed", |entropy| {
+    let plan = (SHARED.draw)(entropy);
+    Plan {
+        resources: 2 + entropy.below(3) as usize + 1,
+        sets: 1,
+        shared: 300_000,
+        permits: (300_000, entropy.pick(&[2, 1, 3])),
+        ..plan
+    }
 });

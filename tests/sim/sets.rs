@@ -170,11 +170,14 @@ impl World {
             return;
         }
         let names = self.names_of(client, user);
-        let shown = self.shown(client);
+        let (shown, kind) = (self.shown(client), self.kind_of(&hold.lock));
         let holds = |other: &usize| {
             let held = self.clients[client].users[*other].task.hold();
             let valid = held.is_some_and(|held| {
-                !held.told && held.lock.is_valid_at(shown) && held.lock.token() != hold.lock.token()
+                !held.told
+                    && held.lock.is_valid_at(shown)
+                    && held.lock.token() != hold.lock.token()
+                    && !self.kind_of(&held.lock).bears(kind)
             });
             let mut theirs = self.names_of(client, *other).into_iter();
             valid

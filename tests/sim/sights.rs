@@ -10,7 +10,7 @@ use shearline::{ExtendError, LockError, UnlockError};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sights([u64; NAMES.len()]);
 
-const NAMES: [&str; 46] = [
+const NAMES: [&str; 47] = [
     // What a user was told: of a lock, an extension, a release; and that it has cancelled.
     "Held",
     "NoQuorum",
@@ -81,10 +81,12 @@ const NAMES: [&str; 46] = [
     "Downgraded",
     "IntentLeft",
     "IntentMet",
+    // A permit was got.
+    "Permitted",
 ];
 
 /// The last ones, which are seen only in worlds of one kind or in one build.
-const UNUSUAL: usize = 19;
+const UNUSUAL: usize = 20;
 
 impl Default for Sights {
     fn default() -> Self {

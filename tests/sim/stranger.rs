@@ -12,7 +12,7 @@ use shearline::Instant;
 use shearline::internals::resp::{self, Decimal};
 
 use crate::clock::{Clock, MICRO, MILLI, NEVER, SECOND, Time};
-use crate::oracle::{Belief, Process, Token};
+use crate::oracle::{Belief, Kind, Process, Token};
 use crate::world::{Event, World};
 
 /// The script of its release. The server knows it as a foreign script.
@@ -301,10 +301,10 @@ impl World {
             user: 0,
             token,
             until,
-            shared: false,
+            kind: Kind::Alone,
         };
         self.believe(peer, resource, belief);
-        self.begins(resource, None, false);
+        self.begins(resource, None, Kind::Alone);
         self.starvation(peer, resource);
         true
     }

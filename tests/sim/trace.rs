@@ -220,7 +220,7 @@ fn told(
 
 /// A command in short form.
 pub(crate) fn command(words: &[&[u8]]) -> String {
-    if let [b"EVAL", script, count, rest @ ..] = words
+    if let [b"EVAL" | b"EVALSHA", script, count, rest @ ..] = words
         && let Some(what) = script_of_holders(script)
     {
         let keys = number_of(count).unwrap_or(0) as usize;

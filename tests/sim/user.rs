@@ -36,8 +36,11 @@ pub(crate) struct User {
     pub(crate) let_go: Vec<RoundId>,
     /// Its newest call has asked for a fencing token.
     pub(crate) fenced: bool,
-    /// It has asked for a shared lock.
+    /// It has asked for a shared lock, or for one of so many permits.
     pub(crate) shared: bool,
+    pub(crate) permits: Option<u16>,
+    /// An attempt may ask a second question.
+    pub(crate) asks_twice: bool,
     /// If it wants several resources: those of its newest call, in its order.
     pub(crate) set: Vec<usize>,
 }
@@ -226,8 +229,15 @@ impl User {
             let_go: Vec::new(),
             fenced: false,
             shared: false,
+            permits: None,
+            asks_twice: false,
             set: Vec::new(),
         }
+    }
+
+    /// It asks beside others who want the same.
+    pub(crate) fn asks_beside(&self) -> bool {
+        self.shared || self.permits.is_some()
     }
 
     /// Makes it end its task as soon as it can.
@@ -336,7 +346,7 @@ impl World {
             user,
             token,
             until: hold.lock.valid_until(),
-            shared: hold.lock.is_shared(),
+            kind: self.kind_of(&hold.lock),
         };
         if let Some(id) = self.oracle.ledger.find(&token) {
             let record = self.oracle.ledger.record_mut(id);
@@ -448,7 +458,12 @@ impl World {
         if lock.is_shared() {
             self.oracle.counts.sights.note("Shared");
         }
-        if lock.is_shared() != self.clients[client].users[user].shared {
+        if lock.slot().is_some() {
+            self.oracle.counts.sights.note("Permitted");
+        }
+        let there = &self.clients[client].users[user];
+        let permits = there.permits;
+        if lock.is_shared() != there.shared || lock.slot().is_some() != permits.is_some() {
             self.object("votes", format!("client {client} got {lock:?} for another"));
         }
         self.check_token(client, user, &lock);
@@ -841,14 +856,23 @@ impl World {
         let options = self.options(client, user, ttl);
         self.draw_set(client, user);
         let shown = self.shown(client);
-        let shared = !self.plan.wants_sets(user)
-            && !options.is_fenced()
-            && self.entropy.chance(self.plan.shared);
-        self.clients[client].users[user].fenced = options.is_fenced();
-        self.clients[client].users[user].shared = shared;
+        let alone = !self.plan.wants_sets(user) && !options.is_fenced();
+        let permits = match alone && self.entropy.chance(self.plan.permits.0) {
+            true => Some(self.permits_of(client)),
+            false => None,
+        };
+        let shared = alone && permits.is_none() && self.entropy.chance(self.plan.shared);
+        let there = &mut self.clients[client].users[user];
+        there.fenced = options.is_fenced();
+        there.asks_twice = options.is_fenced() || permits.is_some();
+        (there.shared, there.permits) = (shared, permits);
         self.tell_wall(client, shown);
         self.say(Place::Client(client), || {
-            let how = if shared { "wants to read" } else { "wants" };
+            let how = match permits {
+                Some(permits) => format!("wants one of {permits} of"),
+                None if shared => "wants to read".into(),
+                None => "wants".into(),
+            };
             format!(
                 "{how} resource {user} for {ttl:?}, {}",
                 trace::limits(&options)
@@ -858,6 +882,7 @@ impl World {
         let all: Vec<&[u8]> = set.map(|name| &self.names[*name][..]).collect();
         let name = &self.names[self.plan.resource_of(user)];
         let request = match (all.is_empty(), shared) {
+            _ if permits.is_some() => Request::permit(name, permits.unwrap_or(1).into(), &options),
             (true, false) => Request::new(name, &options),
             (true, true) => Request::shared(name, &options),
             (false, _) => Request::all(&all, &options),
@@ -1067,9 +1092,17 @@ impl World {
         self.set_task(client, user, Task::Holding(hold), next);
     }
 
+    /// Returns how many permits there are, as a client thinks.
+    fn permits_of(&self, client: usize) -> u16 {
+        let (_, permits) = self.plan.permits;
+        let last = client + 1 == self.plan.clients && 1 < client;
+        permits + u16::from(self.plan.other_permits && last)
+    }
+
     fn may_downgrade(&self, client: usize, hold: &Hold) -> bool {
         let valid = hold.lock.is_valid_at(self.clients[client].shown) && !hold.told;
-        valid && !hold.lock.is_shared() && hold.lock.resources().len() == 1
+        let alone = !hold.lock.is_shared() && hold.lock.slot().is_none();
+        valid && alone && hold.lock.resources().len() == 1
     }
 
     /// Makes an exclusive lock a shared one. Other questions about it are over; the outcome is that of a confirmation.
@@ -1312,8 +1345,9 @@ impl World {
         let release = Release {
             token,
             valid: hold.lock.is_valid_at(shown),
-            twice: record
-                .is_some_and(|record| record.owner == process && record.heirs.contains(&process)),
+            twice: record.is_some_and(|record| {
+                record.permits != 0 || record.owner == process && record.heirs.contains(&process)
+            }),
         };
         let round = self.clients[client].engine.release(shown, hold.lock);
         let call = self.call(client, round, Duration::ZERO);

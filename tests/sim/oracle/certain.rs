@@ -61,7 +61,7 @@ impl World {
                 call,
                 tries: Some(1),
                 ..
-            } if !self.plan.is_crowded() && !self.clients[client].users[user].fenced => {
+            } if !self.plan.is_crowded() && !self.clients[client].users[user].asks_twice => {
                 let [token] = self.oracle.asked[client][user % self.plan.resources][..] else {
                     return None; // No server has executed it yet, or it is behind another call's.
                 };
@@ -85,8 +85,10 @@ impl World {
             }
             Task::Releasing { call, release } => {
                 let token = self.own(client, release.token?)?;
-                if self.oracle.ledger.record(token).lost {
-                    return None; // Its copies were released before, and those answers count for nothing.
+                let record = self.oracle.ledger.record(token);
+                if record.lost || record.permits != 0 {
+                    // Its copies were released before, or given back in other slots: those answers count for nothing.
+                    return None;
                 }
                 let count = self.count(client, call, token, Verb::Release);
                 (count, is_released(count, *release, quorum))

@@ -14,7 +14,7 @@
 
 use shearline::Lock;
 
-use super::{Deed, Oracle, Token, TokenId, token_of};
+use super::{Deed, Kind, Oracle, Token, TokenId, token_of};
 use crate::clock::{MILLI, NEVER, Time};
 use crate::world::World;
 use crate::written::Place;
@@ -24,7 +24,7 @@ use crate::written::Place;
 pub(super) struct Delayed {
     token: Token,
     until: Time,
-    shared: bool,
+    kind: Kind,
 }
 
 impl Oracle {
@@ -42,17 +42,14 @@ impl World {
         let token = token_of(lock.token().as_bytes());
         let end = self.clock_of(client).when(lock.valid_until());
         let until = (end + self.plan.lock_delay * MILLI).min(NEVER);
-        let shared = lock.is_shared();
+        let kind = self.kind_of(lock);
         for resource in resources {
-            self.begins(*resource, Some(token), shared);
+            self.begins(*resource, Some(token), kind);
             let now = self.now;
             let delayed = &mut self.oracle.delayed[*resource];
-            delayed.retain(|other| shared && other.token != token && now < other.until);
-            delayed.push(Delayed {
-                token,
-                until,
-                shared,
-            });
+            delayed
+                .retain(|other| kind != Kind::Alone && other.token != token && now < other.until);
+            delayed.push(Delayed { token, until, kind });
         }
     }
 
@@ -67,10 +64,10 @@ impl World {
     }
 
     /// Checks whether anyone may hold `resource` now, by this token if it is a client.
-    pub(crate) fn begins(&mut self, resource: usize, token: Option<Token>, shared: bool) {
+    pub(crate) fn begins(&mut self, resource: usize, token: Option<Token>, kind: Kind) {
         let mut delayed = self.oracle.delayed[resource].iter();
         let early = |delayed: &Delayed| {
-            let another = Some(delayed.token) != token && !(shared && delayed.shared);
+            let another = Some(delayed.token) != token && !kind.bears(delayed.kind);
             another && self.now < delayed.until
         };
         if self.plan.lock_delay != 0

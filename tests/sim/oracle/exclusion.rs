@@ -1,4 +1,5 @@
-//! Exclusion: no two users believe that they hold one resource at the same true time, unless both have a shared lock.
+//! Exclusion: no two users believe that they hold one resource at the same true time, unless both have a shared lock, or
+//! permits in different slots.
 //!
 //! A belief begins when the call returns the lock. It ends with the release, the drop, the
 //! hand-over, the report of the loss, the death of the process, or the first true time at which the
@@ -13,7 +14,7 @@
 
 use shearline::Instant;
 
-use super::{Oracle, Token};
+use super::{Kind, Oracle, Token};
 use crate::clock::{MILLI, Time};
 use crate::world::World;
 
@@ -25,13 +26,13 @@ pub(crate) struct Belief {
     pub(crate) token: Token,
     /// By its own clock.
     pub(crate) until: Instant,
-    pub(crate) shared: bool,
+    pub(crate) kind: Kind,
 }
 
 impl Belief {
     /// Returns `true` if both may be true.
     fn bears(&self, other: &Self) -> bool {
-        self.shared && other.shared
+        self.kind.bears(other.kind)
     }
 }
 
@@ -105,15 +106,13 @@ impl World {
     }
 
     fn exclusion(&mut self, resource: usize) {
-        let mut holders = self.believers(resource);
-        let Some((one, held)) = holders.next() else {
-            return;
-        };
-        // If the first bears all others, they bear each other.
-        let other = holders.find(|(_, other)| !held.bears(other));
-        let other = other.map(|(other, _)| other);
-        drop(holders);
-        if let Some(other) = other {
+        let holders: Vec<_> = self.believers(resource).collect();
+        let mut pairs = holders.iter().enumerate().flat_map(|(number, one)| {
+            let others = holders[number + 1..].iter();
+            others.map(move |other| (one, other))
+        });
+        let wrong = pairs.find(|((_, one), (_, other))| !one.bears(other));
+        if let Some(((one, _), (other, _))) = wrong {
             let text = format!("{one} and {other} hold resource {resource}");
             self.object("exclusion", text);
         }

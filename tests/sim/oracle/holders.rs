@@ -13,8 +13,8 @@
 //! Keys that an operator has changed, and all keys while clocks are set: there exclusion is excused as well. The third
 //! promise is not checked where servers lose their memory.
 
-use shearline::Instant;
 use shearline::internals::scripts;
+use shearline::{Instant, Lock};
 
 use super::Deed;
 use super::ledger::{Command, Process, Token, TokenId, Verb, millis, token_of};
@@ -40,20 +40,42 @@ pub(crate) struct Member {
     left: Option<u64>,
 }
 
+/// As what a holder stands in a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Kind {
+pub(crate) enum Kind {
     /// The key holds its token alone.
     Alone,
     Reader,
+    /// In this slot, of so many.
+    Permit(u16, u16),
+}
+
+impl Kind {
+    /// Returns `true` if both may stand there at the same time.
+    pub(crate) fn bears(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Reader, Self::Reader) => true,
+            (Self::Permit(one, all), Self::Permit(another, of)) => one != another && all == of,
+            (Self::Alone | Self::Reader | Self::Permit(..), _) => false,
+        }
+    }
 }
 
 impl Member {
     /// Reads a member of a sorted set, if it has our form.
     fn read(member: &[u8], left: u64) -> Option<Self> {
-        let token = token_of(member.strip_prefix(b"r/")?);
+        let (kind, token) = match member.strip_prefix(b"r/") {
+            Some(token) => (Kind::Reader, token),
+            None => {
+                let mut parts = member.splitn(3, |byte| *byte == b'/');
+                let mut number = || u16::try_from(millis(parts.next()?)?).ok();
+                let (all, slot) = (number()?, number()?);
+                (Kind::Permit(slot, all), parts.next()?)
+            }
+        };
         Some(Self {
-            token,
-            kind: Kind::Reader,
+            token: token_of(token),
+            kind,
             left: Some(left),
         })
     }
@@ -106,24 +128,43 @@ impl Held {
 
     /// Returns what is wrong with these holders of one key.
     fn wrong(&self) -> Option<&'static str> {
-        let first = self.0.first()?;
-        let mixed = self.0.iter().any(|member| member.kind != first.kind);
-        mixed.then_some("holders of several kinds")
+        let mut pairs = self.0.iter().enumerate().flat_map(|(number, one)| {
+            let others = self.0[number + 1..].iter();
+            others.map(move |other| (one.kind, other.kind))
+        });
+        let mixed = pairs.any(|(one, other)| !one.bears(other));
+        let beyond = self.0.iter();
+        let beyond = beyond.filter(|it| matches!(it.kind, Kind::Permit(slot, all) if all <= slot));
+        (mixed || beyond.count() != 0).then_some("holders that do not bear each other")
     }
 }
 
 /// The scripts about one of several holders, what each does, and its name in stories.
-const SCRIPTS: [(scripts::Script, Verb, &str); 4] = [
+const SCRIPTS: [(scripts::Script, Verb, &str); 6] = [
     (scripts::TAKE_SHARED, Verb::Set, "read"),
+    (scripts::TAKE_SLOT, Verb::Set, "take slot"),
+    (scripts::MOVE_SLOT, Verb::Other, "move slot"),
     (scripts::EXTEND_MEMBER, Verb::Extend, "extend member"),
     (scripts::CONFIRM_MEMBER, Verb::Confirm, "how long member"),
     (scripts::RELEASE_MEMBER, Verb::Release, "release member"),
 ];
 
+/// Returns what is known of a script, which is named by its text or its digest.
+fn known(script: &[u8]) -> Option<&'static (scripts::Script, Verb, &'static str)> {
+    let is = |text: &str| script == text.as_bytes();
+    SCRIPTS
+        .iter()
+        .find(|((text, digest), ..)| is(text) || is(digest))
+}
+
 fn verb_of(script: &[u8]) -> Option<Verb> {
-    let mut known = SCRIPTS.iter();
-    let known = known.find(|((text, _), ..)| script == text.as_bytes())?;
-    Some(known.1)
+    known(script).map(|(_, verb, _)| *verb)
+}
+
+/// Returns `true` if a server is asked for a permit.
+pub(crate) fn is_take_slot(words: &[&[u8]]) -> bool {
+    let of = |script| script_of_holders(script) == Some("take slot");
+    matches!(words, [b"EVAL" | b"EVALSHA", script, ..] if of(script))
 }
 
 /// Returns `true` if a caller of the exclusive lock leaves his intent.
@@ -133,9 +174,7 @@ pub(crate) fn is_intent(words: &[&[u8]]) -> bool {
 
 /// Returns the name of a script about one of several holders.
 pub(crate) fn script_of_holders(script: &[u8]) -> Option<&'static str> {
-    let mut known = SCRIPTS.iter();
-    let known = known.find(|((text, _), ..)| script == text.as_bytes())?;
-    Some(known.2)
+    known(script).map(|(_, _, name)| *name)
 }
 
 impl<'a> Command<'a> {
@@ -144,7 +183,7 @@ impl<'a> Command<'a> {
         if is_intent(words) {
             return Some(Self::without_key(Verb::Other));
         }
-        let [b"EVAL", script, count, rest @ ..] = words else {
+        let [b"EVAL" | b"EVALSHA", script, count, rest @ ..] = words else {
             return None;
         };
         let verb = verb_of(script)?;
@@ -186,7 +225,7 @@ impl World {
         let sights = &mut self.oracle.counts.sights;
         match *words {
             _ if is_intent(words) => sights.note("IntentLeft"),
-            [b"EVAL", script, _, _, key, ..] if key.starts_with(INTENT) => {
+            [b"EVAL" | b"EVALSHA", script, _, _, key, ..] if key.starts_with(INTENT) => {
                 if verb_of(script) == Some(Verb::Set) && said == Some(3) {
                     sights.note("IntentMet");
                 }
@@ -255,6 +294,17 @@ impl World {
         }
     }
 
+    /// Returns as what a lock stands in its keys.
+    pub(crate) fn kind_of(&self, lock: &Lock) -> Kind {
+        let id = self.oracle.ledger.find(&token_of(lock.token().as_bytes()));
+        let permits = id.map_or(0, |id| self.oracle.ledger.record(id).permits);
+        match lock.slot() {
+            Some(slot) => Kind::Permit(slot, permits),
+            None if lock.is_shared() => Kind::Reader,
+            None => Kind::Alone,
+        }
+    }
+
     /// A token was removed from a server.
     pub(super) fn is_gone(&mut self, id: TokenId, server: usize) {
         for node in 0..self.plan.nodes {
@@ -279,7 +329,7 @@ impl World {
     }
 
     /// Whoever believes that it holds `resource` has a majority.
-    fn is_held(&mut self, resource: usize) {
+    pub(crate) fn is_held(&mut self, resource: usize) {
         let forgets = [Fault::Amnesia, Fault::Flush, Fault::Promote, Fault::Follow];
         let forgets = forgets.into_iter();
         if forgets
@@ -296,7 +346,12 @@ impl World {
             let mut keep = Servers::default();
             for (number, server) in self.servers.iter().enumerate() {
                 // Keys are read by what the clock will show then, if it is not set.
-                if server.holds(server.clock.show(end), key, &belief.token) {
+                // An exclusive lock becomes a shared one node by node.
+                let held = server.members_at(server.clock.show(end), key).into_iter();
+                let mut own = held.filter(|member| member.token == belief.token);
+                if own
+                    .any(|member| matches!(member.kind, Kind::Alone) || member.kind == belief.kind)
+                {
                     keep.add(number, 0);
                 }
             }

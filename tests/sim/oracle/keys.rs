@@ -48,6 +48,9 @@ impl World {
             return;
         }
         let record = self.oracle.ledger.record(id);
+        if record.permits != 0 {
+            return; // A node that has given another slot than the others is to give that back.
+        }
         if record.lost {
             return; // A holder that goes on with it knows of the end.
         }

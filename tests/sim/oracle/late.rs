@@ -254,6 +254,7 @@ impl World {
             Verb::Set if copy || self.plan.is_crowded() => None,
             Verb::Set => self.late_set(deed, id),
             Verb::Extend | Verb::Beside | Verb::Keep => self.late_extension(deed, id),
+            Verb::Confirm if self.plan.is_crowded() => None,
             Verb::Confirm => self.late_question(deed, id),
             Verb::Release | Verb::Load | Verb::Join | Verb::Time | Verb::Other => None,
         };

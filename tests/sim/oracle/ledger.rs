@@ -62,6 +62,8 @@ pub(crate) struct Record {
     pub(crate) copies: u32,
     /// The longest ttl that was asked for.
     pub(crate) ttl: u64,
+    /// How many permits there are, if it is one.
+    pub(crate) permits: u16,
     /// The nodes that did not vote for the first holder that handed it over, at that time: a bit
     /// for each.
     pub(crate) doubted: u32,
@@ -708,6 +710,7 @@ impl Ledger {
             granted: Place::MAX,
             copies: 0,
             ttl: 0,
+            permits: 0,
             doubted: 0,
             heirs: Vec::new(),
             lost: false,

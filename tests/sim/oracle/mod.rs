@@ -86,7 +86,7 @@ use ledger::{Codes, Entry};
 pub(crate) use clocks::TimeRead;
 pub(crate) use exclusion::Belief;
 pub(crate) use fencing::{Counted, is_of_fencing, names_and_arguments as fencing_arguments};
-pub(crate) use holders::{Held, is_intent, script_of_holders};
+pub(crate) use holders::{Held, Kind, is_intent, is_take_slot, script_of_holders};
 pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
     Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,
@@ -591,6 +591,7 @@ impl World {
             ..
         } = *deed;
         let entry = Entry::new(deed, self.now);
+        let crowded = self.plan.is_crowded();
         let oracle = &mut self.oracle;
         let verb = deed.command.verb;
         let record = oracle.ledger.record(id);
@@ -602,7 +603,8 @@ impl World {
             verb,
             Verb::Extend | Verb::Beside | Verb::Keep | Verb::Confirm
         );
-        let stale = asks && alive && {
+        // Of several users of one client it is not known whose call that is.
+        let stale = asks && alive && !crowded && {
             let calls = &oracle.calls[deed.peer][record.resource];
             deed.asked().0.place < calls.asked_at(verb)
         };
@@ -622,7 +624,11 @@ impl World {
         if verb != Verb::Set {
             return;
         }
-        oracle.ledger.cell_mut(id, node).was_set |= done == Said::Ok;
+        let is_permit = oracle.ledger.record(id).permits != 0;
+        let cell = oracle.ledger.cell_mut(id, node);
+        cell.was_set |= done == Said::Ok;
+        // The slot that a node had given was taken back, and it has given the right one.
+        cell.gone &= !(is_permit && done == Said::Ok);
         if said == Said::Nil {
             let before = deed.before.and_then(|token| oracle.ledger.find(&token));
             oracle.ledger.cell_mut(id, node).blocked_by = before;

@@ -73,7 +73,7 @@ impl World {
             error
         {
             // With a fencing token it may have met others before.
-            let fenced = self.clients[client].users[user].fenced;
+            let fenced = self.clients[client].users[user].asks_twice;
             if matches!(error, LockError::NoQuorum(_)) && limits.tries.is_some() && !fenced {
                 self.random_rests(report);
             }
@@ -130,7 +130,7 @@ impl World {
             return Err("nothing here leads to it".into());
         };
         self.is_over(client, limits, report)?;
-        if self.plan.is_crowded() || self.clients[client].users[user].fenced {
+        if self.plan.is_crowded() || self.clients[client].users[user].asks_twice {
             return Ok(()); // A grant alone is no vote for a lock with a fencing token.
         }
         let waits = limits.tries != Some(1) || report.tries() == 0;
@@ -200,6 +200,10 @@ impl World {
         let least = LAST_CHANCE.saturating_add(round_trips);
         let usable = |node: &&NodeReport| !matches!(node.outcome, NodeOutcome::Unusable(why) if is_lasting(why));
         let out_of_reach = report.nodes().iter().filter(usable).count() < report.quorum();
+        let others = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::OtherPermits(_));
+        let others = report.nodes().iter().filter(others).count();
+        // Nobody knows how long they stand there.
+        let out_of_reach = out_of_reach || report.nodes().len() - others < report.quorum();
         let late = |deadline| deadline <= there.shown.saturating_add(least);
         if limits.tries.is_some_and(|tries| tries < report.tries()) {
             Err("there were more tries than allowed")

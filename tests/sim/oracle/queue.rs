@@ -57,6 +57,9 @@ impl World {
     /// A user has got its lock after a call with so many tries: no other has waited for longer.
     pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call, tries: Option<u32>) {
         self.waited(call);
+        if self.plan.permits.0 != 0 {
+            return; // Callers of one number of permits ask beside those of another.
+        }
         let names = self.names_of(client, user);
         let wants = |other: usize| {
             let mut theirs = self.names_of(client, other).into_iter();
@@ -64,9 +67,9 @@ impl World {
         };
         let mut users = self.clients[client].users.iter().enumerate();
         // Readers ask beside others.
-        let passed =
-            users.find(|(other, there)| is_before(there, call) && !there.shared && wants(*other));
-        let passed = passed.filter(|_| !self.clients[client].users[user].shared);
+        let passed = users
+            .find(|(other, there)| is_before(there, call) && !there.asks_beside() && wants(*other));
+        let passed = passed.filter(|_| !self.clients[client].users[user].asks_beside());
         if let Some((first, _)) = passed.filter(|_| tries != Some(1)) {
             let text = format!("client {client}: user {user} gets its lock before user {first}");
             self.object("queue", text);
@@ -123,7 +126,7 @@ impl World {
             let known = !self.is_any_intent_left(resource)
                 && self.quorum_knows(client, &free)
                 && self.has_waiter(client, resource)
-                && !self.has_holder(client, resource);
+                && (self.plan.permits.0 != 0 || !self.has_holder(client, resource));
             let since = &mut self.oracle.waiting.free[client][resource];
             let begun = *since.get_or_insert(self.now);
             if !known {
@@ -185,7 +188,11 @@ impl World {
 fn is_free(server: &Server, world: &World, resource: usize) -> bool {
     let answers = server.up && !server.stalled && !server.paused && server.mood == Mood::Fine;
     let shown = server.clock.show(world.now);
-    answers && server.members_at(shown, &world.names[resource]).is_empty()
+    let held = server.members_at(shown, &world.names[resource]);
+    let (rate, permits) = world.plan.permits;
+    // All want permits there.
+    let has_room = rate == 1_000_000 && held.len() < usize::from(permits);
+    answers && (held.is_empty() || has_room)
 }
 
 fn is_waiting(user: &User) -> bool {

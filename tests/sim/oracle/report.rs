@@ -174,7 +174,9 @@ impl World {
                 };
                 read.is_some_and(|entry| is_yes(entry) && counts(entry))
             }
-            NodeOutcome::Held => read.is_some_and(|entry| question.is_held(entry)),
+            NodeOutcome::Held | NodeOutcome::OtherPermits(_) => {
+                read.is_some_and(|entry| question.is_held(entry))
+            }
             NodeOutcome::Missing if read.is_none() => {
                 return self.check_unasked(question, node, cell);
             }
@@ -444,7 +446,9 @@ impl Votes {
     fn add(&mut self, outcome: NodeOutcome, answered: bool) {
         let count = match outcome {
             NodeOutcome::Granted => &mut self.yes,
-            NodeOutcome::Held | NodeOutcome::Missing if answered => &mut self.no,
+            NodeOutcome::Held | NodeOutcome::Missing | NodeOutcome::OtherPermits(_) if answered => {
+                &mut self.no
+            }
             NodeOutcome::Pending => &mut self.pending,
             NodeOutcome::TimedOut => &mut self.timed_out,
             NodeOutcome::Held

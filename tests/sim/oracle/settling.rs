@@ -65,7 +65,7 @@ impl World {
                 let stopped = self.clients[client].stopped - *stopped;
                 let longest = self.plan.longest_tries(TRIES, call.ttl);
                 // A second round trip for the fencing token has as long again.
-                let fenced = self.clients[client].users[user].fenced;
+                let fenced = self.clients[client].users[user].asks_twice;
                 let longest = longest * (1 + u64::from(fenced)) + stopped + stopped / 50;
                 late(after(call, longest)).then_some("an acquire is open after all its tries")
             }

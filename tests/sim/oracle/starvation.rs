@@ -57,7 +57,7 @@ impl World {
             .find(waits)
             .map(|(client, user)| (client, user.shared));
         if let Some((client, shared)) = late {
-            let who = if shared { "a reader" } else { "a writer" };
+            let who = if shared { "a reader" } else { "a caller" };
             self.object(
                 "starvation",
                 format!("{who} of client {client} waits for more than {longest:?}"),

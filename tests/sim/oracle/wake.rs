@@ -165,7 +165,7 @@ impl World {
                 due[0] = deadline.map(|deadline| ("a caller's deadline", deadline));
                 // A second round trip for a fencing token has as long again, from when the first has ended: perhaps late,
                 // if the client was stopped.
-                let fenced = there.users[user].fenced;
+                let fenced = there.users[user].asks_twice;
                 let vote = (1 + u64::from(fenced)) * self.longest_wait(client, call);
                 // Only the first of a queue looks.
                 due[1] = (!self.plan.is_crowded()).then(|| match tries {

@@ -1,14 +1,15 @@
 //! Search: every order of events in which few claimants of one name take, share and release it, breadth first.
 //!
-//! Each claimant has an engine of its own, and makes one attempt: for a shared lock, or an exclusive one, which it may
-//! make a shared one. What happens next is chosen in every way: a claimant begins, gives up, releases its lock or
+//! Each claimant has an engine of its own, and makes one attempt: for a permit, a shared lock, or an exclusive one, which
+//! it may make a shared one. What happens next is chosen in every way: a claimant begins, gives up, releases its lock or
 //! believes in it no more; a node runs the next command of a connection, whose answer arrives or is lost with the
 //! connection; a connection breaks with all that is on its way; the entry of a claimant that does not believe in it
 //! ends on a node; and a node loses its data in a restart.
 //!
 //! # Guarantees
 //!
-//! * Nobody believes that it holds the exclusive lock while another believes that it holds the lock.
+//! * Nobody believes that it holds the exclusive lock while another believes that it holds the lock, and no two that they
+//!   hold the same slot.
 //! * Histories of one [`Summary`] go on alike: that is tested while the search goes on, with a second history of each.
 //! * Two states with the same fingerprint go on alike: they differ in the names of nodes, and of claimants of one kind.
 //!
@@ -52,6 +53,8 @@ const ASIDE: &[u8] = b"\0aside";
 pub(crate) enum Kind {
     Writer,
     Reader,
+    /// One of so many permits.
+    Permit(u16),
 }
 
 /// What may happen, and how often.
@@ -66,10 +69,12 @@ pub(crate) struct Bounds {
     pub(crate) downgrades: u8,
 }
 
-/// What a node keeps of one claimant: nothing, its token alone, or as a reader.
+/// What a node keeps of one claimant: nothing, its token alone, as a reader, or in a slot.
 const NOTHING: u8 = 0;
 const ALONE: u8 = 1;
 const READS: u8 = 2;
+/// In the first slot of a permit; in others more.
+const SLOT: u8 = 3;
 
 type Node = [u8; CLAIMANTS];
 
@@ -77,6 +82,9 @@ type Node = [u8; CLAIMANTS];
 
 /// The number of some words.
 type Number = u16;
+
+/// Stands among what was heard for the end of a connection.
+const CUT: (Number, Number) = (Number::MAX, Number::MAX);
 
 /// Words that are met again and again, by their numbers.
 #[derive(Default)]
@@ -100,6 +108,8 @@ impl<T: Clone + Eq + std::hash::Hash> Known<T> {
 /// Runs commands, and remembers what they did.
 #[derive(Default)]
 struct Nodes {
+    /// What the claimants want.
+    kinds: &'static [Kind],
     commands: Known<Words>,
     replies: Known<Vec<u8>>,
     /// The scripts that servers are to keep.
@@ -143,7 +153,7 @@ impl Nodes {
         }
         for (holder, entry) in node.into_iter().enumerate() {
             if entry != NOTHING {
-                execute(&taken(holder, entry), &mut store);
+                execute(&taken(self.kinds[holder], holder, entry), &mut store);
             }
         }
         let words = self.commands.all[usize::from(command)].iter();
@@ -158,11 +168,22 @@ impl Nodes {
 }
 
 /// Returns the command by which a claimant gets this entry.
-fn taken(claimant: usize, entry: u8) -> Words {
+fn taken(kind: Kind, claimant: usize, entry: u8) -> Words {
     let ttl = TTL.as_millis().to_string().into_bytes();
     let token = token_of(claimant);
     let words: Vec<&[u8]> = match entry {
         ALONE => vec![b"SET", RESOURCE, &token, b"PX", &ttl],
+        SLOT.. => {
+            let Kind::Permit(all) = kind else {
+                unreachable!("only a permit has slots");
+            };
+            let numbers = [all, u16::from(entry - SLOT), 1];
+            let [all, slot, tries] = numbers.map(|number| number.to_string().into_bytes());
+            let script = scripts::TAKE_SLOT.0.as_bytes();
+            let head: [&[u8]; 7] = [b"EVAL", script, b"1", RESOURCE, &token, &ttl, b""];
+            let words = head.into_iter().chain([&all[..], &slot[..], &tries[..]]);
+            return words.map(<[u8]>::to_vec).collect();
+        }
         _ => {
             let script = scripts::TAKE_SHARED.0.as_bytes();
             vec![
@@ -179,8 +200,17 @@ fn read(store: &Store, now: Instant) -> Node {
         node[claimant_of(token)] = ALONE;
     }
     for (member, _) in store.members(now, RESOURCE) {
-        let token = member.strip_prefix(b"r/").expect("a reader");
-        node[claimant_of(token)] = READS;
+        let (entry, token) = match member.strip_prefix(b"r/") {
+            Some(token) => (READS, token),
+            None => {
+                let parts: Vec<&[u8]> = member.splitn(3, |byte| *byte == b'/').collect();
+                let slot = str::from_utf8(parts[1])
+                    .ok()
+                    .and_then(|slot| slot.parse::<u8>().ok());
+                (SLOT + slot.expect("a slot"), parts[2])
+            }
+        };
+        node[claimant_of(token)] = entry;
     }
     node
 }
@@ -358,7 +388,7 @@ impl Summary {
                 column
                     .heard
                     .extend(lost.map(|command| (command, Number::MAX)));
-                column.heard.push((Number::MAX, Number::MAX));
+                column.heard.push(CUT);
                 column.runs += u8::from(has_restarted);
             }
         }
@@ -371,7 +401,10 @@ impl Summary {
         for (node, command) in &did.sent {
             next.columns[*node].up.push_back(*command);
         }
-        if matches!(next.phase, Phase::Idle | Phase::Over) {
+        // What a connection has lost may be owed for long.
+        let is_cut = |column: &Column| column.heard.contains(&CUT);
+        let forgets = matches!(next.phase, Phase::Idle | Phase::Over);
+        if forgets && !next.columns.iter().any(is_cut) {
             next.columns
                 .iter_mut()
                 .for_each(|column| column.heard.clear());
@@ -452,6 +485,7 @@ impl Playing {
                 let request = match self.kind {
                     Kind::Writer => Request::new(RESOURCE, &options),
                     Kind::Reader => Request::shared(RESOURCE, &options),
+                    Kind::Permit(all) => Request::permit(RESOURCE, all.into(), &options),
                 };
                 let round = self.engine.acquire(now, &request);
                 self.round = Some(round.expect("there is room"));
@@ -485,8 +519,8 @@ impl Playing {
                 self.engine.handle(now, Input::Received { node, bytes });
             }
             Told::Cut(node, has_restarted) => {
-                // A connection that has lasted for a second is opened again at once.
-                self.now = now.saturating_add(Duration::from_secs(1));
+                // A connection that has lasted for some time is opened again at once.
+                self.now = now.saturating_add(Duration::from_secs(10));
                 let now = self.now;
                 let link = &mut self.links[usize::from(node)];
                 link.up = 0;
@@ -599,9 +633,10 @@ impl Playing {
 }
 
 fn what_it_is(lock: &Lock) -> u8 {
-    match lock.is_shared() {
-        true => READS,
-        false => ALONE,
+    match lock.slot() {
+        Some(slot) => SLOT + u8::try_from(slot).expect("there are few"),
+        None if lock.is_shared() => READS,
+        None => ALONE,
     }
 }
 
@@ -675,7 +710,10 @@ impl World {
         Self {
             bounds,
             engines: Engines::new(),
-            nodes: Nodes::default(),
+            nodes: Nodes {
+                kinds,
+                ..Nodes::default()
+            },
             orders,
         }
     }
@@ -785,7 +823,7 @@ impl World {
                 }
             }
         }
-        wrong(state)
+        wrong(self.bounds.claimants, state)
     }
 
     /// A node runs the next command of a claimant. Returns the number of its reply.
@@ -835,14 +873,26 @@ impl World {
 }
 
 /// Returns which beliefs do not go together.
-fn wrong(state: &State) -> Option<String> {
+fn wrong(kinds: &[Kind], state: &State) -> Option<String> {
     let held = state.claimants.iter().enumerate();
     let held: Vec<_> = held
         .filter(|(_, claimant)| claimant.believes != NOTHING)
         .collect();
-    let alone = held.iter().any(|(_, claimant)| claimant.believes == ALONE);
+    let bear = |(one, held): &(usize, &Claimant), (other, besides): &(usize, &Claimant)| match (
+        held.believes,
+        besides.believes,
+    ) {
+        (READS, READS) => true,
+        (SLOT.., SLOT..) => held.believes != besides.believes && kinds[*one] == kinds[*other],
+        _ => false,
+    };
+    let mut pairs = held.iter().enumerate().flat_map(|(number, one)| {
+        let others = held[number + 1..].iter();
+        others.map(move |other| (one, other))
+    });
+    let bad = pairs.any(|(one, other)| !bear(one, other));
     let who = || held.iter().map(|(number, _)| *number).collect::<Vec<_>>();
-    (alone && 1 < held.len()).then(|| format!("{:?} hold the lock", who()))
+    bad.then(|| format!("{:?} hold the lock", who()))
 }
 
 /// What a search has found.
@@ -921,7 +971,7 @@ fn way_to(ways: &[(u32, Option<Move>)], mut at: usize) -> Vec<Move> {
 
 #[cfg(test)]
 mod tests {
-    use super::Kind::{Reader, Writer};
+    use super::Kind::{Permit, Reader, Writer};
     use super::*;
     use crate::mutations::Chosen;
     use crate::replay::{effort, number};
@@ -934,8 +984,30 @@ mod tests {
         downgrades: 0,
     };
 
+    const PERMITS: Bounds = Bounds {
+        claimants: &[Permit(2), Permit(2), Permit(2)],
+        ..NONE
+    };
+
     /// And whether the long run looks at all states.
-    const ALL: [(&str, Bounds, bool); 5] = [
+    const ALL: [(&str, Bounds, bool); 8] = [
+        ("three claimants of two permits", PERMITS, false),
+        (
+            "three claimants of two permits, a loss",
+            Bounds {
+                losses: 1,
+                ..PERMITS
+            },
+            false,
+        ),
+        (
+            "two claimants of two permits, and one of three",
+            Bounds {
+                claimants: &[Permit(2), Permit(2), Permit(3)],
+                ..NONE
+            },
+            false,
+        ),
         ("two readers and a writer", NONE, true),
         (
             "two readers and a writer that reads",
