@@ -29,7 +29,7 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
-use super::queues::{Caller, Extra, INTENT, Queues, Waiter};
+use super::queues::{Caller, Extra, INTENT, Queues, Waiter, Wants};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -165,7 +165,7 @@ impl Parts {
             Some((operation, true)) => self.queues.took_slot(place, operation),
             Some((operation, false)) => {
                 self.queues.share(place, claim);
-                self.queues.give_on(place, operation);
+                self.queues.give_on(place, operation, Wants::Reader);
             }
         }
         if self.queues.is_anyone_waiting() {

@@ -116,7 +116,7 @@ pub(super) struct Place {
     /// A reader was the last to be granted the lock here, or an operation that wanted a permit and had not waited, and no
     /// contender was refused since.
     is_read: bool,
-    /// The number of permits, if one was asked for here. Zero: none was.
+    /// The number of permits, as the latest call for one named it. Zero: there was none. It concerns only calls for permits.
     permits: u16,
     /// The number of permits and shared locks that were given back.
     given_back: u32,
@@ -472,14 +472,15 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// The reader `operation` asks beside others, or has its lock: another operation may have its turn.
+    /// The reader `operation` asks beside others, or has its lock: another operation may have its turn. One that wants a
+    /// permit also asks beside others, but gives its turn on only behind another that was granted.
     #[cold]
-    pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey) {
+    pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
             && at.contender.take_if(|other| *other == operation).is_some()
         {
             self.waits.remove(&place);
-            if at.permits == 0 || at.is_read {
+            if wants != Wants::Slot || at.is_read {
                 self.promote_beside(place, 0);
             }
         }
@@ -565,13 +566,13 @@ impl Queues {
         }
     }
 
-    /// Gives the turn to the first in the queue, if there is no contender, and this engine may ask for another permit.
-    /// The users of `place` include this number that are `leaving`.
+    /// Gives the turn to the first in the queue, if there is no contender. If the first wants a permit, this engine must
+    /// not have or ask for all of them. The users of `place` include this number that are `leaving`.
     fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
         if let Some(at) = self.places.get(place.0)
             && at.contender.is_none()
             && at.holder.is_none()
-            && at.has_room(leaving)
+            && (!self.waiters.is_for_permit(&at.line) || at.has_room(leaving))
         {
             self.promote(place, false);
         }

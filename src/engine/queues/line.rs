@@ -239,6 +239,13 @@ impl Waiters {
         Some(OperationKey::of_waiter(key))
     }
 
+    /// Returns `true` if the first of `line` wants a permit, and has not asked for one yet.
+    pub(super) fn is_for_permit(&self, line: &Line) -> bool {
+        let first = line.first.index().map(|index| self.slab.key_at(index));
+        let extra = first.and_then(|first| self.extras.get(&first));
+        extra.is_some_and(|extra| extra.permits != 0)
+    }
+
     /// Takes `waiter` out of `line` and turns it into `operation`.
     pub(super) fn open(&mut self, line: &mut Line, waiter: WaiterKey, operation: OperationKey) {
         if let Some((caller, links)) = self.slab.get_mut(waiter.0).must() {

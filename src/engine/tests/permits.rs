@@ -808,3 +808,21 @@ fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
     found.extend(world.permits().into_iter().map(|(round, _)| round));
     assert_eq!(found, rounds);
 }
+
+/// The first node was asked to move the token, and its connection is lost before it answers. It may still move the token
+/// at any time, also when it has been taken in again and an extension counts it. So no other slot than that is held.
+#[test]
+fn a_move_that_was_not_answered_leaves_no_other_slot() {
+    let mut world = World::ready(3);
+    world.ask_for(4, &once());
+    world.take_all();
+    world.say(0, &gives(2));
+    world.say(1, &gives(3));
+    assert_eq!(world.take(0), ["MOVE k 4/3/"]);
+    world.lose(0);
+    world.say(2, &gives(2));
+    assert_eq!(world.take(2), ["MOVE k 4/3/"]);
+    world.say(2, ":-1|");
+    world.held_by_another();
+    assert_eq!(world.take(1), ["RELEASE k 4/2/"], "it was not moved");
+}

@@ -16,6 +16,7 @@
 //! # Guarantees
 //!
 //! * No permit without a majority of nodes that have its token in the same slot, within the time of the attempt.
+//! * No permit while a node may still move its token to another slot.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -133,9 +134,22 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
+    /// Returns the slot to which nodes were asked to move the token that have not answered. One whose connection is lost
+    /// since may still do so at any time, also after an extension that it confirms. So no other slot is taken in this
+    /// attempt, and no node is asked to move the token to another one.
+    fn moves_to(&self) -> Option<u16> {
+        self.at.iter().find_map(|at| match at {
+            At::Moving(_, to) => Some(*to),
+            At::Unknown | At::Full(_) | At::In(_) => None,
+        })
+    }
+
     /// Returns a slot in which `quorum` of the `open` nodes have the token, and these nodes.
     fn same(&self, open: NodeSet, quorum: usize) -> Option<(u16, NodeSet)> {
-        let mut slots = open.iter().filter_map(|node| self.given(node));
+        let to = self.moves_to();
+        let is_left = |slot: u16| to.is_some_and(|to| to != slot);
+        let slots = open.iter().filter_map(|node| self.given(node));
+        let mut slots = slots.filter(|slot| !guard!(MovedSlotCounts, is_left(*slot)));
         slots.find_map(|slot| {
             let same = open.filter(|node| self.is_in(node, slot));
             (quorum <= same.len()).then_some((slot, same))
@@ -143,26 +157,21 @@ impl Slots {
     }
 
     /// Returns the slot to which the token is to be moved on the `open` nodes: the one to which it is being moved, or
-    /// the one in which most of them have it. `None` if so many refuse each of them that no majority is left.
+    /// else the one in which most of them have it. `None` if so many refuse it that no majority is left.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
             quorum <= others.len()
         };
-        let moving = open.iter().find_map(|node| match self.at[node.index()] {
-            At::Moving(_, to) => Some(to),
-            At::Unknown | At::Full(_) | At::In(_) => None,
-        });
+        if let Some(to) = self.moves_to() {
+            return Some(to).filter(may_be_moved);
+        }
         let given = open.iter().filter_map(|node| self.given(node));
-        let most = || {
-            let given = given.filter(may_be_moved);
-            given.max_by_key(|slot| {
-                let has = open.filter(|node| self.is_in(node, *slot));
-                let refuses = open.iter().any(|node| self.is_refused(node, *slot));
-                (has.len(), !refuses)
-            })
-        };
-        moving.filter(may_be_moved).or_else(most)
+        given.filter(may_be_moved).max_by_key(|slot| {
+            let has = open.filter(|node| self.is_in(node, *slot));
+            let refuses = open.iter().any(|node| self.is_refused(node, *slot));
+            (has.len(), !refuses)
+        })
     }
 }
 

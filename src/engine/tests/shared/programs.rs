@@ -660,3 +660,35 @@ fn many_readers_and_some_callers_of_the_exclusive_lock_let_each_other_in() {
         assert!(400 < readers, "{found:?}");
     }
 }
+
+// ----- a name that has permits too ------------------------------------------------------------
+
+/// The number of permits that an earlier call has named, or one that waits behind them, says nothing about readers and
+/// callers of the exclusive lock.
+#[test]
+fn readers_of_a_name_that_had_permits_hold_at_once_and_let_others_in() {
+    for permit_waits in [false, true] {
+        let mut world = Programs::new(1);
+        let permit = world.asks(0, &Request::permit(b"k", 1, &patient()));
+        world.gives_back(permit);
+        let first = world.writes(0);
+        let readers = [(); 3].map(|()| world.reads(0));
+        let writer = world.writes(0);
+        if permit_waits {
+            let permit = world.asks(0, &Request::permit(b"k", 1, &patient()));
+            assert!(!world.has(permit));
+        }
+        world.gives_back(first);
+        world.pass(MS);
+        assert!(readers.iter().all(|reader| world.has(*reader)));
+        let late = world.reads(0);
+        world.pass(MS);
+        assert!(!world.has(late), "the writer stands before it");
+        for reader in readers {
+            world.gives_back(reader);
+        }
+        world.pass(MS);
+        assert!(world.has(writer));
+        world.serve_all();
+    }
+}
