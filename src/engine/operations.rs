@@ -138,15 +138,17 @@ impl Operations {
         round.deadline = deadline;
         let key = OperationKey(self.slab.insert(Operation { round, kind }));
         let mut waits = false;
-        self.with(now, key, parts, |operation, cx| {
+        self.act(now, key, parts, |operation, cx| {
             cx.round.key = key;
             operation.begin(cx);
             waits = cx.round.is_queued();
         });
-        match waits {
+        let round = match waits {
             true => self.put_aside(key),
             false => RoundId(key),
-        }
+        };
+        self.lead_others(now, parts);
+        round
     }
 
     /// The operation of `key` waits for its turn. If it has a record in the queue, only this is kept.
@@ -301,8 +303,29 @@ impl Operations {
 
     /// Passes the operation of `key` to `act`, if it is still open. If a majority has lost its lock, the other
     /// questions about the lock are over too, and the remaining copies are released, or stay for the lock delay.
+    ///
+    /// Operations whose turn it has given on are led.
     #[inline]
     pub(super) fn with(
+        &mut self,
+        now: Instant,
+        key: OperationKey,
+        parts: &mut Parts,
+        act: impl FnOnce(&mut dyn Operate, &mut Context<'_>),
+    ) {
+        self.act(now, key, parts, act);
+        self.lead_others(now, parts);
+    }
+
+    #[inline]
+    fn lead_others(&mut self, now: Instant, parts: &mut Parts) {
+        if parts.queues.has_turns() {
+            self.lead(now, parts);
+        }
+    }
+
+    #[inline]
+    fn act(
         &mut self,
         now: Instant,
         key: OperationKey,

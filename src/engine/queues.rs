@@ -595,6 +595,12 @@ impl Queues {
         }
     }
 
+    /// Returns `true` if any contender does not know it yet.
+    #[inline]
+    pub(super) fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
     /// Returns the next contender that does not know it yet. If it has to leave the lock to other programs first,
     /// returns its place too.
     #[inline]
