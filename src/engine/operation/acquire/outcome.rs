@@ -96,6 +96,8 @@ impl Acquire {
             }
             Special::Reading(reading) => {
                 let is_permit = reading.slots.is_some();
+                // It may stand in the queue again. It would be the next one whose turn comes.
+                reading.step_out(self.place, &mut parts.queues);
                 parts.share(self.place, Some((operation, is_permit)), key);
                 if is_permit {
                     self.special = Some(Box::new(Special::Reading(reading)));
