@@ -596,7 +596,7 @@ impl Playing {
             Event::Expired { .. } => {
                 did.is_over = self.lock.take().is_some();
             }
-            _ => {}
+            Event::Acquired { .. } | Event::Confirmed { .. } | Event::Released { .. } | _ => {}
         }
     }
 
