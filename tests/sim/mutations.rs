@@ -174,7 +174,7 @@ pub(crate) mod tests {
         CRAMPED, CROWDED, DELETED, EXTENDED, FLUSHED, FORGOTTEN, INHERITED, KEPT_LATER, NARROW,
         OUTAGES, RAISED, STEPPED, STOPPED,
     };
-    use crate::reading::{READERS, SHARED};
+    use crate::reading::{CLAIMANTS, READERS, SHARED};
     use crate::replay::effort;
     use crate::sets::SETS;
     use crate::sweep::{keep_their_promises, say};
@@ -195,7 +195,7 @@ pub(crate) mod tests {
     ];
 
     /// Guards that rarely matter in ordinary worlds, and the kind of world that notices each.
-    const RARELY: [(&str, Kind); 11] = [
+    const RARELY: [(&str, Kind); 13] = [
         ("ClaimsUnbounded", NARROW),
         ("DebtWithoutRoomForgotten", NARROW),
         ("EveryVoterCounts", INHERITED),
@@ -207,6 +207,8 @@ pub(crate) mod tests {
         ("MarkerIgnored", FLUSHED),
         ("ShorterMarkerVotes", RAISED),
         ("QueuedSetSentLate", CRAMPED),
+        ("AnySlotCounts", CLAIMANTS),
+        ("MovedSlotCounts", CLAIMANTS),
     ];
 
     /// Breakages that stories notice, and a kind of world as well.

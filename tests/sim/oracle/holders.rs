@@ -225,10 +225,12 @@ impl World {
         let sights = &mut self.oracle.counts.sights;
         match *words {
             _ if is_intent(words) => sights.note("IntentLeft"),
-            [b"EVAL" | b"EVALSHA", script, _, _, key, ..] if key.starts_with(INTENT) => {
-                if verb_of(script) == Some(Verb::Set) && said == Some(3) {
-                    sights.note("IntentMet");
-                }
+            [b"EVAL" | b"EVALSHA", script, _, _, key, ..]
+                if key.starts_with(INTENT)
+                    && verb_of(script) == Some(Verb::Set)
+                    && said == Some(3) =>
+            {
+                sights.note("IntentMet");
             }
             _ => {}
         }

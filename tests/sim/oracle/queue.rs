@@ -17,7 +17,6 @@
 //! time.
 
 use crate::clock::{MILLI, NEVER, Time};
-use crate::plan::Guard;
 use crate::server::{Mood, Server};
 use crate::user::{Call, Task, User};
 use crate::world::World;
@@ -115,8 +114,8 @@ impl World {
     /// A key has changed, or some time has passed: looks whether any waiter sleeps though its resource
     /// is free.
     pub(crate) fn asleep(&mut self, resource: usize) {
-        let quarantines = self.plan.has_several_holders() && self.plan.guard != Guard::Off;
-        if !self.plan.is_crowded() && !self.plan.patient || self.plan.sets != 0 || quarantines {
+        let faults = self.plan.has_several_holders() && !self.plan.is_undisturbed();
+        if !self.plan.is_crowded() && !self.plan.patient || self.plan.sets != 0 || faults {
             return; // There are faults, or turns of sets, of which waiters cannot know.
         }
         let free: Vec<_> = (0..self.plan.nodes)

@@ -187,9 +187,11 @@ impl World {
         }
         let ledger = &mut self.oracle.ledger;
         let first = ledger.cells(id).iter().all(|cell| cell.sets == 0);
+        let permits = ledger.record(id).permits;
         let cell = ledger.cell_mut(id, deed.node);
         cell.sets += 1;
-        if cell.sets > 2 {
+        // A permit may be asked for again in another slot.
+        if cell.sets > 2 && permits == 0 {
             return Some("a third SET for one token");
         }
         let call = self.call_of(deed, id).filter(|_| first);
@@ -205,8 +207,9 @@ impl World {
     fn call_of(&self, deed: &Deed<'_>, id: TokenId) -> Option<Open> {
         let resource = self.oracle.ledger.record(id).resource;
         let client = &self.clients[deed.peer];
+        let mixed = self.plan.permits.0 != 0;
         // An attempt whose slots differ is followed by another at once, now and then.
-        if self.plan.is_crowded() || client.users[resource].permits.is_some() {
+        if self.plan.is_crowded() || mixed {
             return None;
         }
         let Task::Acquiring {

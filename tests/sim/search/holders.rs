@@ -596,7 +596,7 @@ impl Playing {
             Event::Expired { .. } => {
                 did.is_over = self.lock.take().is_some();
             }
-            _ => {}
+            Event::Acquired { .. } | Event::Confirmed { .. } | Event::Released { .. } | _ => {}
         }
     }
 
@@ -1089,7 +1089,10 @@ mod tests {
 
     /// What makes exclusion wrong.
     #[cfg(shearline_mutants)]
-    const FOUND: [(&str, Bounds); 5] = [
+    const FOUND: [(&str, Bounds); 8] = [
+        ("AnySlotCounts", PERMITS),
+        ("SlotGivenTwice", PERMITS),
+        ("SlotMovedOver", PERMITS),
         ("ReadersIgnored", NONE),
         ("ReaderOverWriter", NONE),
         ("RefusedReaderCounts", NONE),

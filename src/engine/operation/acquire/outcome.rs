@@ -50,6 +50,8 @@ impl Acquire {
             }
             Some(Special::Reading(reading)) => {
                 let is_permit = reading.slots.is_some();
+                // It may stand in the queue again. It would be the next one whose turn comes.
+                reading.step_out(self.place, &mut parts.queues);
                 parts.share(self.place, Some((cx.round.key, is_permit)), key);
                 self.place
             }
