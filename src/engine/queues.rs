@@ -381,9 +381,18 @@ impl Queues {
 
     // ----- operations -------------------------------------------------------------------------
 
-    /// Makes `operation`, which has entered `key`, the contender if there is none. Returns `false` if it is not its
-    /// turn.
+    /// Makes `operation`, which has entered `key`, the contender if there is none and nobody waits for a permit. Returns
+    /// `false` if it is not its turn. It must not overtake those in the queue: a set would have another order here than
+    /// at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
+        let place = self.places.get(key.0).must();
+        place.is_some_and(|place| place.contender.is_some() || place.line.is_empty())
+            && self.contend_first(key, operation)
+    }
+
+    /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if there is none
+    /// any more. Returns `false` if it is not its turn.
+    pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
             place.holder.is_none() && *place.contender.get_or_insert(operation) == operation

@@ -18,7 +18,7 @@ use super::connection::{Renewal, Work};
 use super::handshake::Access;
 use super::recipes::fenced::{self, Counters};
 use super::recipes::one::{take_if_permitted, trial};
-use super::recipes::shared::leave_intent;
+use super::recipes::shared::{leave_intent, take_out};
 use super::recipes::{Command, Filling, Form};
 use super::request::{Dialect, Purpose, Question, Request, Taking, Taught};
 use super::script::INSPECT;
@@ -510,11 +510,11 @@ impl Node {
         }
     }
 
-    /// Takes the token of the permit of `entry` out of the slot that it has, whichever that is.
+    /// Takes the token of the permit of `entry` out of the slot that it has, whichever that is but its own.
     #[cold]
     pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
         let mut command = Vec::new();
-        recipes::release(&mut command, entry, Dialect::TextOnly);
+        take_out(&mut command, entry);
         self.connection.wire.put(now, Purpose::Aside, &command);
     }
 

@@ -457,7 +457,11 @@ pub(super) fn release(
         b"r/" => None,
         _ => set.over.iter().chain(&set.live).find(is_own).cloned(),
     };
-    let found = set.members.at(&exact).map(|_| exact).or_else(elsewhere);
+    let own = set.members.at(&exact).map(|_| exact);
+    if own.is_some() && words(arguments, [2]).is_ok() {
+        return Ok(Reply::Integer(0)); // It is only to be removed from another slot.
+    }
+    let found = own.or_else(elsewhere);
     let Some((member, at)) = found.and_then(|member| {
         let at = set.members.at(&member)?;
         Some((member, at))

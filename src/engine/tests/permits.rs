@@ -188,7 +188,7 @@ fn a_node_that_gave_another_slot_moves_the_token() {
     world.say(2, &gives(2));
     assert_eq!(
         world.take(2),
-        ["RELEASE k 4/3/", "SLOT k 9999 alone 3 of 4"]
+        ["TAKE OUT k but 4/3/", "SLOT k 9999 alone 3 of 4"]
     );
     world.say(2, &format!(":1|{}", gives(3)));
     world.release(lock);
@@ -231,7 +231,7 @@ fn where_no_slot_is_left_the_last_node_decides() {
                 assert_eq!(world.lock().slot(), Some(slot), "{answer}");
                 let other = usize::from(slot == 2);
                 let sent = [
-                    format!("RELEASE k 4/{slot}/"),
+                    format!("TAKE OUT k but 4/{slot}/"),
                     format!("SLOT k 10000 alone {slot} of 4"),
                 ];
                 assert_eq!(world.take(other), sent, "it gives the other slot back");
@@ -283,7 +283,7 @@ fn a_node_that_is_asked_to_move_the_token_does_not_count_for_its_old_slot() {
     for node in [3, 4] {
         assert_eq!(
             world.take(node),
-            ["RELEASE k 4/2/", "SLOT k 10000 alone 2 of 4"]
+            ["TAKE OUT k but 4/2/", "SLOT k 10000 alone 2 of 4"]
         );
     }
 }
@@ -667,7 +667,7 @@ fn a_copy_in_another_slot_is_taken_out_once() {
     world.say(2, &gives(1));
     assert_eq!(
         world.take(2),
-        ["RELEASE k 4/2/"],
+        ["TAKE OUT k but 4/2/"],
         "the next extension asks again"
     );
     world.release(lock);
@@ -684,7 +684,7 @@ fn a_late_node_gets_the_slot_or_gives_the_other_back() {
     world.say(2, &gives(3));
     assert_eq!(
         world.take(2),
-        ["RELEASE k 4/2/", "SLOT k 10000 alone 2 of 4"]
+        ["TAKE OUT k but 4/2/", "SLOT k 10000 alone 2 of 4"]
     );
     world.say(2, &format!(":1|{}", full(1_000)));
     world.each_was_sent(&[]);

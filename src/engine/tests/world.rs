@@ -425,6 +425,7 @@ fn of_permit(words: &[String]) -> Option<String> {
         (_, [_, ttl, _, prefix]) if script.text == EXTEND_MEMBER.text => {
             format!("EXTEND {key} {ttl} {prefix}")
         }
+        ("RELEASE", [_, prefix, _]) => format!("TAKE OUT {key} but {prefix}"),
         (what, [.., prefix]) => format!("{what} {key} {prefix}"),
         (_, []) => return None,
     })

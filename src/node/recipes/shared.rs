@@ -88,6 +88,15 @@ pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
     argument(out, &prefix(entry));
 }
 
+/// Removes the token of a permit from any slot but its own.
+#[cold]
+pub(in crate::node) fn take_out(out: &mut Vec<u8>, entry: &Entry) {
+    let script = (&RELEASE_MEMBER, Dialect::TextOnly);
+    head(out, script, entry, None, None, 3);
+    argument(out, &prefix(entry));
+    argument(out, b"1");
+}
+
 #[cold]
 pub(super) fn extend(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     let life = Decimal::millis(filling.life);
@@ -274,6 +283,8 @@ mod tests {
         assert_eq!(moves(None), r"EVAL 1 a\n token   12/11/");
         let checked = alloc::format!(r"EVAL 3 a\n {guard} token  m 12/11/");
         assert_eq!(moves(Some(&marker)), checked);
+        let out = shown(|out| take_out(out, &holder));
+        assert_eq!(out, r"EVAL 1 a\n token 12/11/ 1");
         let by_digest = |entry: &Entry| {
             let filling = Filling {
                 by: Dialect::Sha1,

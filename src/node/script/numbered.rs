@@ -61,7 +61,7 @@ pub(crate) const TAKE_SHARED_FENCED: Script = Script {
         whether_it_counts!(),
         "return {s,b,s==1 and S or 0}"
     ),
-    sha1: "a38f0968d6299c45cae4943cce85fc1747136eb5",
+    sha1: "0dacde79c29a1e150056145865f6be7001725af0",
 };
 
 /// Does what [`TAKE_SLOT`](super::TAKE_SLOT) does, and raises the counter. Answers four integers: those of `TAKE_SLOT`,
@@ -76,7 +76,7 @@ pub(crate) const TAKE_SLOT_FENCED: Script = Script {
         whether_it_counts!(),
         "return {s,b,r,s==1 and S or 0}"
     ),
-    sha1: "bcc30253ccc01b72477e083fc935c0c646944ca2",
+    sha1: "2e339c5161596cf90229882a1c6d423de4477115",
 };
 
 /// Raises the counter and the floor at least to the number, if the member is live. Answers `1`: done. Otherwise nothing

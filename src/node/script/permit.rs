@@ -25,9 +25,9 @@ macro_rules! add_holder {
             read_time!(),
             "local N,j,x,y,z,u,m=K+0,",
             $start,
-            "+0,0,true,{},{} if l[1] then x=l[2]+0 ",
+            "+0,0,true,{},{} if l[1] then x=l[2]+0 y=o(l[1]) if y then ",
             read_what_is_over!(),
-            "if y and x>=n then y=x%1==0 and x<=9e15 and o(l[1]) \
+            "end if y and x>=n then y=x%1==0 and x<=9e15 and o(l[1]) \
              if y and y~=K then y=false if o(l[1])~='r' then s,r=3,o(l[1])+0 end end end \
              if y then local f,q,v=string.match,string.find,call('zrange',k,n,'inf','byscore') \
              for i=1,#v do local a=v[i] local e=f(a,'^%d+',#K+2) or -1 u[e+0]=true \
@@ -69,7 +69,7 @@ pub(crate) const TAKE_SLOT: Script = Script {
         whether_it_counts!(),
         "return {s,b,r}"
     ),
-    sha1: "8e1054784e69fa408160d5e2297ed3a46354b97b",
+    sha1: "0e20e6e079c90657ec0ec1a87c5423f926375279",
 };
 
 /// Moves the token to another slot if that is free, and keeps the deadline. A member in that slot that is over is removed:

@@ -11,7 +11,8 @@
 //! * A member is live through the millisecond of its deadline, as a key is. One that is over counts for nothing.
 //! * The key ends at the latest deadline. A live member of another is never removed, nor its deadline brought forward.
 //! * A set that is not ours is another's, and stays as it is: if a member that is over, or the last one, has another
-//!   form, or if the last deadline is no whole number up to 9e15. So members that are over are removed one by one.
+//!   form, or if the last deadline is no whole number up to 9e15. So members that are over are removed one by one. The
+//!   last one is checked first, because a set of others may be large.
 //!
 //! The keys are the name, and those of the [marker](super::super::trust::marker) and the barrier if a marker is
 //! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have
@@ -107,9 +108,9 @@ macro_rules! add_reader {
              else ",
             read_time!(),
             "local x,y,z=0,true,{} \
-             if l[1] then x=l[2]+0 if x>=n then y=o(l[1])=='r' and x%1==0 and x<=9e15 end ",
+             if l[1] then x=l[2]+0 y=o(l[1]) if y and x>=n then y=y=='r' and x%1==0 and x<=9e15 end if y then ",
             read_what_is_over!(),
-            "end if y and ",
+            "end end if y and ",
             $passes,
             "=='' and call('exists',",
             $intent,
@@ -147,7 +148,7 @@ pub(crate) const TAKE_SHARED: Script = Script {
         add_reader!("KEYS[2]", "ARGV[4]", ""),
         said_and_whether_it_counts!()
     ),
-    sha1: "8c0e7cf9c65339f682e3d922baed03a76c0c1385",
+    sha1: "a34881a2a99edced60019beb44e4f57e56d12065",
 };
 
 /// Raises the deadline of a member; see also `read_deadline`. Answers `1`: it lives at least that long now, `0`: there
@@ -190,12 +191,13 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
 /// latest deadline that is left. Answers `1`: removed, `0`: there was no such member, or it was over.
 ///
 /// The arguments are the token and the prefix. A permit of this token is also found in another slot than the prefix
-/// says.
+/// says. With a third argument it is only removed from another slot: a node that executes this late must not take the
+/// token out of the slot that is held by then.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \
          if type(v)=='table' then if redis.pcall('get',k)==t then return call('del',k) end v=call('zscore',k,m) end \
-         if not v and ARGV[2]~='r/' then local f=string.find for _,a in ipairs(call('zrange',k,0,-1)) do \
+         if v and ARGV[3] then return 0 end if not v and ARGV[2]~='r/' then local f=string.find for _,a in ipairs(call('zrange',k,0,-1)) do \
          if f(a,t,-#t,true) then local _,e=f(a,'^%d+/%d+/') \
          if e and string.sub(a,e+1)==t then m,v=a,call('zscore',k,a) break end end end end \
          if not v then return 0 end call('zrem',k,m) ",
@@ -209,5 +211,5 @@ pub(crate) const RELEASE_MEMBER: Script = Script {
          elseif o(l[1]) and x%1==0 and x<=9e15 then call('pexpireat',k,math.max(x,n+1)) end end \
          return v+0<n and 0 or 1"
     ),
-    sha1: "2b1e31184c2bc9e279b1d9486e6e4f38caf01163",
+    sha1: "7a03716b476dae7ce04ba071bf4f9764813f49de",
 };

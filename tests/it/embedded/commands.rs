@@ -386,6 +386,7 @@ impl Commands {
         let prefix = self.pick(&["r/", "2/0/", "2/1/", "3/0/", "3/2/", "1/0/"]);
         if which == 5 {
             member.push(prefix.into());
+            member.extend(self.one_in(3).then(|| b"1".to_vec()));
             return member;
         }
         let is_bare = which == 3 || which == 4 || which < 2 && self.one_in(20);

@@ -56,6 +56,7 @@ impl Side {
             ["confirm", token, prefix] => (CONFIRM_MEMBER, "1 k", vec![token, "", "", prefix]),
             ["inspect"] => (INSPECT, "1 k", vec![]),
             ["release", token, prefix] => (RELEASE_MEMBER, "1 k", vec![token, prefix]),
+            ["take-out", token, prefix] => (RELEASE_MEMBER, "1 k", vec![token, prefix, "1"]),
             _ => return self.run(words.iter().map(|word| self.word(word)).collect()),
         };
         let mut command = vec![b"EVAL".to_vec(), script.0.into()];
@@ -256,6 +257,24 @@ fn what_is_not_ours_stays_as_it_is() {
         side.tell("take a 1h -> 1\nZADD k 1 r/x -> 1\nrelease a r/ -> 1\nEXISTS k -> 0");
         side.tell("take a 1h -> 1\nZADD k 1 x -> 1\nrelease a r/ -> 1\nZRANGE k 0 -1 -> x");
         side.tell("take a 1h -> 1\nZADD k inf r/x -> 1\nextend a 2h r/ -> -1\nPTTL k -> 1h");
+    });
+}
+
+#[test]
+fn a_token_is_taken_out_of_any_slot_but_its_own() {
+    Side::each(|side| {
+        side.tell(
+            "slot a 2h 3 1 3 -> 1 0 1
+            slot b 1h 3 0 3 -> 1 0 0
+            take-out a 3/1/ -> 0
+            confirm a 3/1/ -> 2h
+            take-out c 3/2/ -> 0
+            take-out a 3/2/ -> 1
+            ZRANGE k 0 -1 -> 3/0/b
+            PTTL k -> 1h
+            take-out b 3/1/ -> 1
+            EXISTS k -> 0",
+        );
     });
 }
 

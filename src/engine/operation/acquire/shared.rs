@@ -173,7 +173,7 @@ impl Acquire {
         let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
             return false;
         };
-        if queues.contend(self.place, key) {
+        if queues.contend_first(self.place, key) {
             return false;
         }
         reading.again = queues.queue_first(self.place, key);

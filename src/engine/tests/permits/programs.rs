@@ -235,6 +235,28 @@ fn callers_of_several_programs_take_turns() {
     panic!("{} wait for ever", calls.len());
 }
 
+/// While all permits are held, a place has a queue and no contender. A set that comes then must not overtake the set in
+/// that queue, which stands before it at its other place.
+#[test]
+fn sets_wait_in_the_same_order_behind_permits_as_elsewhere() {
+    let mut world = Programs::new(2);
+    let first = world.takes(1, 1);
+    let permits = [world.takes(0, 1), world.takes(0, 1)];
+    let names: [&[u8]; 2] = [b"k", b"j"];
+    let options = patient();
+    let early = world.asks(0, &Request::all(&names, &options));
+    world.gives_back(first);
+    world.pass(MS);
+    assert!(world.has(permits[0]));
+    let late = world.asks(0, &Request::all(&names, &options));
+    for call in permits.into_iter().chain([early, late]) {
+        world.pass(MS);
+        assert!(world.has(call));
+        world.gives_back(call);
+    }
+    world.serve_all();
+}
+
 // ----- at random ------------------------------------------------------------------------------
 
 /// Permits, locks of the other kinds, cancels, cut connections and nodes that are away.
@@ -255,7 +277,8 @@ fn at_random(programs: usize, seed: u64) {
                     2 => options.keep(),
                     _ => options.wait(3600 * SECOND),
                 };
-                calls.push(match below(12) {
+                calls.push(match below(14) {
+                    12.. => world.asks(program, &Request::all(&[b"k", b"j"], &options)),
                     0 => world.calls(program, false, &options),
                     1 => world.calls(program, true, &options),
                     2 => world.takes_with(program, permits + 1, &options),
