@@ -505,10 +505,11 @@ impl LockGuard {
 
 impl PermitGuard {
     /// Returns the number of the permit: from 0 to one less than the number of permits. Nobody else holds the permit of
-    /// this number at the same time.
+    /// this number at the same time. If the guard was [adopted](Redlock::adopt_permit) from a lock of another kind, which
+    /// is lost, returns 0.
     #[must_use]
     pub fn slot(&self) -> u16 {
-        self.lock().slot().expect("it is a permit")
+        self.lock().slot().unwrap_or_default()
     }
 }
 

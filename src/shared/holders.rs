@@ -193,12 +193,12 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// [`adopt`](Self::adopt) for a shared lock. A lock of another kind is lost at once, and released.
+    /// [`adopt`](Self::adopt) for a shared lock. A lock of another kind is lost at once, and released with the guard.
     pub fn adopt_shared(&self, lock: Lock) -> SharedGuard {
         self.adopt_as(lock)
     }
 
-    /// [`adopt`](Self::adopt) for a permit. A lock of another kind is lost at once, and released.
+    /// [`adopt`](Self::adopt) for a permit. A lock of another kind is lost at once, and released with the guard.
     pub fn adopt_permit(&self, lock: Lock) -> PermitGuard {
         self.adopt_as(lock)
     }

@@ -335,3 +335,25 @@ fn a_number_of_permits_out_of_range_is_refused() {
     }
     cluster.assert_empty();
 }
+
+#[test]
+fn a_lock_that_is_adopted_as_another_kind_is_lost_and_released_with_its_guard() {
+    not_with!(
+        Acl | NoScripts,
+        "shared locks need scripts, and more permissions"
+    );
+    Scene::each(|scene| {
+        let redlock = shared(scene.cluster);
+        let lock = redlock.try_lock(&scene.key, LONG).expect("free");
+        let permit = redlock.adopt_permit(lock.into_lock());
+        assert!(permit.lost().is_lost() && !permit.is_valid());
+        assert_eq!(permit.slot(), 0);
+        drop(permit);
+        Face::Shared(redlock.clone()).assert_gone(scene.cluster, &scene.key);
+        let permit = redlock.try_permit(&scene.key, 4, LONG).expect("free");
+        let lock = redlock.adopt(permit.into_lock());
+        assert!(lock.lost().is_lost() && !lock.is_valid());
+        drop(lock);
+        Face::Shared(redlock).assert_gone(scene.cluster, &scene.key);
+    });
+}
