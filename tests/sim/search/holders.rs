@@ -284,11 +284,13 @@ struct Engines {
     steps: HashMap<(u32, Told), Step>,
     played: usize,
     is_compared: bool,
+    /// Connections break: what is owed then depends on what was heard before.
+    keeps_all: bool,
     unlike: Option<String>,
 }
 
 impl Engines {
-    fn new() -> Self {
+    fn new(keeps_all: bool) -> Self {
         let config = Config::builder()
             .nodes(["node0", "node1", "node2"])
             .max_ttl(TTL)
@@ -302,6 +304,7 @@ impl Engines {
             steps: HashMap::new(),
             played: 0,
             is_compared: mutations::chosen().is_none(),
+            keeps_all,
             unlike: None,
         }
     }
@@ -341,7 +344,7 @@ impl Engines {
             last = playing.tell(*told, nodes);
         }
         let told = history.last().copied().expect("it was told something");
-        let summary = before.after(told, &last);
+        let summary = before.after(told, &last, self.keeps_all);
         Step {
             class: self.number(summary, &history),
             got: last.got,
@@ -371,7 +374,8 @@ impl Engines {
 }
 
 impl Summary {
-    fn after(&self, told: Told, did: &Did) -> Self {
+    /// If it `keeps_all`, nothing that was heard is forgotten.
+    fn after(&self, told: Told, did: &Did, keeps_all: bool) -> Self {
         let mut next = self.clone();
         match told {
             Told::Begin => next.phase = Phase::Open,
@@ -404,7 +408,7 @@ impl Summary {
         // What a connection has lost may be owed for long.
         let is_cut = |column: &Column| column.heard.contains(&CUT);
         let forgets = matches!(next.phase, Phase::Idle | Phase::Over);
-        if forgets && !next.columns.iter().any(is_cut) {
+        if forgets && !keeps_all && !next.columns.iter().any(is_cut) {
             next.columns
                 .iter_mut()
                 .for_each(|column| column.heard.clear());
@@ -709,7 +713,7 @@ impl World {
         }
         Self {
             bounds,
-            engines: Engines::new(),
+            engines: Engines::new(bounds.breaks != 0),
             nodes: Nodes {
                 kinds,
                 ..Nodes::default()
@@ -1032,11 +1036,11 @@ mod tests {
             false,
         ),
         (
-            "a reader and a writer that reads, a loss and two breaks",
+            "a reader and a writer that reads, a loss and a break",
             Bounds {
                 claimants: &[Reader, Writer],
                 losses: 1,
-                breaks: 2,
+                breaks: 1,
                 downgrades: 1,
             },
             false,
