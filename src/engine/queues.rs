@@ -385,9 +385,13 @@ impl Queues {
     /// `false` if it is not its turn. It must not overtake those in the queue: a set would have another order here than
     /// at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
-        let place = self.places.get(key.0).must();
-        place.is_some_and(|place| place.contender.is_some() || place.line.is_empty())
-            && self.contend_first(key, operation)
+        let place = self.places.get_mut(key.0).must();
+        place.is_some_and(|place| {
+            if place.contender.is_none() && place.holder.is_none() && place.line.is_empty() {
+                place.contender = Some(operation);
+            }
+            place.asks() == Some(operation)
+        })
     }
 
     /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if there is none

@@ -17,7 +17,8 @@ pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 /// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: twice as
 /// long as an intent lasts that is not renewed, and a quarter of the time that a call waits. By then the caller of the
 /// exclusive lock has been let in, unless a reader holds its lock for longer than that; then one more makes no
-/// difference to it.
+/// difference to it. But many do, one after the other: measured with readers who hold for 2 s and come each 300 ms, the
+/// caller of the exclusive lock is never let in. With holds of 1.5 s it waits 1.8 s.
 const PASSES_AFTER: u32 = 8;
 
 /// See the [module](self).

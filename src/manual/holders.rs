@@ -23,8 +23,9 @@
 //!
 //! * The writer's lock is a plain one. Locks of other libraries exclude readers, and readers exclude them.
 //! * A shared lock has all that a lock has: it is extended, kept, confirmed and reported as lost in the same way.
-//! * Neither side waits for ever. While a writer waits, readers who come later wait behind it. A reader that has waited
-//!   long passes once.
+//! * While a writer waits, readers who come later wait behind it. A reader that has waited for about a second passes it
+//!   once. So neither side waits for ever if readers hold their locks for about a second or less. Readers who hold longer,
+//!   and of whom one always comes before the last has gone, can keep a writer waiting until its call ends.
 //! * [`downgrade`](crate::LockGuard::downgrade) turns a lock into a shared one. There is no way back: two readers who
 //!   both wanted to write would wait for each other.
 //!

@@ -42,8 +42,8 @@ impl Redlock {
     /// Takes a shared lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
     ///
     /// Locks of [`lock`](Self::lock), also those of other libraries, keep it out and are kept out by it. While a client
-    /// waits for the lock, new shared locks wait behind it. One that has waited long is let through, so that neither
-    /// side waits for ever. See [`manual::holders`](crate::manual::holders).
+    /// waits for the lock, new shared locks wait behind it. One that has waited for about a second is let through. See
+    /// [`manual::holders`](crate::manual::holders) for what that means for a writer.
     ///
     /// The nodes have to run scripts.
     ///
