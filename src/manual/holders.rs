@@ -53,6 +53,8 @@
 //!   there are never more holders than permits, and a slot never has two.
 //! * All clients of a resource name the same number of permits. A client that names another number is refused while
 //!   others hold permits: its error says so.
+//! * Callers of one handle are served in the order in which they came. Programs do not take turns yet: one with more
+//!   callers than permits can keep others waiting until their calls end.
 //! * A lock and permits on one resource exclude each other, and so do shared locks and permits.
 //!
 //! # What the nodes keep
