@@ -124,7 +124,8 @@ impl Acquire {
         if !cx.round.is_voting() {
             return; // It was refused at once, and waits.
         }
-        let (wants, parts, key) = (self.wants(), &mut *cx.parts, cx.round.key);
+        let wants = self.wants();
+        let (parts, key) = (&mut *cx.parts, cx.round.key);
         parts.queues.give_on(self.place, key, wants);
         if parts.queues.is_anyone_waiting() {
             let name = parts.queues.name(self.place).to_vec();
