@@ -398,9 +398,15 @@ impl Engine {
                 parts.claims(now).try_debts_again(node);
             }
             Alarm::Floors => parts.fencing.due(&mut parts.news),
-            Alarm::Operation(key) => operations.with(now, key, parts, due),
+            Alarm::Operation(key) => {
+                operations.with(now, key, parts, due);
+                operations.lead_others(now, parts);
+            }
             Alarm::Claim(key) => operations.claim_due(now, key, parts),
-            Alarm::Waiter(key) => operations.waited(now, key, parts),
+            Alarm::Waiter(key) => {
+                operations.waited(now, key, parts);
+                operations.lead_others(now, parts);
+            }
         }
     }
 }

@@ -138,7 +138,7 @@ impl Operations {
         round.deadline = deadline;
         let key = OperationKey(self.slab.insert(Operation { round, kind }));
         let mut waits = false;
-        self.act(now, key, parts, |operation, cx| {
+        self.with(now, key, parts, |operation, cx| {
             cx.round.key = key;
             operation.begin(cx);
             waits = cx.round.is_queued();
@@ -303,29 +303,8 @@ impl Operations {
 
     /// Passes the operation of `key` to `act`, if it is still open. If a majority has lost its lock, the other
     /// questions about the lock are over too, and the remaining copies are released, or stay for the lock delay.
-    ///
-    /// Operations whose turn it has given on are led.
     #[inline]
     pub(super) fn with(
-        &mut self,
-        now: Instant,
-        key: OperationKey,
-        parts: &mut Parts,
-        act: impl FnOnce(&mut dyn Operate, &mut Context<'_>),
-    ) {
-        self.act(now, key, parts, act);
-        self.lead_others(now, parts);
-    }
-
-    #[inline]
-    fn lead_others(&mut self, now: Instant, parts: &mut Parts) {
-        if parts.queues.has_turns() {
-            self.lead(now, parts);
-        }
-    }
-
-    #[inline]
-    fn act(
         &mut self,
         now: Instant,
         key: OperationKey,
@@ -338,6 +317,15 @@ impl Operations {
             if let Some(lost) = cx.lost {
                 self.lose(now, lost, parts);
             }
+        }
+    }
+
+    /// Leads the operations to which others have given their turn on, as a reader does that asks beside them. Without that
+    /// they would wait for the end of some operation, or end before their turn is known.
+    #[inline]
+    pub(super) fn lead_others(&mut self, now: Instant, parts: &mut Parts) {
+        if parts.queues.has_turns() {
+            self.lead(now, parts);
         }
     }
 
