@@ -291,8 +291,8 @@ impl Redlock {
     ///
     /// It is not [kept](LockOptions::keep), even if it was before. Call [`LockGuard::keep`] to keep it.
     ///
-    /// A shared lock belongs into [`adopt_shared`](Self::adopt_shared), and a permit into
-    /// [`adopt_permit`](Self::adopt_permit). Here they are lost at once, and released with the guard.
+    /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a permit.
+    /// Here the guard of such a lock is never valid, and releases it when it is dropped.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         self.adopt_as(lock)
     }
