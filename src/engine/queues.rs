@@ -324,10 +324,14 @@ impl Queues {
         self.reminders.pop_first().map(|(_, place)| place)
     }
 
-    /// The contender of `place` has met other clients there.
-    pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey) {
-        if let Some(place) = self.places.get(place.0).must() {
-            self.rows.of(now, place.hash).met_others(now);
+    /// The contender of `place`, which wants a permit if it `wants` a slot, was refused. It has met other clients there,
+    /// unless this engine has or asks for as many permits as there are.
+    pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey, wants: Wants) {
+        if let Some(place) = self.places.get(place.0).must()
+            && (wants != Wants::Slot || place.has_room(1))
+        {
+            let row = self.rows.of(now, place.hash);
+            row.met_others(now, wants != Wants::Slot);
         }
     }
 
@@ -395,11 +399,14 @@ impl Queues {
     }
 
     /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if there is none
-    /// any more. Returns `false` if it is not its turn.
+    /// any more. Returns `false` if it is not its turn. A contender that was overtaken stays the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
-            place.holder.is_none() && *place.contender.get_or_insert(operation) == operation
+            if place.holder.is_none() {
+                place.contender.get_or_insert(operation);
+            }
+            place.contender == Some(operation)
         })
     }
 
@@ -478,7 +485,11 @@ impl Queues {
             }
         } else {
             at.given_back = at.given_back.wrapping_add(1);
-            self.promote_beside(place, 1);
+            if at.is_wanted() && at.permits != 0 && row.is_over(now, false) {
+                self.promote(place, true);
+            } else {
+                self.promote_beside(place, 1);
+            }
         }
         self.left(place, buffers);
     }

@@ -147,9 +147,7 @@ pub(crate) const GUARDED_PERMITS: Kind = kind("guarded-permits", |entropy| {
 
 /// Many want permits of one resource all the time, and nothing else gets in their way.
 pub(crate) const CLAIMANTS: Kind = kind("claimants", |entropy| Plan {
-    // Clients with many callers leave few permits to the others, for seconds.
-    patient: false,
-    length: 2 * SECOND,
+    length: 4 * SECOND,
     shared: 0,
     permits: (1_000_000, entropy.pick(&[2, 3, 1, 4])),
     ..(READERS.draw)(entropy)

@@ -35,7 +35,7 @@ use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Refusal, Waiter};
+use crate::engine::queues::{Refusal, Waiter, Wants};
 pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
@@ -421,19 +421,21 @@ impl Operate for Acquire {
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
-        if self.reading().is_some() {
+        let wants = self.wants();
+        if wants != Wants::Lock {
             turn = self.contends_beside(cx);
         } else {
-            let (now, key, queues) = (cx.now, cx.round.key, &mut cx.parts.queues);
+            let (key, queues) = (cx.round.key, &mut cx.parts.queues);
             self.each_place(|place| turn &= queues.contend(place, key));
-            if turn && !once {
-                self.each_place(|place| {
-                    if leaves.is_none() && queues.leaves_first(now, place) {
-                        leaves = Some(place);
-                    }
-                });
-                leaves = leaves.filter(|_| self.has_time(cx));
-            }
+        }
+        if turn && !once && wants != Wants::Reader {
+            let (now, queues) = (cx.now, &mut cx.parts.queues);
+            self.each_place(|place| {
+                if leaves.is_none() && queues.leaves_first(now, place) {
+                    leaves = Some(place);
+                }
+            });
+            leaves = leaves.filter(|_| self.has_time(cx));
         }
         if leaves.is_none() && (turn || once && self.held_here(cx).is_none()) {
             self.ask_nodes(cx);
@@ -446,6 +448,7 @@ impl Operate for Acquire {
         if let Some(place) = leaves {
             self.wait_at(place, cx);
             cx.parts.leave_to_others(cx.now, place);
+            self.begins_to_lead(cx);
             self.go_on(cx);
         } else if self.refuse_for_other_cluster(cx) {
             // The attempt is refused, and asks no node.

@@ -217,7 +217,8 @@ impl Wait {
             let look = if free <= now { attempt } else { look };
             let rests = 2 * MISSED_MAX < self.splits;
             let rest = if rests { self.delay } else { Instant::ZERO };
-            return Next::Attempt(attempt.min(look).max(rest));
+            let left = self.left.unwrap_or(Instant::ZERO);
+            return Next::Attempt(attempt.min(look).max(rest).max(left));
         }
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
             now // While its window runs, it checks whether another client was earlier.
@@ -236,7 +237,7 @@ impl Wait {
     fn window(&self, waited: Duration) -> Duration {
         let step = self.took.max(self.round_trip);
         if self.splits == 0 && self.told {
-            return match self.wasted < WASTED_MAX {
+            return match self.wasted < WASTED_MAX || self.belief.wants() == Wants::Slot {
                 true => Duration::ZERO,
                 false => step * 2, // Until then the nodes have answered its look.
             };
@@ -280,6 +281,8 @@ impl Wait {
         self.wasted = self.wasted.saturating_add(1);
         if self.said.contains(&NodeOutcome::Granted) {
             (self.splits, self.wasted) = (self.splits.saturating_add(2), 0);
+        } else if self.belief.wants() == Wants::Slot {
+            self.splits = self.splits.saturating_sub(1); // Its attempts are its looks.
         }
         (self.delay, self.luck) = (delay, random.random());
         if self.belief.wants() != Wants::Slot {
@@ -433,7 +436,11 @@ impl Wait {
         }
         let vain = (self.wasted / WASTED_MAX).saturating_sub(1);
         let step = self.took.max(self.round_trip);
-        let from = now.saturating_add(step.saturating_mul(vain).min(LOOK_SOON * 10));
+        let rest = step.saturating_mul(vain).min(LOOK_SOON * 10);
+        let from = match self.belief.wants() {
+            Wants::Slot => self.asked.saturating_add(rest).max(now), // Those who have not waited as long do not rest.
+            Wants::Lock | Wants::Reader => now.saturating_add(rest),
+        };
         self.belief.changed(from, node, self.took);
         self.look_soon(from.saturating_add(LOOK_SOON));
         self.told = true;
@@ -477,10 +484,10 @@ impl Row {
         self.released = now;
     }
 
-    /// Other clients hold the lock or ask for it.
-    pub(super) fn met_others(&mut self, now: Instant) {
+    /// Other clients hold the lock or ask for it. That ends the row, unless others may have it beside this engine.
+    pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
-        self.since = None;
+        self.since = self.since.filter(|_| !ends);
     }
 
     /// Returns `true` if the lock is left to others before our next caller has it; then a new row begins. `lone`: the

@@ -5,6 +5,8 @@ use crate::error::Report;
 
 #[cfg(feature = "embedded")]
 mod programs;
+#[cfg(feature = "embedded")]
+mod turns;
 
 /// With four permits, all nodes begin their search for a slot of the resource `k` with this one.
 const START: u16 = 2;

@@ -94,7 +94,9 @@ impl World {
         if !self.plan.patient || !self.plan.is_undisturbed() {
             return; // Who has little time left does not leave the lock to others.
         }
-        let most = OVERTAKEN_MAX * (self.plan.clients as u32 - 1);
+        // Each permit goes from hand to hand as a lock does.
+        let permits = u32::from(self.plan.permits.1.max(1));
+        let most = OVERTAKEN_MAX * permits * (self.plan.clients as u32 - 1);
         let all = vec![true; self.plan.nodes];
         for client in 0..self.clients.len() {
             let waits = self.has_waiter(client, resource) && self.quorum_knows(client, &all);

@@ -25,8 +25,8 @@ use crate::world::World;
 /// How often a lock may go to others while one call waits for it.
 const HAND_OVERS: u32 = 100_000;
 
-/// How long a reader or a writer waits among others at most.
-const LONGEST_WAIT: Time = 5_000 * MILLI;
+/// How long a caller among readers, writers or permits waits at most, or three times the time in which all have their turn.
+const LONGEST_WAIT: Time = 2_500 * MILLI;
 
 /// From so many delays on their average is meaningful. They are drawn from 5 to 60 ms, so that the
 /// average of two hundred is within a millisecond or two of 32.
@@ -48,8 +48,11 @@ impl World {
         if !plan.has_several_holders() || !plan.patient || !plan.is_undisturbed() {
             return;
         }
-        let longest = Duration::from_nanos(LONGEST_WAIT);
-        let waits = |(_, user): &(usize, &User)| matches!(&user.task, Task::Acquiring { call, .. } if call.since + LONGEST_WAIT < self.now);
+        let callers = (plan.clients * plan.users) as u64;
+        let all = callers * (plan.shortest_work + plan.work) / u64::from(plan.permits.1);
+        let most = LONGEST_WAIT.max(3 * all);
+        let longest = Duration::from_nanos(most);
+        let waits = |(_, user): &(usize, &User)| matches!(&user.task, Task::Acquiring { call, .. } if call.since + most < self.now);
         let clients = self.clients.iter().enumerate();
         let mut users =
             clients.flat_map(|(client, there)| there.users.iter().map(move |user| (client, user)));

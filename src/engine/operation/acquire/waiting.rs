@@ -45,7 +45,8 @@ impl Acquire {
         );
         waiting.set_wants(self.wants());
         if after == Refusal::Held {
-            cx.parts.queues.met_others(cx.now, self.place);
+            let wants = self.wants();
+            cx.parts.queues.met_others(cx.now, self.place, wants);
         }
         self.verdict = Verdict::Refused(after);
         if self.reading().is_none() || after != Refusal::Held || !self.learns_of_slots(cx) {

@@ -199,7 +199,7 @@ impl World {
             program
                 .wait
                 .refused(Refusal::Held, said, NodeSet::EMPTY, delay, random);
-            program.rows.of(now, 1).met_others(now);
+            program.rows.of(now, 1).met_others(now, true);
             for node in NodeId::first(NODES) {
                 self.ask(who, node, Message::Delete);
             }
@@ -319,7 +319,7 @@ fn a_row_is_short_where_others_were_met() {
         for (most, for_one) in [(row, false), (one, true)] {
             let mut row = Row::default();
             if met {
-                row.met_others(now);
+                row.met_others(now, true);
             }
             row.released(now);
             let mut over = |at: Instant| row.is_over(at, for_one);
@@ -338,7 +338,7 @@ fn others_are_remembered_where_no_lock_was_released_of_late() {
     let met = Instant::from_millis(5_000);
     let released = met.saturating_add(LATELY / 2);
     let mut rows = Rows::new();
-    rows.of(met, 7).met_others(met);
+    rows.of(met, 7).met_others(met, true);
     rows.of(released, 7).released(released);
     let end = released.saturating_add(ROW);
     assert!(rows.of(end, 7).is_over(end, false));

@@ -18,7 +18,7 @@ impl Programs {
         self.asks(program, &Request::permit(b"k", permits, options))
     }
 
-    fn takes(&mut self, program: usize, permits: u32) -> (usize, RoundId) {
+    pub(super) fn takes(&mut self, program: usize, permits: u32) -> (usize, RoundId) {
         self.takes_with(program, permits, &patient())
     }
 

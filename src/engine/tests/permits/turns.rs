@@ -1,0 +1,94 @@
+//! Stories of programs that take turns with the permits of one name: a program with many callers leaves some to others.
+
+use super::*;
+use crate::engine::tests::shared::programs::Programs;
+
+/// A program whose callers come back all the time, each with a hold of `hold`.
+struct Loops {
+    world: Programs,
+    calls: Vec<(usize, RoundId)>,
+    permits: u32,
+    hold: Duration,
+}
+
+impl Loops {
+    /// The first program has this number of callers, and the second has one.
+    fn new(callers: usize, permits: u32, hold: Duration) -> Self {
+        let mut world = Programs::new(2);
+        let calls = (0..callers).map(|_| world.takes(0, permits)).collect();
+        world.pass(MS);
+        Self {
+            world,
+            calls,
+            permits,
+            hold,
+        }
+    }
+
+    /// All that have a permit give it back, and call again.
+    fn turn(&mut self) {
+        self.world.pass(self.hold);
+        for call in &mut self.calls {
+            if self.world.has(*call) {
+                self.world.gives_back(*call);
+                *call = self.world.takes(0, self.permits);
+            }
+        }
+        self.world.exclude_each_other();
+    }
+
+    /// Returns how often the first program's callers have come back before the second program's caller has a permit.
+    fn until_another_has_one(&mut self) -> usize {
+        let other = self.world.takes(1, self.permits);
+        for turns in 0..10_000 {
+            if self.world.has(other) {
+                self.turn();
+                self.world.gives_back(other);
+                return turns;
+            }
+            self.turn();
+        }
+        panic!("it waits for ever");
+    }
+}
+
+/// The callers of the first program have all permits, and the next one of them stands behind each release.
+#[test]
+fn many_callers_of_one_program_leave_a_permit_to_another_program_after_a_row() {
+    for permits in [1, 2, 4] {
+        for (hold, most, then) in [(MS, 110, 110), (10 * MS, 12, 3), (200 * MS, 2, 2)] {
+            let mut loops = Loops::new(2 * permits as usize + 1, permits, hold);
+            let turns = loops.until_another_has_one();
+            assert!(turns <= most, "{turns} of {hold:?}, {permits} permits");
+            let turns = loops.until_another_has_one();
+            assert!(turns <= then, "{turns} of {hold:?}, {permits} permits");
+            loops.world.serve_all();
+        }
+    }
+}
+
+/// Each of them finds a free permit when it comes back, because the other program has not heard of that yet.
+#[test]
+fn one_that_comes_back_again_and_again_leaves_its_permit_to_another_program() {
+    let mut loops = Loops::new(1, 1, 10 * MS);
+    let turns = loops.until_another_has_one();
+    assert!(turns <= 101, "{turns}");
+    let turns = loops.until_another_has_one();
+    assert!(turns <= 1, "it has met another, but {turns}");
+    loops.world.serve_all();
+}
+
+/// A program alone has no reason to leave anything to others more often than once in a hundred milliseconds.
+#[test]
+fn a_program_that_has_met_nobody_hardly_ever_rests() {
+    for permits in [1, 3] {
+        let mut loops = Loops::new(8, permits, MS);
+        let mut idle = 0;
+        for _ in 0..300 {
+            loops.turn();
+            idle += permits as usize - loops.world.locks.len();
+        }
+        assert!(idle <= 6 * permits as usize, "{idle} of {permits}");
+        loops.world.serve_all();
+    }
+}
