@@ -232,9 +232,6 @@ pub enum InvalidRequest {
     /// A shared lock or a permit was requested from a handle that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     NeedsScripts,
-    /// A permit was requested with a fencing token.
-    #[error("permits have no fencing token; leave out `fenced`")]
-    PermitFenced,
     /// A permit was requested of no permits, or of too many.
     #[error(
         "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"

@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Report;
 
+mod fencing;
 #[cfg(feature = "embedded")]
 mod programs;
 
@@ -573,7 +574,6 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
         );
         assert_eq!(why.to_string(), text);
     }
-    assert_eq!(refused(4, &options.fenced()), InvalidRequest::PermitFenced);
     world.each_was_sent(&[]);
     world.is_clean();
     let mut world = World::with(named(3).without_scripts(true));
