@@ -71,6 +71,10 @@ fn is_held(report: &Report) -> String {
         _ if let Some(permits) = report.other_permits() => {
             format!("other clients use this resource with {permits} permits")
         }
+        _ if let Some(permits) = report.permits_taken() => match permits {
+            1 => "the only permit is taken".into(),
+            permits => format!("all {permits} permits are taken"),
+        },
         _ if report.is_held_here() => format!("this handle itself holds {what}"),
         None if !is_known => format!("callers of this handle that came before wait for {what}"),
         None | Some([]) => format!("another client holds {what}"),

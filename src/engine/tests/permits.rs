@@ -398,6 +398,32 @@ impl World {
     }
 }
 
+#[test]
+fn an_error_says_whether_all_permits_are_taken() {
+    for (permits, answers, text) in [
+        (4, [full(9), full(9)], "all 4 permits are taken: 0 of the 2"),
+        (
+            1,
+            [full(9), full(9)],
+            "the only permit is taken: 0 of the 2",
+        ),
+        // One node has an exclusive lock.
+        (
+            4,
+            [full(9), "*3|:2|:0|:0|".into()],
+            "another client holds the lock: 0 of the 2",
+        ),
+    ] {
+        let mut world = World::ready(3);
+        world.ask_for(permits, &once());
+        for (node, answer) in answers.iter().enumerate() {
+            world.say(node, answer);
+        }
+        let error = LockError::Held(world.held_by_another()).to_string();
+        assert!(error.starts_with(text), "{error}");
+    }
+}
+
 const AGAIN: [&str; 2] = ["CLIENT CACHING YES", "SLOT k 10000 0 of 1"];
 
 #[test]

@@ -170,6 +170,12 @@ impl Slots {
         })
     }
 
+    /// Returns how many permits there are, if so many nodes say that all are taken that no `quorum` is left.
+    pub(super) fn all_taken(&self, quorum: usize) -> Option<u16> {
+        let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
+        (self.at.len() < quorum + full.count()).then_some(self.permits)
+    }
+
     /// Returns the slot to which the token is to be moved on the `open` nodes: the one to which it is being moved, or
     /// else the one in which most of them have it. `None` if so many refuse it that no majority is left.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
@@ -337,6 +343,7 @@ impl Acquire {
         };
         there.ask_about(cx.now, &mut command, &asking);
         if proposal.is_some()
+            && there.access() == Access::Open
             && there.take(cx.now, key, &mut command, &entry, (life, proposal)) == Ok(true)
             && let Some((_, claim)) = cx.parts.claims.keyed(self.claim)
         {
