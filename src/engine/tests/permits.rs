@@ -340,6 +340,25 @@ fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
     );
 }
 
+/// The first attempt ends while a node has not answered whether it has moved the token.
+#[test]
+fn what_a_node_says_of_an_earlier_attempt_costs_no_vote() {
+    for answer in [":0|", ":1|", ":-1|"] {
+        let mut world = World::ready(3);
+        world.ask();
+        world.take_all();
+        world.say(0, &gives(2));
+        world.say(1, &gives(3));
+        assert_eq!(world.take(0), ["MOVE k 4/3/"]);
+        world.say(2, &full(9_000));
+        world.lose(1);
+        // The next one begins at once.
+        world.say(0, &format!("{answer}:1|+OK|+OK|{}", gives(3)));
+        world.say(2, &format!("+OK|+OK|{}", gives(3)));
+        assert_eq!(world.lock().slot(), Some(3), "{answer}");
+    }
+}
+
 #[test]
 fn a_slot_that_there_is_not_counts_for_nothing() {
     let mut world = World::ready(3);

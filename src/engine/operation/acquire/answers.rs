@@ -77,6 +77,11 @@ impl Acquire {
             Reply::Done if matches!(request, Request::Probe { .. }) => {
                 return self.permitted(node, cx);
             }
+            // An answer about an earlier attempt.
+            Reply::Done | Reply::Foreign(_) | Reply::Missing if matches!(request, Request::Question { claim, .. } if claim != self.claim) =>
+            {
+                return;
+            }
             Reply::Done | Reply::Foreign(_) if matches!(request, Request::Question { .. }) => {
                 return self.moved(node, reply == Reply::Done, cx);
             }
