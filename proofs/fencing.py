@@ -6,6 +6,9 @@ answers, and nodes with smaller ones are asked to raise their counters, if they 
 forgotten at any time, and reads as the floor then. A node that loses its data has no floor and refuses, until it is
 repaired: from the floors of enough others, read one by one in any order, after a wait.
 
+Of permits the key is one slot, and all slots of a resource share the counter: others raise it at any time. A node that
+moves a token to the slot gives it another number.
+
 There is no clock: keys end at any time, and messages are late or lost.
 
 Assumed:
@@ -75,19 +78,37 @@ def counted(s, n, number):
                 floor=at(n, s.floor, s.guard("TheFloorFollowsTheCounter", Max(s.floor(n), number), s.floor(n))))
 
 
-@m.action
-def node_grants(s, n: "Node", a: "Attempt", number: "Time"):
-    least = s.guard("AGrantRaisesTheCounter", value(s, n) < number, value(s, n) <= number)
+def grants(s, n, a, number, least, later, what):
     return Step(
         Not(s.granted(n, a)), s.every("Attempt", lambda x: Not(s.has(n, x))), least,
         s.guard("OnlyARepairedNodeGrants", s.repaired(n)),
-        change=dict(counted(s, n, number), has=lambda x, y: If(x == n, y == a, s.has(x, y)),
+        change=dict(counted(s, n, Max(value(s, n), number)), has=lambda x, y: If(x == n, y == a, s.has(x, y)),
                     granted=lambda x, y: Or(And(x == n, y == a), s.granted(x, y)),
                     number=lambda x, y: If(And(x == n, y == a), number, s.number(x, y)),
                     before=lambda x, y, z: Or(s.before(x, y, z), And(x == n, z == a, s.granted(n, y))),
                     started=lambda y: Or(y == a, s.started(y)),
-                    later=lambda y, z: Or(s.later(y, z), And(z == a, Not(s.started(a)), s.confirmed(y)))),
-        tell=[f"{n} gives the key to {a}, and returns ", number, "."])
+                    later=lambda y, z: Or(s.later(y, z), And(later, z == a, Not(s.started(a)), s.confirmed(y)))),
+        tell=[f"{n} {what}, and returns ", number, "."])
+
+
+@m.action
+def node_grants(s, n: "Node", a: "Attempt", number: "Time"):
+    least = s.guard("AGrantRaisesTheCounter", value(s, n) < number, value(s, n) <= number)
+    return grants(s, n, a, number, least, True, f"gives the key to {a}")
+
+
+@m.action
+def node_moves(s, n: "Node", a: "Attempt", number: "Time"):
+    """From another slot. It has had an older number there, and may have asked for that before any other lock."""
+    least = s.guard("AMovedTokenGetsANewNumber", value(s, n) < number, number <= value(s, n))
+    return grants(s, n, a, number, least, False, f"moves {a} to this slot")
+
+
+@m.action
+def counter_grows(s, n: "Node", number: "Time"):
+    """By a permit in another slot."""
+    return Step(s.repaired(n), value(s, n) < number, change=counted(s, n, number),
+                tell=[f"{n} gives ", number, " with another slot."])
 
 
 @m.action
@@ -265,6 +286,8 @@ m.shows("two tokens of one node that lost its data in between, in two round trip
     (s.every("Attempt", lambda a: s.confirmed(a)), ["both have a token."])], None,
     TOKEN + "node_loses wait_is_over " + REPAIR + "node_grants node_grants client_chooses node_raises client_confirms")
 m.without("AGrantRaisesTheCounter", tokens_differ, None, TOKEN + "key_ends " + TOKEN)
+m.without("AMovedTokenGetsANewNumber", tokens_grow_in_the_order_of_grants, None,
+          TOKEN + "key_ends node_moves node_grants client_chooses client_confirms")
 m.without("AQuorumConfirmsTheNumber", tokens_differ, None, "node_grants key_ends " + TOKEN
           + "key_ends node_grants client_chooses client_confirms")
 m.without("ARaiseLooksForTheKey", tokens_differ, None, "node_grants key_ends node_grants node_grants key_ends "

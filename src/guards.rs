@@ -73,6 +73,8 @@ guards! {
     AnySlotCounts,
     /// A node that was asked to move a permit to another slot, and has not answered, counts for its old one.
     MovedSlotCounts,
+    /// A number that a node gave with one slot of a permit counts for the slot to which the permit was moved.
+    OldNumberCounts,
     /// A call waits on, though a lost connection has made its outcome certain.
     LostVoteNotJudged,
 

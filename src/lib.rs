@@ -217,7 +217,7 @@ pub use error::{
 };
 pub use histogram::Histogram;
 #[cfg(feature = "std")]
-pub use local::LocalRedlock;
+pub use local::{LocalRedlock, Observation};
 #[doc(inline)]
 pub use node::{NodeState, Waking};
 pub use quorum::{Lock, LockId};

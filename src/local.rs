@@ -35,9 +35,11 @@ use crate::time::Instant;
 use crate::trace::{Attempts, Failure, Operation};
 
 mod call;
+mod elections;
 mod holders;
 
 use call::Call;
+pub use elections::Observation;
 
 /// A lock handle for one thread, at the lowest cost.
 ///
@@ -132,37 +134,6 @@ impl LocalRedlock {
         options: &LockOptions,
     ) -> Result<Lock, LockError> {
         self.acquire(&Request::new(resource.as_ref(), options))
-    }
-
-    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept, and
-    /// has this `owner`; its fencing token is the number of the term. See
-    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for what `poll` has to do.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_with`](Self::lock_with).
-    pub fn campaign_with(
-        &mut self,
-        name: impl AsRef<[u8]>,
-        owner: impl AsRef<[u8]>,
-        options: &LockOptions,
-    ) -> Result<Lock, LockError> {
-        self.lock_with(name, &options.of_leader(owner))
-    }
-
-    /// [`campaign_with`](Self::campaign_with) for `ttl`, however long that takes. To resign,
-    /// [`unlock`](Self::unlock) the lock.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_with`](Self::lock_with), if only an operator can help.
-    pub fn campaign(
-        &mut self,
-        name: impl AsRef<[u8]>,
-        owner: impl AsRef<[u8]>,
-        ttl: Duration,
-    ) -> Result<Lock, LockError> {
-        self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
     /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is held, waits
@@ -313,8 +284,8 @@ impl LocalRedlock {
     }
 
     /// Asks every node who holds `resource`, and changes nothing. See [`Redlock::inspect`](crate::Redlock::inspect),
-    /// also for the cost and the errors. To follow changes, use [`Redlock::watch`](crate::Redlock::watch) or
-    /// [`Driver::watch`](crate::Driver::watch).
+    /// also for the cost and the errors. To follow changes, use [`observe`](Self::observe),
+    /// [`Redlock::watch`](crate::Redlock::watch) or [`Driver::watch`](crate::Driver::watch).
     ///
     /// ```no_run
     /// use shearline::LocalRedlock;

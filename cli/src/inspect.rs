@@ -135,7 +135,8 @@ pub(crate) fn state(told: &Inspection) -> String {
         (Some(holder), _) => painted(DOUBTFUL, "held") + &held(holder, told),
         (None, "shared") => {
             let readers = count(holders.len(), "reader");
-            format!("{} by {readers}", painted(DOUBTFUL, "shared"))
+            let least = if told.has_more() { "at least " } else { "" };
+            format!("{} by {least}{readers}", painted(DOUBTFUL, "shared"))
         }
         (None, "permits") => {
             let of = match first {
@@ -143,7 +144,8 @@ pub(crate) fn state(told: &Inspection) -> String {
                 _ => String::new(),
             };
             let taken = holders.len();
-            format!("{taken}{of} permits {}", painted(DOUBTFUL, "held"))
+            let least = if told.has_more() { "at least " } else { "" };
+            format!("{least}{taken}{of} permits {}", painted(DOUBTFUL, "held"))
         }
         (None, "free") => painted(GOOD, "free"),
         (None, "unknown") => format!(

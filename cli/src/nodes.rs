@@ -3,7 +3,7 @@
 //! Both ask as a handle does that meets every node for the first time. `nodes` tries a lock on each node alone,
 //! `check` none.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use anstyle::Style;
 use serde_json::{Value, json};
@@ -33,6 +33,8 @@ use crate::trial::{self, Name, Trial};
 /// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it. A node
 /// that has lost its floor for tokens notes that it is to be repaired.
 ///
+/// With --shared it is a shared one. What the user may do with it, it may do with permits.
+///
 /// With --counters it also says how many counters of fencing tokens each node has: very many of them fill its memory.
 /// A node looks at all its keys for that, 2,000 at a time, and the user needs the permission +scan.
 ///
@@ -45,6 +47,10 @@ pub(crate) struct Args {
     /// Tries a lock with a fencing token. A node that is new or has restarted gives none.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
+
+    /// Tries a shared lock. It needs more permissions than a lock, and a permit needs the same.
+    #[arg(long)]
+    shared: bool,
 
     /// Counts the counters of fencing tokens on each node, for ten seconds at most.
     #[arg(long)]
@@ -97,7 +103,8 @@ struct Seen {
 /// Prints a line for each node, and the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (is_fenced, counts) = (args.fenced == Some(true), args.counters);
-    let seen = Seen::by(&args.nodes, args.name.as_deref(), is_fenced, counts)?;
+    let name = Name::of(args.name.as_deref(), args.shared);
+    let seen = Seen::by(&args.nodes, name, is_fenced, counts)?;
     let status = seen.status();
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
     Ok(status)
@@ -105,7 +112,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 
 /// Prints the verdict, and a line for each node with which something is wrong.
 pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
-    let seen = Seen::by(&args.nodes, args.name.as_deref(), false, false)?;
+    let name = Name::of(args.name.as_deref(), false);
+    let seen = Seen::by(&args.nodes, name, false, false)?;
     let mut status = seen.status();
     if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
         status = Status::Failure;
@@ -121,14 +129,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
 }
 
 impl Seen {
-    fn by(
-        nodes: &Nodes,
-        name: Option<&OsStr>,
-        is_fenced: bool,
-        counts: bool,
-    ) -> Result<Self, Failure> {
+    fn by(nodes: &Nodes, name: Name, is_fenced: bool, counts: bool) -> Result<Self, Failure> {
         let redlock = nodes.connect()?;
-        let (name, seen) = (Name::of(name), nodes.settled(&redlock));
+        let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
         // Before the trials, which leave a counter for a second.
         let counters = match counts {

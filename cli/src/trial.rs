@@ -10,8 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shearline::held::Holds;
 use shearline::{
-    Builder, ExtendError, InvalidRequest, LockError, LockOptions, NodeOutcome, NodeState,
+    Builder, ExtendError, Guard, InvalidRequest, LockError, LockOptions, NodeOutcome, NodeState,
     NodeStatus, Redlock, Report, ServerError, UnlockError, Unusable, Waking,
 };
 
@@ -37,16 +38,19 @@ const NO_KEYS: &str = "its user may not use a key of this name, or none of those
 pub(crate) struct Name {
     pub(crate) bytes: Vec<u8>,
     is_ours: bool,
+    /// The lock is a shared one.
+    is_shared: bool,
 }
 
 impl Name {
     /// The one that was given. Without one, it begins as the locks of the manual's user do, and is that of
     /// this process alone.
-    pub(crate) fn of(given: Option<&OsStr>) -> Self {
+    pub(crate) fn of(given: Option<&OsStr>, is_shared: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
         Self {
             bytes: given.map_or_else(own, |name| name.as_bytes().to_vec()),
             is_ours: given.is_none(),
+            is_shared,
         }
     }
 }
@@ -103,6 +107,9 @@ pub(crate) fn each(
         if is_fenced && config.without_scripts() {
             return Err(InvalidRequest::FencedWithoutScripts.into());
         }
+        if name.is_shared && config.without_scripts() {
+            return Err(InvalidRequest::NeedsScripts.into());
+        }
     }
     let how = &How {
         options,
@@ -128,22 +135,25 @@ pub(crate) fn each(
 
 impl Trial {
     fn of(builder: &Builder, name: &Name, how: &How) -> Result<Self, Failure> {
-        let trial = Self::by(&builder.build()?, &name.bytes, how);
+        let (redlock, bytes) = (&builder.build()?, &name.bytes);
+        let trial = match name.is_shared {
+            true => Self::by(redlock, redlock.lock_shared_with(bytes, &how.options), how),
+            false => Self::by(redlock, redlock.lock_with(bytes, &how.options), how),
+        };
         Ok(match name.is_ours {
             true => trial.of_our_name(name, how.options.is_fenced()),
             false => trial,
         })
     }
 
-    /// Takes the lock with these options on the one node of `redlock`, and extends it by the ttl.
-    fn by(redlock: &Redlock, name: &[u8], how: &How) -> Self {
-        let options = &how.options;
-        let mut guard = match redlock.lock_with(name, options) {
+    /// Extends the lock by the ttl that was taken on the one node of `redlock`.
+    fn by<W: Holds>(redlock: &Redlock, lock: Result<Guard<W>, LockError>, how: &How) -> Self {
+        let mut guard = match lock {
             Ok(guard) => guard,
-            Err(error) => return Self::refused(&error, options.is_fenced()),
+            Err(error) => return Self::refused(&error, how.options.is_fenced()),
         };
         // The first change is what is there now: the node is asked to tell of the next one.
-        if let Ok(mut watch) = redlock.watch(name) {
+        if let Ok(mut watch) = redlock.watch(guard.resource()) {
             let _ = watch.next(how.patience);
         }
         let extend = match guard.extend(how.ttl) {
@@ -244,6 +254,7 @@ impl Trial {
     /// Returns it in words, if a lock can be taken there.
     pub(crate) fn text(&self, name: &Name) -> String {
         let name = match name.is_ours {
+            true if name.is_shared => "a shared lock".to_owned(),
             true => "a lock".to_owned(),
             false => printable(&name.bytes),
         };

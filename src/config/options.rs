@@ -315,6 +315,8 @@ impl LockOptions {
     ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. Set it in every client if any client
     ///   asks for a token with a longer ttl, because a handle cannot know the requests of others.
     /// * A fenced lock excludes plain locks on the same resource, and they exclude it.
+    /// * The token of a permit is larger than those of all earlier holders of its
+    ///   [slot](crate::PermitGuard::slot), but perhaps not than those of other slots.
     /// * Every node runs a script, and its user needs permission for the keys `shearline:*`:
     ///   [`manual::permissions`](crate::manual::permissions). On a handle [without
     ///   scripts](crate::Builder::without_scripts) the request fails with

@@ -85,7 +85,6 @@ impl Engine {
                 Err(InvalidRequest::Permits { permits })
             }
             _ if self.parts.settings.without_scripts => Err(InvalidRequest::NeedsScripts),
-            Some(_) if request.options.is_fenced() => Err(InvalidRequest::PermitFenced),
             permits => Ok(permits.and_then(in_range)),
         }
     }

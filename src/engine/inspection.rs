@@ -11,6 +11,7 @@ use core::mem::discriminant;
 use core::time::Duration;
 
 use crate::error::{InvalidRequest, NodeOutcome, Report, Shown, Span, answers, ends_by};
+use crate::limits::HOLDERS_SHOWN_MAX;
 use crate::node::Slot;
 use crate::quorum::NodeSet;
 use crate::resource::Token;
@@ -214,10 +215,17 @@ impl Inspection {
     }
 
     /// Returns all holders that a majority of the nodes has: the holder of the lock, or those of shared locks, or those
-    /// of permits in the order of their slots. Each node names at most 512.
+    /// of permits in the order of their slots. Each node names at most 512: see [`has_more`](Self::has_more).
     #[must_use]
     pub const fn holders(&self) -> &[Holder] {
         &self.holders
+    }
+
+    /// Returns `true` if a node has named 512 holders, those that end first. Then others may hold the resource too.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| node.counts && node.members.len() == HOLDERS_SHOWN_MAX)
     }
 
     /// Returns `true` if both name the same holder: a majority has the same token. So an extension can be told from a
@@ -288,6 +296,7 @@ impl fmt::Display for Inspection {
             write!(f, "{before}{holder}")?;
         }
         match self.holders.first() {
+            Some(_) if self.has_more() => f.write_str("; perhaps more")?,
             Some(_) => {}
             None if self.free => f.write_str("free")?,
             None if !self.is_known() => f.write_str("not known, because too few answers count")?,

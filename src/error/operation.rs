@@ -71,6 +71,10 @@ fn is_held(report: &Report) -> String {
         _ if let Some(permits) = report.other_permits() => {
             format!("other clients use this resource with {permits} permits")
         }
+        _ if let Some(permits) = report.permits_taken() => match permits {
+            1 => "the only permit is taken".into(),
+            permits => format!("all {permits} permits are taken"),
+        },
         _ if report.is_held_here() => format!("this handle itself holds {what}"),
         None if !is_known => format!("callers of this handle that came before wait for {what}"),
         None | Some([]) => format!("another client holds {what}"),
@@ -232,9 +236,6 @@ pub enum InvalidRequest {
     /// A shared lock or a permit was requested from a handle that uses no scripts.
     #[error("{NEED_SCRIPTS}")]
     NeedsScripts,
-    /// A permit was requested with a fencing token.
-    #[error("permits have no fencing token; leave out `fenced`")]
-    PermitFenced,
     /// A permit was requested of no permits, or of too many.
     #[error(
         "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"

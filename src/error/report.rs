@@ -34,6 +34,8 @@ struct ReportParts {
     left: Option<Duration>,
     /// The resource that the holder holds, if several were requested.
     held: Option<Box<[u8]>>,
+    /// How many permits there are, if all are taken.
+    all_taken: Option<u16>,
 }
 
 impl Report {
@@ -54,6 +56,7 @@ impl Report {
             is_held_here: false,
             left: None,
             held: None,
+            all_taken: None,
         }))
     }
 
@@ -70,6 +73,18 @@ impl Report {
         }
         self.0.held = most.map(Box::from);
         self
+    }
+
+    /// Records that so many `permits` were to be had, and all are taken.
+    #[must_use]
+    pub(crate) fn all_taken(mut self, permits: u16) -> Self {
+        self.0.all_taken = Some(permits);
+        self
+    }
+
+    /// Returns how many permits there are, if all are taken.
+    pub(crate) fn permits_taken(&self) -> Option<u16> {
+        self.0.all_taken
     }
 
     /// Records that this handle itself holds the lock, with the label `owner`, until then.

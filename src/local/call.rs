@@ -54,6 +54,26 @@ impl Call<'_> {
         outcome.map_err(|error| self.reporter.wait_failed(&error, since))
     }
 
+    /// [`outcome`](Self::outcome) until `end`. Then it cancels the operation, and returns `None`.
+    pub(super) fn outcome_until(
+        &mut self,
+        end: Instant,
+        round: RoundId,
+        since: Instant,
+    ) -> Option<Awaited> {
+        let outcome = self.outcome_by(round, |call| {
+            call.turn(Some(end.saturating_since(clock::now())))?;
+            match clock::now() < end {
+                true => Ok(()),
+                false => Err(io::ErrorKind::TimedOut.into()),
+            }
+        });
+        match outcome {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => None,
+            outcome => Some(outcome.map_err(|error| self.reporter.wait_failed(&error, since))),
+        }
+    }
+
     /// Waits for the outcome with `turn`. A turn that fails may still have brought the outcome.
     pub(super) fn outcome_by(
         &mut self,

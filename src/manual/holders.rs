@@ -56,6 +56,8 @@
 //! * Callers of one handle are served in the order in which they came. Programs do not take turns yet: one with more
 //!   callers than permits can keep others waiting until their calls end.
 //! * A lock and permits on one resource exclude each other, and so do shared locks and permits.
+//! * With a [fencing token](crate::LockOptions::fenced) a permit gets a number that is larger than those of all earlier
+//!   holders of its slot. The store keeps the largest number of each slot.
 //!
 //! # What the nodes keep
 //!

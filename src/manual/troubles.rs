@@ -29,6 +29,7 @@
 //! | `another client holds the lock` | `Redlock::inspect` says who, by its label ([`Builder::owner`](crate::Builder::owner)), and for how long. | Wait for it. If its holder is dead, the lock ends by itself with its ttl. If it hangs and extends its lock: `shearline break NAME`. |
 //! | .. `held without an expiry` | Somebody has written the key by hand, or has run `PERSIST` on it. No time ends that. | If its holder is gone: `shearline break --now NAME`. |
 //! | `this handle itself holds the lock` | A lock of this program is not released: [`Stats::held`](crate::Stats::held) grows, or one thread locks twice. | Release it. A guard that was forgotten ends with its ttl, unless it is kept. |
+//! | `all 4 permits are taken` | `Redlock::inspect` says who has them, and for how long. | Wait for one, or ask for more permits in all clients once nobody holds any. |
 //!
 //! # A lock was lost
 //!

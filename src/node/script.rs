@@ -154,6 +154,7 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 ///
 /// If the key is a sorted set with a live member and deadlines, as shared locks and permits have it, the third value lists
 /// its live members, each with the milliseconds that are left of it: at most [`HOLDERS_SHOWN_MAX`], those that end first.
+/// A member is cut in the same way.
 ///
 /// It is one script, so that time and token belong together. It is always sent by its text, because it is too rare to
 /// be loaded in the handshake.
@@ -164,13 +165,13 @@ pub(crate) const INSPECT: Script = Script {
            v={} if n and x and x>=n and x<=9e15 then \
            v=c('zrange',k,n,'inf','byscore','limit',0,512,'withscores') end \
            if not v[1] then redis.call('get',k) end \
-           for i=2,#v,2 do v[i]=v[i]-n end s=x-n+1 \
+           for i=2,#v,2 do v[i-1],v[i]=string.sub(v[i-1],1,95),v[i]-n end s=x-n+1 \
            elseif v then s=redis.call('pttl',KEYS[1]) if s==-1 then s=9e15 end s=math.max(s+1,0) end \
            if KEYS[2] then \
            local m=redis.pcall('get',KEYS[2]) b=redis.call('pttl',KEYS[3]) \
            if m~=ARGV[1] then b=-1 elseif b==-1 then b=1000 elseif b<0 then b=0 else b=b+1 end end \
            return {s,b,type(v)=='table' and v or string.sub(v or '',1,85)}",
-    sha1: "3b47675f52ff065468141683ebd0508298f81661",
+    sha1: "c5f4c7cf078ae5bb65e10725daf4cec708f82d1f",
 };
 
 /// Makes a node a member of a cluster, or says why it is not.

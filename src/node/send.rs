@@ -209,14 +209,19 @@ impl Node {
             claim,
             by: Taking::Member { by },
         };
-        if entry.registers() {
-            self.send_time(now, request); // Nothing may stand between the two commands.
-            self.connection.wire.register(now);
-        }
+        self.register_before(now, request, entry);
         let marker = self.trust.marker();
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
         self.send(now, request, bytes);
+    }
+
+    /// If the node has to report the next change of the key of `entry`, sends what has to stand before `request`.
+    fn register_before(&mut self, now: Instant, request: Request, entry: &Entry) {
+        if entry.registers() {
+            self.send_time(now, request); // Nothing may stand between the two commands.
+            self.connection.wire.register(now);
+        }
     }
 
     /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if nothing was
@@ -312,7 +317,9 @@ impl Node {
             fenced::take(out, entry, &filling, &counters, to_ask);
         });
         let by = Taking::Fenced { by };
-        self.send(now, Request::Take { claim, by }, bytes);
+        let request = Request::Take { claim, by };
+        self.register_before(now, request, entry);
+        self.send(now, request, bytes);
         Ok(())
     }
 

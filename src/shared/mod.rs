@@ -155,7 +155,6 @@ use crate::trace::Tracer;
 pub use self::at_risk::{AtRisk, Health};
 pub use self::build::Building;
 pub use self::changes::Watch;
-#[cfg(test)]
 pub(crate) use self::election::Told;
 pub use self::election::{Campaigning, Leader, Leadership, Observer};
 pub use self::future::Acquiring;

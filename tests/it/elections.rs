@@ -5,7 +5,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use shearline::{HolderKind, Leader, Leadership, LockError, LockOptions, Observer, Redlock};
+use shearline::{
+    HolderKind, InspectError, Leader, Leadership, LockError, LockOptions, Observation, Observer,
+    Redlock,
+};
 
 use crate::executor::block_on;
 use crate::face::{over, shared};
@@ -119,6 +122,50 @@ fn leaders_follow_each_other_through_every_face() {
         );
         local.unlock(lock).expect("held");
         assert_eq!(observer.next(MINUTE), Some(None));
+    }
+}
+
+/// Without a thread, an observer learns what has changed since its last call, and keeps its own locks meanwhile.
+#[test]
+fn an_observer_without_a_thread_is_told_the_same() {
+    not_with!(NoScripts, "elections need scripts");
+    for cluster in clusters() {
+        let redlock = trusted(&cluster);
+        let mut local = over(&cluster).build_local().expect("a good configuration");
+        let mut seen = Observation::of(NAME);
+        assert_eq!(local.observe(&mut seen, MINUTE).expect("asked"), Some(None));
+        let first = redlock.campaign(NAME, "a", LONG).expect("elected");
+        let told = local.observe(&mut seen, MINUTE).expect("asked");
+        let leader = |owner: &str, term| {
+            let owner = owner.as_bytes().to_vec();
+            Some(Some(Leader { owner, term }))
+        };
+        assert_eq!(told, leader("a", first.term()));
+        let kept = LockOptions::new(TTL).keep();
+        let own = local.lock_with("its own", &kept).expect("free");
+        assert_eq!(local.observe(&mut seen, 2 * TTL).expect("asked"), None);
+        assert!(own.is_valid(), "it was extended meanwhile");
+        local.unlock(own).expect("held");
+
+        // It hears of a change while it waits.
+        let next = thread::spawn(move || {
+            first.resign().expect("held");
+            thread::sleep(TTL / 2);
+            redlock.campaign(NAME, "b", LONG).expect("elected")
+        });
+        assert_eq!(local.observe(&mut seen, MINUTE).expect("asked"), Some(None));
+        let told = local.observe(&mut seen, MINUTE).expect("asked");
+        let second = next.join().expect("it does not panic");
+        assert_eq!(told, leader("b", second.term()));
+
+        // Too few nodes answer, so nothing changes. Then nobody leads.
+        (0..2).for_each(|node| cluster[node].freeze());
+        assert_eq!(local.observe(&mut seen, TTL / 2).expect("asked"), None);
+        (0..2).for_each(|node| cluster[node].thaw());
+        second.resign().expect("held");
+        assert_eq!(local.observe(&mut seen, MINUTE).expect("asked"), Some(None));
+        let invalid = local.observe(&mut Observation::of(""), MINUTE);
+        assert!(matches!(invalid, Err(InspectError::Invalid(_))));
     }
 }
 

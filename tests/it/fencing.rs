@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
@@ -92,6 +93,43 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
         all.unlock().expect("held");
         let guard = redlock.lock_with("g", &fenced()).expect("free");
         assert!(Some(fourth) < guard.fencing_token());
+    }
+}
+
+/// Each holder writes its number where its slot points to. The nodes get the requests in any order.
+#[test]
+fn the_numbers_of_a_slot_rise_from_holder_to_holder() {
+    not_with!(
+        Acl | NoScripts,
+        "permits need scripts, and more permissions"
+    );
+    for cluster in clusters() {
+        let handles = [trusted(&cluster), shared(&cluster)];
+        let stores = [(); 2].map(|()| AtomicU64::new(0));
+        thread::scope(|scope| {
+            for caller in 0..8 {
+                let (handle, stores) = (&handles[caller % 2], &stores);
+                scope.spawn(move || {
+                    for _ in 0..8 {
+                        let permit = handle.permit_with("gpu", 2, &fenced()).expect("it comes");
+                        let number = permit.fencing_token().expect("it was asked for");
+                        let before = stores[usize::from(permit.slot())].swap(number, SeqCst);
+                        assert!(before < number, "{before} before {permit:?}");
+                        permit.unlock().expect("held");
+                    }
+                });
+            }
+        });
+        let mut local = over(&cluster).build_local().expect("a good configuration");
+        let mut lock = local.permit_with("gpu", 2, &fenced()).expect("free");
+        let number = token(&lock);
+        let slot = lock.slot().expect("a permit");
+        assert!(stores[usize::from(slot)].load(SeqCst) < number);
+        local.extend(&mut lock, LONG).expect("held");
+        local.confirm(&mut lock).expect("held");
+        let lock = Lock::from_bytes(&lock.to_bytes()).expect("whole");
+        assert_eq!((lock.slot(), token(&lock)), (Some(slot), number));
+        local.unlock(lock).expect("held");
     }
 }
 

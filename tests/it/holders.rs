@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use shearline::{
-    ExtendError, InvalidRequest, Lock, LockError, LockOptions, NodeOutcome, NodeReport,
+    ConfirmError, ExtendError, InvalidRequest, Lock, LockError, LockOptions, NodeOutcome,
+    NodeReport,
 };
 
 use crate::executor::block_on;
@@ -345,9 +346,14 @@ fn a_lock_that_is_adopted_as_another_kind_is_lost_and_released_with_its_guard() 
     Scene::each(|scene| {
         let redlock = shared(scene.cluster);
         let lock = redlock.try_lock(&scene.key, LONG).expect("free");
-        let permit = redlock.adopt_permit(lock.into_lock());
+        let mut permit = redlock.adopt_permit(lock.into_lock());
         assert!(permit.lost().is_lost() && !permit.is_valid());
         assert_eq!(permit.slot(), 0);
+        // No node is asked about a lock that it is not.
+        let expired = permit.extend(LONG).expect_err("it is no permit");
+        assert!(matches!(expired, ExtendError::Expired), "{expired}");
+        let expired = permit.confirm().expect_err("it is no permit");
+        assert!(matches!(expired, ConfirmError::Expired), "{expired}");
         drop(permit);
         Face::Shared(redlock.clone()).assert_gone(scene.cluster, &scene.key);
         let permit = redlock.try_permit(&scene.key, 4, LONG).expect("free");

@@ -123,6 +123,20 @@ fn full_memory_is_named() {
 }
 
 #[test]
+fn permits_that_are_taken_are_named() {
+    not_with!(
+        Acl | NoScripts,
+        "permits need scripts, and more permissions"
+    );
+    let cluster = servers::three();
+    let redlock = shared(&cluster);
+    let taken = [(); 4].map(|()| redlock.try_permit("gpu", 4, LONG).expect("free"));
+    let error = redlock.try_permit("gpu", 4, LONG).expect_err("taken");
+    says(error, &["all 4 permits are taken"]);
+    drop(taken);
+}
+
+#[test]
 fn holders_are_named() {
     let cluster = servers::three();
     let (redlock, other) = (shared(&cluster), shared(&cluster));

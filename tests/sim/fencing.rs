@@ -145,6 +145,12 @@ pub(crate) const LEADERS: Kind = kind("leaders", |entropy| Plan {
     ..(FENCED.draw)(entropy)
 });
 
+/// The same, where most calls are for permits: each of their slots has tokens of its own.
+pub(crate) const FENCED_PERMITS: Kind = kind("fenced-permits", |entropy| Plan {
+    permits: (800_000, entropy.pick(&[2, 1, 3])),
+    ..(FENCED.draw)(entropy)
+});
+
 /// The owner text of the locks of a client that leads.
 pub(crate) fn owner_of(client: usize) -> String {
     format!("client {client}")
@@ -298,6 +304,17 @@ mod tests {
             counts.fenced, counts.leaders
         ));
         assert!(effort(0, histories) < counts.fenced.min(counts.leaders));
+    }
+
+    #[test]
+    fn permits_have_tokens_that_rise_in_each_slot() {
+        let histories = effort(20, 60);
+        let counts = keep_their_promises(FENCED_PERMITS, histories).counts;
+        say(&format!(
+            "{} locks and permits with a token, {} by a second round trip, {} floors repaired",
+            counts.fenced, counts.raised, counts.repaired
+        ));
+        assert!(effort(0, histories) < counts.fenced.min(counts.raised));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAYING;
 use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
-use crate::fencing::{FENCED, LEADERS};
+use crate::fencing::{FENCED, FENCED_PERMITS, LEADERS};
 use crate::plan::{Guard, Kinds, Members, Plan};
 use crate::reading::{CLAIMANTS, GUARDED_PERMITS, GUARDED_SHARED, MIXED, PERMITS, READERS, SHARED};
 use crate::sets::{GUARDED_SETS, SETS};
@@ -22,7 +22,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 38] = [
+pub(crate) const KINDS: [Kind; 39] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -61,6 +61,7 @@ pub(crate) const KINDS: [Kind; 38] = [
     DOUBTED,
     DOUBTED_KEEPING,
     LEADERS,
+    FENCED_PERMITS,
 ];
 
 pub(crate) const fn kind(name: &'static str, draw: fn(&mut Entropy) -> Plan) -> Kind {
@@ -434,7 +435,7 @@ mod tests {
 
     /// Kinds that have tests of their own: in `oracle`, `bare` and `fencing`, and `NARROW` in `mutations`,
     /// as only a build with mutations has narrow bounds.
-    const ELSEWHERE: [Kind; 12] = [
+    const ELSEWHERE: [Kind; 13] = [
         NARROW,
         INSPECTING,
         OUTAGES,
@@ -442,6 +443,7 @@ mod tests {
         WATCHING,
         FENCED,
         LEADERS,
+        FENCED_PERMITS,
         BARE,
         BARE_KEEPING,
         BARE_SETS,

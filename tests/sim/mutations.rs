@@ -167,7 +167,7 @@ pub(crate) mod tests {
     use crate::bare::BARE;
     use crate::case::{ANY, Kind};
     use crate::delaying::DELAYING;
-    use crate::fencing::FENCED;
+    use crate::fencing::{FENCED, FENCED_PERMITS};
     use crate::heard::{Row, assert_heard};
     use crate::history::History;
     use crate::kinds::{
@@ -195,7 +195,7 @@ pub(crate) mod tests {
     ];
 
     /// Guards that rarely matter in ordinary worlds, and the kind of world that notices each.
-    const RARELY: [(&str, Kind); 13] = [
+    const RARELY: [(&str, Kind); 14] = [
         ("ClaimsUnbounded", NARROW),
         ("DebtWithoutRoomForgotten", NARROW),
         ("EveryVoterCounts", INHERITED),
@@ -209,6 +209,7 @@ pub(crate) mod tests {
         ("QueuedSetSentLate", CRAMPED),
         ("AnySlotCounts", CLAIMANTS),
         ("MovedSlotCounts", CLAIMANTS),
+        ("OldNumberCounts", FENCED_PERMITS),
     ];
 
     /// Breakages that stories notice, and a kind of world as well.

@@ -21,7 +21,7 @@ use crate::faults::Fault;
 use crate::link::{Conn, FarState, Way};
 use crate::oracle::{
     Answer, Command, Counted, Deed, Fence, Held, Said, SetBefore, Token, Verb, is_fenced_set,
-    is_inspection, is_intent, is_of_fencing, is_take_slot, millis, number_in, token_of,
+    is_inspection, is_intent, is_of_fencing, millis, number_in, take_slot, token_of,
 };
 use crate::plan::{Kinds, Plan};
 use crate::stranger;
@@ -843,10 +843,11 @@ impl World {
         let is_exec = transacts && words[0] == b"EXEC" && link.transaction.has_queued();
         // Without a floor a server does not look at its marker.
         let looked = is_of_fencing(words) && !out[start..].starts_with(b"*3\r\n:-");
-        let looked = looked || is_take_slot(words);
-        let parts = match self.plan.is_marked() && command.verb == Verb::Set && looked {
-            true => 3,
-            false => 2,
+        let slot = take_slot(words);
+        let parts = match self.plan.is_marked() && command.verb == Verb::Set {
+            true if slot.is_some() => slot.map_or(0, |(_, parts)| parts),
+            true if looked => 3,
+            _ => 2,
         };
         let left = left_in(&out[start..], parts).filter(|_| !transacts);
         let fence = match (left, there.fence(shown)) {
@@ -951,10 +952,8 @@ impl World {
             open,
         };
         let token = self.executed(&deed, &held);
-        if let Some(id) = token.filter(|_| is_take_slot(words)) {
-            let keys = words.get(2).and_then(|count| millis(count)).unwrap_or(0) as usize;
-            let permits = words.get(6 + keys).and_then(|word| millis(word));
-            self.oracle.ledger.record_mut(id).permits = permits.unwrap_or(1) as u16;
+        if let Some((id, (permits, _))) = token.zip(slot) {
+            self.oracle.ledger.record_mut(id).permits = permits;
         }
         self.set_executed(&deed, &set, None);
         self.counted(&deed, counted);

@@ -856,12 +856,15 @@ impl World {
         let options = self.options(client, user, ttl);
         self.draw_set(client, user);
         let shown = self.shown(client);
-        let alone = !self.plan.wants_sets(user) && !options.is_fenced();
+        let alone = !self.plan.wants_sets(user);
         let permits = match alone && self.entropy.chance(self.plan.permits.0) {
             true => Some(self.permits_of(client)),
             false => None,
         };
-        let shared = alone && permits.is_none() && self.entropy.chance(self.plan.shared);
+        let shared = alone
+            && permits.is_none()
+            && !options.is_fenced()
+            && self.entropy.chance(self.plan.shared);
         let there = &mut self.clients[client].users[user];
         there.fenced = options.is_fenced();
         there.asks_twice = options.is_fenced() || permits.is_some();

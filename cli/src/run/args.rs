@@ -44,7 +44,8 @@ KillMode=control-group (the default) ends what is left. Only a store that
 refuses old writers helps against all of them: with --fenced the command gets a
 number that grows with every holder. Hand it to the store with each write, and
 each read that a write is computed from. The store keeps the largest number that
-it has seen, as durably as its data, and refuses smaller ones.
+it has seen, as durably as its data, and refuses smaller ones. With --permits it
+keeps one for each SHEARLINE_SLOT.
 
 Signals: all that can be handled are passed on to the command, except CHLD, ILL,
 FPE, SEGV and BUS, which are about this program itself, and at a terminal TSTP,

@@ -9,7 +9,7 @@ use super::{Arguments, NO_KEY, NO_NUMBER, lua_number};
 use crate::embedded::keyspace::{Database, Entry, Members, Millis, Value};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
-use crate::limits::HOLDERS_SHOWN_MAX;
+use crate::limits::{HOLDERS_SHOWN_MAX, MEMBER_BYTES_MAX};
 
 /// Scripts use no later deadline.
 const MOST: f64 = 9e15;
@@ -155,7 +155,10 @@ pub(super) fn listed(
     let live = ordered.iter().filter(|(_, at)| now as f64 <= *at);
     let listed = live.take(HOLDERS_SHOWN_MAX);
     let listed: Vec<_> = listed
-        .flat_map(|(member, at)| [Reply::bulk(member), Reply::Integer(left(*at))])
+        .flat_map(|(member, at)| {
+            let shown = &member[..member.len().min(MEMBER_BYTES_MAX + 1)];
+            [Reply::bulk(shown), Reply::Integer(left(*at))]
+        })
         .collect();
     (!listed.is_empty()).then(|| (left(last + 1.0), Reply::array(listed)))
 }

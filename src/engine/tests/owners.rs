@@ -271,6 +271,23 @@ fn permits_are_shown_with_their_slots() {
 }
 
 #[test]
+fn an_inspection_says_that_it_may_not_have_all_holders() {
+    for (count, more) in [(511, false), (512, true)] {
+        let mut world = World::ready(3);
+        world.inspect();
+        let members: Vec<_> = (0..count).map(|at| format!("1024/{at}/{ONE}")).collect();
+        let members: Vec<_> = members.iter().map(|it| (&**it, 4_000)).collect();
+        has_set(&mut world, 0, &members[1..]);
+        has_set(&mut world, 1, &members);
+        has_set(&mut world, 2, &members[1..]);
+        let told = world.inspected();
+        assert_eq!(told.holders().len(), count - 1);
+        assert_eq!(told.has_more(), more);
+        assert_eq!(told.to_string().contains("; perhaps more ("), more);
+    }
+}
+
+#[test]
 fn a_set_of_another_form_is_no_lock() {
     let mut world = World::ready(3);
     world.inspect();

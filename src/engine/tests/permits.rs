@@ -3,6 +3,7 @@
 use super::*;
 use crate::error::Report;
 
+mod fencing;
 #[cfg(feature = "embedded")]
 mod programs;
 #[cfg(feature = "embedded")]
@@ -341,6 +342,25 @@ fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
     );
 }
 
+/// The first attempt ends while a node has not answered whether it has moved the token.
+#[test]
+fn what_a_node_says_of_an_earlier_attempt_costs_no_vote() {
+    for answer in [":0|", ":1|", ":-1|"] {
+        let mut world = World::ready(3);
+        world.ask();
+        world.take_all();
+        world.say(0, &gives(2));
+        world.say(1, &gives(3));
+        assert_eq!(world.take(0), ["MOVE k 4/3/"]);
+        world.say(2, &full(9_000));
+        world.lose(1);
+        // The next one begins at once.
+        world.say(0, &format!("{answer}:1|+OK|+OK|{}", gives(3)));
+        world.say(2, &format!("+OK|+OK|{}", gives(3)));
+        assert_eq!(world.lock().slot(), Some(3), "{answer}");
+    }
+}
+
 #[test]
 fn a_slot_that_there_is_not_counts_for_nothing() {
     let mut world = World::ready(3);
@@ -396,6 +416,32 @@ impl World {
         world.say(2, ":0|+OK|:9000|");
         assert_eq!(world.take_all().concat(), NOTHING);
         (world, round)
+    }
+}
+
+#[test]
+fn an_error_says_whether_all_permits_are_taken() {
+    for (permits, answers, text) in [
+        (4, [full(9), full(9)], "all 4 permits are taken: 0 of the 2"),
+        (
+            1,
+            [full(9), full(9)],
+            "the only permit is taken: 0 of the 2",
+        ),
+        // One node has an exclusive lock.
+        (
+            4,
+            [full(9), "*3|:2|:0|:0|".into()],
+            "another client holds the lock: 0 of the 2",
+        ),
+    ] {
+        let mut world = World::ready(3);
+        world.ask_for(permits, &once());
+        for (node, answer) in answers.iter().enumerate() {
+            world.say(node, answer);
+        }
+        let error = LockError::Held(world.held_by_another()).to_string();
+        assert!(error.starts_with(text), "{error}");
     }
 }
 
@@ -575,7 +621,6 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
         );
         assert_eq!(why.to_string(), text);
     }
-    assert_eq!(refused(4, &options.fenced()), InvalidRequest::PermitFenced);
     world.each_was_sent(&[]);
     world.is_clean();
     let mut world = World::with(named(3).without_scripts(true));

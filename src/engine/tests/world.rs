@@ -461,11 +461,14 @@ fn of_reader(words: &[String]) -> Option<String> {
 /// Describes a command about a fencing token in few words.
 fn fenced(words: &[String]) -> Option<String> {
     use crate::node::{
-        COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
+        COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR,
+        TAKE_FENCED, TAKE_SLOT_FENCED,
     };
     let scripts = [
         (&TAKE_FENCED, "TAKE"),
         (&RAISE_FENCED, "RAISE"),
+        (&TAKE_SLOT_FENCED, "SLOT"),
+        (&RAISE_MEMBER, "MEMBER"),
         (&SET_FLOOR, "FLOOR"),
         (&LOOK_AT_FLOOR, "LOOK"),
         (&REPAIR_FLOOR, "REPAIR"),
@@ -480,6 +483,13 @@ fn fenced(words: &[String]) -> Option<String> {
         what @ ("FLOOR" | "REPAIR" | "COUNT") => format!("{what} {}", arguments.join(" ")),
         // The nonce is random.
         "LOOK" => format!("LOOK {}", arguments[0]),
+        "MEMBER" => format!("RAISE {} {} to {}", keys[0], arguments[6], arguments[3]),
+        "SLOT" => {
+            let (key, ttl, from) = (&keys[0], &arguments[1], &arguments[3]);
+            let (k, slot, tried) = (&arguments[6], &arguments[7], &arguments[8]);
+            let alone = if tried == k { "" } else { "alone " };
+            format!("NUMBERED SLOT {key} {ttl} {alone}{slot} of {k} from {from}")
+        }
         what => format!("{how}{what} {} {}", keys[0], arguments[3]),
     })
 }

@@ -291,6 +291,9 @@ fn an_inspection_lists_the_live_ones() {
             inspect -> WRONGTYPE",
         );
         side.tell("slot a 2h 3 1 3 -> 1 0 1\ninspect -> 2h 0 3/1/a 2h");
+        // What is longer than a member of ours is cut.
+        let (long, cut) = ("x".repeat(200), "x".repeat(93));
+        side.tell(&format!("take {long} 2h -> 1\ninspect -> 2h 0 r/{cut} 2h"));
         side.tell("ZADD k 1 r/a -> 1\ninspect -> WRONGTYPE");
         side.tell("LPUSH k x -> 1\ninspect -> WRONGTYPE");
         side.tell("SET k x PX 1h -> +OK\ninspect -> 1h 0 x");

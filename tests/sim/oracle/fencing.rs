@@ -3,11 +3,13 @@
 //! Nothing excuses a violation: no clock that was set, no key that was deleted, no process that was stopped.
 //! A lock counts from when it is reported, also if it is over by then.
 //!
+//! * Of permits, all that follows goes for each slot of a resource, as if it were a resource of its own.
 //! * No two locks of one resource have the same token; a set has one for all its names.
 //! * The token of a lock is above that of every lock on one of its names that was reported before the first byte
 //!   of its attempt left.
 //! * On every node that has confirmed both of two locks, the one that it granted later has the larger token. A
-//!   node has confirmed a lock if it returned its token, or raised its counter to it.
+//!   node has confirmed a lock if it returned its token, or raised its counter to it from a smaller number. A majority
+//!   has confirmed each lock.
 //! * A lock has a token if one was asked for, and it stays the same: in extensions, confirmations, hand-overs.
 //! * If a token names a number, a node that grants it gives this number, and so does the lock. A client that looks who
 //!   holds a lock is shown this number with the owner of that lock, and no other.
@@ -39,8 +41,8 @@ const REPAIR: &[u8] = b"local r,n,x=";
 /// What a script of fencing tokens has done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Counted {
-    /// A lock was granted, with this number.
-    Taken(Token, u64),
+    /// A lock was granted, with this number, and in this slot if it is a permit.
+    Taken(Token, u64, Option<u16>),
     /// Nothing was done: the token names another number than this.
     Wanted(u64),
     /// The counters of a lock were raised.
@@ -52,7 +54,8 @@ pub(crate) enum Counted {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Fencing {
-    names: Vec<Name>,
+    /// By name and slot, if it is that of a permit.
+    names: BTreeMap<Slot, Name>,
     /// The tokens of all locks, also of those without one.
     tokens: BTreeMap<TokenId, Option<u64>>,
     /// What servers have counted for a lock.
@@ -75,15 +78,26 @@ struct Name {
     /// When tokens were reported, and the largest of them until then.
     reported: Vec<(Place, u64)>,
     /// By server: the tokens of the locks that it has confirmed, in the order of their grants.
-    confirmed: Vec<BTreeMap<u64, u64>>,
+    confirmed: BTreeMap<usize, BTreeMap<u64, u64>>,
 }
+
+/// A name, and the slot of a permit.
+type Slot = (usize, Option<u16>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     /// The number of the deed.
     granted: u64,
     number: u64,
+    slot: Option<u16>,
     raised: u64,
+}
+
+impl Cell {
+    fn confirms(&self, token: u64, slot: Option<u16>) -> bool {
+        let raised = self.number < token && self.raised == token;
+        (self.number == token || raised) && self.slot == slot
+    }
 }
 
 impl Counted {
@@ -106,11 +120,18 @@ impl Counted {
                     let number = lines.split(|byte| *byte == b':').nth(2)?;
                     return Some(Self::Wanted(millis(number.trim_ascii())?));
                 }
-                let lines = reply.strip_prefix(b"*3\r\n:1\r\n");
-                let lines = lines.or_else(|| reply.strip_prefix(b"$"))?;
-                let number = lines.split(|byte| *byte == b'\n').nth(1)?;
-                let number = number.strip_prefix(b":").unwrap_or(number).trim_ascii();
-                Some(Self::Taken(token, millis(number)?))
+                let lines = reply.split(|byte| *byte == b'\n');
+                let lines = lines.map(|line| line.strip_prefix(b":").unwrap_or(line));
+                let mut lines = lines.map(|line| millis(line.trim_ascii()));
+                let is = |beginning: &[u8]| reply.starts_with(beginning);
+                let (slot, number) = match () {
+                    () if is(b"*4\r\n:1\r\n") => (lines.nth(3)?, lines.next()?),
+                    () if is(b"*3\r\n:1\r\n") => (None, lines.nth(3)?),
+                    () if is(b"$") => (None, lines.nth(1)?),
+                    () => return None,
+                };
+                let slot = slot.map(|slot| slot as u16);
+                Some(Self::Taken(token, number?, slot))
             }
         }
     }
@@ -139,12 +160,8 @@ pub(crate) fn is_of_fencing(words: &[&[u8]]) -> bool {
 
 impl Fencing {
     pub(super) fn new(plan: &Plan) -> Self {
-        let name = Name {
-            confirmed: vec![BTreeMap::new(); plan.servers],
-            ..Name::default()
-        };
         Self {
-            names: vec![name; plan.names()],
+            names: BTreeMap::new(),
             tokens: BTreeMap::new(),
             counted: BTreeMap::new(),
             wanted: 0,
@@ -168,10 +185,10 @@ impl Fencing {
     }
 
     /// Enters a token. Returns what is wrong with it.
-    fn enter(&mut self, id: TokenId, token: u64, names: &[usize], first: Place) -> Option<String> {
+    fn enter(&mut self, id: TokenId, token: u64, names: &[Slot], first: Place) -> Option<String> {
         let mut wrong = None;
         for name in names {
-            let known = &mut self.names[*name];
+            let known = self.names.entry(*name).or_default();
             if known.by_token.insert(token, id).is_some() {
                 wrong = Some(format!("{token} was given twice"));
             }
@@ -180,12 +197,10 @@ impl Fencing {
             if let Some(before) = before.filter(|before| token <= *before) {
                 wrong = Some(format!("{token} follows {before}"));
             }
-            for (server, confirmed) in known.confirmed.iter_mut().enumerate() {
-                let cell = self.counted.get(&(id, server)).copied();
-                let cell = cell.filter(|cell| cell.number == token || cell.raised == token);
-                let Some(Cell { granted, .. }) = cell else {
-                    continue;
-                };
+            let cells = self.counted.range((id, 0)..=(id, usize::MAX));
+            for ((_, server), cell) in cells.filter(|(_, cell)| cell.confirms(token, name.1)) {
+                let (granted, confirmed) = (cell.granted, known.confirmed.entry(*server));
+                let confirmed = confirmed.or_default();
                 let before = confirmed.range(..granted).next_back();
                 let after = confirmed.range(granted..).next();
                 let fits = before.is_none_or(|(_, before)| *before < token)
@@ -201,9 +216,15 @@ impl Fencing {
         wrong
     }
 
-    fn report(&mut self, token: u64, names: &[usize], place: Place) {
+    /// Returns how many servers have confirmed a token.
+    fn confirmed_by(&self, id: TokenId, token: u64, slot: Option<u16>) -> usize {
+        let cells = self.counted.range((id, 0)..=(id, usize::MAX));
+        cells.filter(|(_, cell)| cell.confirms(token, slot)).count()
+    }
+
+    fn report(&mut self, token: u64, names: &[Slot], place: Place) {
         for name in names {
-            let reported = &mut self.names[*name].reported;
+            let reported = &mut self.names.entry(*name).or_default().reported;
             let most = reported.last().map_or(0, |(_, most)| *most);
             reported.push((place, most.max(token)));
         }
@@ -246,14 +267,14 @@ impl World {
                     self.object("fence", text);
                 }
             }
-            Counted::Taken(token, number) => {
+            Counted::Taken(token, number, slot) => {
                 let limit = match token[8..13] == WANTED {
                     true => limit.max(fencing.wanted),
                     false => limit,
                 };
                 if let Some(key) = cell(&token) {
                     let cell = fencing.counted.entry(key).or_default();
-                    (cell.granted, cell.number) = (deed.number, number);
+                    (cell.granted, cell.number, cell.slot) = (deed.number, number, slot);
                 }
                 fencing.count(server, number);
                 if let Some(named) = named(&token).filter(|named| *named != number) {
@@ -314,10 +335,14 @@ impl World {
         counts.fenced += 1;
         counts.fenced_strict += u64::from(self.plan.guard == Guard::Strict);
         counts.fenced_behind += u64::from(behind);
-        let names: Vec<usize> = lock.resources().map(name_of).collect();
+        let names = lock.resources().map(|name| (name_of(name), lock.slot()));
+        let names: Vec<Slot> = names.collect();
+        let quorum = self.plan.quorum();
         let (process, place) = (self.clients[client].process, self.inputs);
         let fencing = &mut self.oracle.fencing;
-        let wrong = fencing.enter(id, token, &names, first);
+        let confirmed = fencing.confirmed_by(id, token, lock.slot());
+        let few = (confirmed < quorum).then(|| format!("{confirmed} have confirmed {token}"));
+        let wrong = fencing.enter(id, token, &names, first).or(few);
         fencing.report(token, &names, place);
         let seen = fencing.seen.entry(process).or_default();
         *seen = token.max(*seen);
@@ -380,8 +405,8 @@ mod tests {
         let mut wrong = None;
         for (id, token) in (0..).zip(tokens) {
             let place = 10 * Place::from(id);
-            wrong = wrong.or(fencing.enter(id, token, &[0], place));
-            fencing.report(token, &[0], place + 5);
+            wrong = wrong.or(fencing.enter(id, token, &[(0, None)], place));
+            fencing.report(token, &[(0, None)], place + 5);
         }
         wrong
     }
@@ -403,13 +428,14 @@ mod tests {
                 let cell = Cell {
                     granted,
                     number,
+                    slot: None,
                     raised: 0,
                 };
                 fencing.counted.insert((id, server), cell);
             }
-            assert_eq!(fencing.enter(0, 5, &[0], 0), None);
-            fencing.report(5, &[0], 100);
-            fencing.enter(1, second, &[0, 1], 50)
+            assert_eq!(fencing.enter(0, 5, &[(0, None)], 0), None);
+            fencing.report(5, &[(0, None)], 100);
+            fencing.enter(1, second, &[(0, None), (1, None)], 50)
         };
         assert!(enter(4, true).is_some());
         assert_eq!(enter(4, false), None);
@@ -435,10 +461,13 @@ mod tests {
         let token = token_of(b"token");
         for answer in [&b"*3\r\n:1\r\n:0\r\n:12\r\n"[..], b"$2\r\n12\r\n"] {
             let taken = Counted::of(&words, answer);
-            assert!(matches!(taken, Some(Counted::Taken(of, 12)) if of == token));
+            assert!(matches!(taken, Some(Counted::Taken(of, 12, None)) if of == token));
             assert_eq!(Said::of(Verb::Set, answer), Said::Ok);
         }
         assert!(Counted::of(&words, b"*3\r\n:2\r\n:0\r\n:0\r\n").is_none());
+        let slot = Counted::of(&words, b"*4\r\n:1\r\n:0\r\n:3\r\n:12\r\n");
+        assert!(matches!(slot, Some(Counted::Taken(of, 12, Some(3))) if of == token));
+        assert!(Counted::of(&words, b"*4\r\n:2\r\n:0\r\n:7\r\n:0\r\n").is_none());
         let wanted = Counted::of(&words, b"*3\r\n:0\r\n:0\r\n:12\r\n");
         assert!(matches!(wanted, Some(Counted::Wanted(12))));
         let mut raise = words;

@@ -140,9 +140,14 @@ impl Held {
 }
 
 /// The scripts about one of several holders, what each does, and its name in stories.
-const SCRIPTS: [(scripts::Script, Verb, &str); 6] = [
+const SCRIPTS: [(scripts::Script, Verb, &str); 7] = [
     (scripts::TAKE_SHARED, Verb::Set, "read"),
     (scripts::TAKE_SLOT, Verb::Set, "take slot"),
+    (
+        scripts::TAKE_SLOT_FENCED,
+        Verb::Set,
+        "take slot with a number",
+    ),
     (scripts::MOVE_SLOT, Verb::Other, "move slot"),
     (scripts::EXTEND_MEMBER, Verb::Extend, "extend member"),
     (scripts::CONFIRM_MEMBER, Verb::Confirm, "how long member"),
@@ -161,10 +166,18 @@ fn verb_of(script: &[u8]) -> Option<Verb> {
     known(script).map(|(_, verb, _)| *verb)
 }
 
-/// Returns `true` if a server is asked for a permit.
-pub(crate) fn is_take_slot(words: &[&[u8]]) -> bool {
-    let of = |script| script_of_holders(script) == Some("take slot");
-    matches!(words, [b"EVAL" | b"EVALSHA", script, ..] if of(script))
+/// If a server is asked for a permit, returns how many there are, and how many parts the answer has.
+pub(crate) fn take_slot(words: &[&[u8]]) -> Option<(u16, u8)> {
+    let [b"EVAL" | b"EVALSHA", script, keys, rest @ ..] = words else {
+        return None;
+    };
+    let (arguments, parts) = match script_of_holders(script)? {
+        "take slot" => (3, 3),
+        "take slot with a number" => (6, 4),
+        _ => return None,
+    };
+    let permits = rest.get(millis(keys)? as usize + arguments)?;
+    Some((millis(permits)? as u16, parts))
 }
 
 /// Returns `true` if a caller of the exclusive lock leaves his intent.

@@ -276,6 +276,9 @@ impl World {
         record.first = record.first.min(place);
         record.begun = record.begun.min(written);
         let (resource, begun) = (record.resource, record.begun);
+        // The node has as much time again.
+        let cell = self.oracle.ledger.cell_mut(id, deed.node);
+        let is_moved = cell.set_over.0 == super::order::MOVED;
         let newest = self.oracle.newest[deed.peer][resource].filter(|newest| *newest != id);
         let newest = newest.map(|newest| self.oracle.ledger.record(newest));
         let call = self.oracle.calls[deed.peer][resource].acquire;
@@ -284,7 +287,7 @@ impl World {
             Some("a SET outside of its call")
         } else if is_behind {
             Some("a SET behind that of a later attempt")
-        } else if self.is_beyond_vote(deed, id) {
+        } else if !is_moved && self.is_beyond_vote(deed, id) {
             Some("a SET whose vote is over")
         } else {
             None

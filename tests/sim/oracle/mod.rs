@@ -86,7 +86,7 @@ use ledger::{Codes, Entry};
 pub(crate) use clocks::TimeRead;
 pub(crate) use exclusion::Belief;
 pub(crate) use fencing::{Counted, is_of_fencing, names_and_arguments as fencing_arguments};
-pub(crate) use holders::{Held, Kind, is_intent, is_take_slot, script_of_holders};
+pub(crate) use holders::{Held, Kind, is_intent, script_of_holders, take_slot};
 pub(crate) use inspect::{Inspecting, is_inspection};
 pub(crate) use ledger::{
     Code, Command, Fence, Ledger, Process, Reading, Said, Token, TokenId, Verb, is_confirmation,

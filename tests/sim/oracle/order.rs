@@ -24,6 +24,9 @@
 use super::{Deed, Said, TokenId, Verb};
 use crate::world::World;
 
+/// In place of a connection: the token was moved to another slot since.
+pub(super) const MOVED: usize = usize::MAX - 1;
+
 impl World {
     /// Lock commands of a client go to its configured database, and none go to a server that has
     /// said that it serves no locks.
@@ -51,14 +54,19 @@ impl World {
         let what = match deed.command.verb {
             Verb::Set => self.set_again(deed, id).filter(|_| !copy),
             Verb::Release => self.release_behind(deed, id),
+            // A move: behind it the node may be asked for the number of the other slot.
+            Verb::Other => {
+                let cell = self.oracle.ledger.cell_mut(id, deed.node);
+                cell.set_over.0 = MOVED;
+                None
+            }
             Verb::Extend
             | Verb::Beside
             | Verb::Keep
             | Verb::Confirm
             | Verb::Load
             | Verb::Join
-            | Verb::Time
-            | Verb::Other => None,
+            | Verb::Time => None,
         };
         self.conns[deed.conn].written.executed += 1;
         if let Some(what) = what {

@@ -42,6 +42,20 @@ fn token_with_guard(cluster: &Cluster, guard: &str, options: &[&str]) -> u64 {
     token
 }
 
+#[test]
+fn a_permit_comes_with_a_number_for_its_slot() {
+    not_with!(
+        Acl | NoScripts,
+        "permits need scripts, and more permissions"
+    );
+    for cluster in clusters() {
+        let trusted = token_of_run(&cluster, &["--trust", "--permits", "2"]);
+        let token = token_of_run(&cluster, &["--permits", "2"]);
+        assert!(trusted < token);
+        assert!(token < token_of_run(&cluster, &["--permits", "2"]));
+    }
+}
+
 /// Nothing was started, and an operator is to repair it.
 #[track_caller]
 fn assert_refused(cluster: &Cluster) {

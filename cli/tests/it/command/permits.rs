@@ -94,6 +94,25 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     cluster.assert_empty();
 }
 
+#[test]
+fn nodes_say_whose_users_may_take_shared_locks_and_permits() {
+    let cluster = servers::three();
+    let more = " ~shearline:* +zrange +zscore +zadd +zrem +pexpireat +exists";
+    let all = without(&[]) + more;
+    let urls = users(&cluster, [&all, &all, &all.replace(" +zadd", "")]);
+    let said = over(&urls, "nodes lock:try --guard off --shared");
+    let text = said.out.replace("\n    ", " ");
+    let may = "; its user may take, extend and release lock:try";
+    assert_eq!((said.status, text.matches(may).count()), (0, 2), "{text}");
+    let missing = "  would not vote: its user may not run `zadd`";
+    assert!(text.contains(missing), "{text}");
+    let said = over(&urls, "nodes lock:try --guard off");
+    let text = said.out.replace("\n    ", " ");
+    assert_eq!((said.status, text.matches(may).count()), (0, 3), "{text}");
+    over(&urls, "nodes --without-scripts --guard off --shared").failed(78);
+    cluster.assert_empty();
+}
+
 /// It would be ended halfway.
 #[test]
 #[cfg(target_os = "linux")]

@@ -115,7 +115,7 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     for (options, said) in [
         ("", "another client holds the lock: "),
         ("--shared", "another client holds the lock: "),
-        ("--permits 2", "another client holds the lock: "),
+        ("--permits 2", "all 2 permits are taken: "),
         (
             "--permits 3",
             "other clients use this resource with 2 permits: ",

@@ -68,15 +68,19 @@ impl Acquire {
         let Answer { request, reply } = *answer;
         let said = match reply {
             Reply::Number(number) => return self.counted(node, number, cx),
-            Reply::Slot(slot) | Reply::NumberedSlot { slot, .. } => {
-                return self.gave(node, slot, cx);
-            }
+            Reply::Slot(slot) => return self.gave(node, slot, 0, cx),
+            Reply::NumberedSlot { slot, number } => return self.gave(node, slot, number, cx),
             Reply::Renumbered(number) => return self.renumbered(node, number, cx),
             Reply::Done if matches!(request, Request::Raise { .. }) => {
                 return self.raised(node, cx);
             }
             Reply::Done if matches!(request, Request::Probe { .. }) => {
                 return self.permitted(node, cx);
+            }
+            // An answer about an earlier attempt.
+            Reply::Done | Reply::Foreign(_) | Reply::Missing if matches!(request, Request::Question { claim, .. } if claim != self.claim) =>
+            {
+                return;
             }
             Reply::Done | Reply::Foreign(_) if matches!(request, Request::Question { .. }) => {
                 return self.moved(node, reply == Reply::Done, cx);

@@ -8,6 +8,8 @@
 //! * Nodes were asked to raise their counters to it, and said that they did and still had the key. They are asked once
 //!   a first majority has returned different numbers, and then for the largest of these.
 //!
+//! Readers share a counter, and so do the slots of permits. Such a counter may be larger by then, which does no harm.
+//!
 //! A node with a larger number does not count: before this lock, it may have given another lock that larger number as
 //! its token.
 //!

@@ -14,8 +14,14 @@ use crate::time::Instant;
 impl Acquire {
     /// Reports what each node said, and what is known of the holder: this engine, or another client with its owner text
     /// and the time that the nodes keep its lock. All operations that wait for the resource share this knowledge.
-    pub(super) fn report_held(&self, cx: &mut Context<'_>) -> Report {
+    pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
+        let quorum = cx.round.tally.quorum();
+        let taken = self.slots().and_then(|slots| slots.all_taken(quorum));
         let (report, place) = self.name_held(cx.report(), cx);
+        let report = match taken {
+            Some(permits) => report.all_taken(permits),
+            None => report,
+        };
         let (Some(place), parts) = (place, &mut *cx.parts) else {
             return report;
         };

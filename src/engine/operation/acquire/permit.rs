@@ -17,6 +17,16 @@
 //!
 //! * No permit without a majority of nodes that have its token in the same slot, within the time of the attempt.
 //! * No permit while a node may still move its token to another slot.
+//! * With a fencing token, each number that counts was given together with the slot, or later: see
+//!   [`fencing`](super::fencing).
+//!
+//! # Fencing tokens
+//!
+//! All slots of a name share one counter on each node. Of two holders of one slot, some node of both majorities gave the
+//! slot to the later one when the earlier one was no longer there, and had raised its counter to the number of the
+//! earlier one while that was there. So the number with which that node gave the slot is larger, and the token of the
+//! later holder is at least that number. A number is therefore of no use if the token came to the slot afterwards: a node
+//! that is asked to move the token is asked for the slot once more, behind that, and gives its next number.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,6 +36,7 @@ use core::time::Duration;
 use rand::Rng;
 use rand::rngs::StdRng;
 
+use super::fencing::Fencing;
 use super::{Acquire, Special};
 use crate::engine::claims::claim::Claim;
 use crate::engine::news::News;
@@ -52,10 +63,12 @@ pub(super) struct Slots {
     given_back: u32,
     /// An attempt was begun.
     has_asked: bool,
-    /// A majority has the same slot in this attempt.
-    has_slot: bool,
+    /// The slot that a majority has given in this attempt.
+    slot: Option<u16>,
     /// What is known of the token on each node, in this attempt.
     at: Box<[At]>,
+    /// The number that each node has given with its slot. Zero: none.
+    numbers: Box<[u64]>,
     /// The nodes that have given these slots to others, as they said when they were asked to move the token.
     refused: Vec<(NodeId, u16)>,
 }
@@ -80,8 +93,9 @@ impl Slots {
             registers: false,
             given_back: 0,
             has_asked: false,
-            has_slot: false,
+            slot: None,
             at: vec![At::Unknown; nodes].into(),
+            numbers: vec![0; nodes].into(),
             refused: Vec::new(),
         }
     }
@@ -92,7 +106,7 @@ impl Slots {
     pub(super) fn entry(
         &mut self,
         (spare, name, token): (Spare, &[u8], &[u8]),
-        (has_waited, given_back): (bool, u32),
+        ((has_waited, given_back), is_fenced): ((bool, u32), bool),
         random: &mut StdRng,
     ) -> Entry {
         let start = match self.has_asked {
@@ -101,11 +115,11 @@ impl Slots {
         };
         self.registers = self.has_asked || has_waited;
         self.given_back = given_back;
-        (self.has_asked, self.has_slot) = (true, false);
+        (self.has_asked, self.slot) = (true, None);
         self.at.fill(At::Unknown);
         self.refused.clear();
         let start = (start % u32::from(self.permits)) as u16;
-        let entry = Entry::permit(spare, name, token, [self.permits, start], false);
+        let entry = Entry::permit(spare, name, token, [self.permits, start], is_fenced);
         match self.registers {
             true => entry.registering(),
             false => entry,
@@ -156,6 +170,12 @@ impl Slots {
         })
     }
 
+    /// Returns how many permits there are, if so many nodes say that all are taken that no `quorum` is left.
+    pub(super) fn all_taken(&self, quorum: usize) -> Option<u16> {
+        let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
+        (self.at.len() < quorum + full.count()).then_some(self.permits)
+    }
+
     /// Returns the slot to which the token is to be moved on the `open` nodes: the one to which it is being moved, or
     /// else the one in which most of them have it. `None` if so many refuse it that no majority is left.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
@@ -201,24 +221,44 @@ impl Acquire {
         }
     }
 
-    /// `node` has given `slot`. Even if its vote does not count, it has the token.
+    /// `node` has given `slot`, with `number` if that is not zero. Even if its vote does not count, it has the token.
     #[cold]
     #[inline(never)]
-    pub(super) fn gave(&mut self, node: NodeId, slot: u16, cx: &mut Context<'_>) {
+    pub(super) fn gave(&mut self, node: NodeId, slot: u16, number: u64, cx: &mut Context<'_>) {
         let Some(slots) = self.slots() else {
             return;
         };
         if slots.permits <= slot {
             return self.vote(node, (Vote::Abstain, NodeOutcome::Granted), cx); // There is no such slot.
         }
-        slots.at[node.index()] = At::In(slot);
+        if let At::Moving(_, to) = slots.at[node.index()]
+            && to != slot
+        {
+            slots.refused.push((node, to)); // It was asked for its slot behind that.
+        }
+        (slots.at[node.index()], slots.numbers[node.index()]) = (At::In(slot), number);
+        if slots.slot == Some(slot) {
+            return self.count(node, cx);
+        }
         self.goes_on_with(node, cx);
+    }
+
+    /// `node` has the token in the slot that is to be held.
+    fn count(&mut self, node: NodeId, cx: &mut Context<'_>) {
+        let number = self.slots().map_or(0, |slots| slots.numbers[node.index()]);
+        match self.fenced().is_some() {
+            true => self.counted(node, number, cx),
+            false => self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx),
+        }
     }
 
     /// `node` has moved the token as it was asked to, or has refused that because another client has the slot.
     #[cold]
     #[inline(never)]
     pub(super) fn moved(&mut self, node: NodeId, is_moved: bool, cx: &mut Context<'_>) {
+        if guard!(OldNumberCounts, self.fenced().is_some()) {
+            return; // Its next answer says the slot, too.
+        }
         let Some(slots) = self.slots() else {
             return;
         };
@@ -245,15 +285,15 @@ impl Acquire {
     #[inline(never)]
     pub(super) fn weigh(&mut self, cx: &mut Context<'_>) {
         let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
-        let Some(slots) = self.slots().filter(|slots| !slots.has_slot) else {
+        let Some(slots) = self.slots().filter(|slots| slots.slot.is_none()) else {
             return; // The votes are being counted.
         };
         if let Some((slot, nodes)) = slots.same(open, quorum) {
-            slots.has_slot = true;
+            slots.slot = Some(slot);
             if let Some((_, claim)) = cx.parts.claims.keyed(self.claim).must() {
                 claim.entry.set_slot(slot);
             }
-            return self.vote_yes(nodes, cx);
+            return nodes.iter().for_each(|node| self.count(node, cx));
         }
         let given = open.filter(|node| slots.given(node).is_some());
         if given.len() < quorum {
@@ -279,7 +319,8 @@ impl Acquire {
         let Some((key, claim)) = cx.parts.claims.keyed(self.claim).must() else {
             return;
         };
-        let mut entry = claim.entry.clone();
+        let (mut entry, life) = (claim.entry.clone(), claim.life());
+        let proposal = self.fenced().map(Fencing::proposal);
         let Some(slots) = self.slots() else {
             return;
         };
@@ -301,6 +342,13 @@ impl Acquire {
             ..Asking::about(Question::Move, cx.round.key, &entry)
         };
         there.ask_about(cx.now, &mut command, &asking);
+        if proposal.is_some()
+            && there.access() == Access::Open
+            && there.take(cx.now, key, &mut command, &entry, (life, proposal)) == Ok(true)
+            && let Some((_, claim)) = cx.parts.claims.keyed(self.claim)
+        {
+            claim.set_sent(node);
+        }
         cx.parts.claims.sent(command);
         cx.parts.wrote_to(cx.now, entry.resource());
         cx.round.arm(&mut cx.parts.timers);

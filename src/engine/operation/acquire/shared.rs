@@ -57,7 +57,7 @@ impl Reading {
         (settings, random): (&Settings, &mut StdRng),
     ) -> Entry {
         if let Some(slots) = &mut self.slots {
-            return slots.entry((spare, name, token), waited, random);
+            return slots.entry((spare, name, token), (waited, is_fenced), random);
         }
         self.intents = NodeSet::EMPTY;
         let entry = Entry::shared(spare, name, token, is_fenced);

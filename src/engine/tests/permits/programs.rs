@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 use crate::effort::effort;
 use crate::embedded::Memory;
+use crate::engine::tests::fencing::stores::trust;
 use crate::engine::tests::shared::programs::{NODES, Programs};
 
 impl Programs {
@@ -266,6 +267,7 @@ fn at_random(programs: usize, seed: u64) {
     let mut world = Programs::new(programs);
     let (mut calls, mut away) = (Vec::new(), None);
     let permits = [1, 2, 3, 5][below(4)];
+    trust(&mut world.net, 0);
     for _ in 0..200 {
         let program = below(programs);
         match below(10) {
@@ -282,6 +284,7 @@ fn at_random(programs: usize, seed: u64) {
                     0 => world.calls(program, false, &options),
                     1 => world.calls(program, true, &options),
                     2 => world.takes_with(program, permits + 1, &options),
+                    3..7 => world.takes_with(program, permits, &options.fenced()),
                     _ => world.takes_with(program, permits, &options),
                 });
             }

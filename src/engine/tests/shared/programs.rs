@@ -24,6 +24,8 @@ pub(in crate::engine::tests) struct Programs {
     /// When each lock was granted.
     granted: BTreeMap<(usize, RoundId), Instant>,
     pub(in crate::engine::tests) lost: usize,
+    /// The last number of each slot.
+    numbers: BTreeMap<u16, u64>,
 }
 
 impl Programs {
@@ -42,6 +44,7 @@ impl Programs {
             refused: BTreeMap::new(),
             granted: BTreeMap::new(),
             lost: 0,
+            numbers: BTreeMap::new(),
         }
     }
 
@@ -56,6 +59,10 @@ impl Programs {
                 match event {
                     Event::Acquired { round, result } => match result {
                         Ok(lock) => {
+                            if let Some((slot, number)) = lock.slot().zip(lock.fencing_token()) {
+                                let before = self.numbers.insert(slot, number);
+                                assert!(before < Some(number), "{before:?} before {lock:?}");
+                            }
                             self.locks.insert((program, round), lock);
                             self.granted.insert((program, round), self.net.now);
                         }
@@ -167,9 +174,13 @@ impl Programs {
         panic!("somebody waits for ever");
     }
 
-    /// Nothing is open, and no node has a key other than an intent, which ends.
+    /// Nothing is open, and no node has a key other than counters and an intent, which ends.
     fn is_clean(&mut self) {
         self.pass(SECOND);
+        (0..NODES).for_each(|node| {
+            self.net
+                .admin(node, "DEL shearline:fence:k shearline:floor")
+        });
         self.net.is_clean();
         for client in &self.net.clients {
             assert!(client.engine.parts.queues.is_empty());

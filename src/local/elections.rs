@@ -1,0 +1,121 @@
+//! Elections on the caller's own thread.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use super::LocalRedlock;
+use crate::calls;
+use crate::clock;
+use crate::config::LockOptions;
+use crate::engine::inspection::{InspectError, Inspection};
+use crate::error::LockError;
+use crate::quorum::Lock;
+use crate::shared::{Leader, Told};
+
+/// What a program knows of an election: [`LocalRedlock::observe`] reads and updates it.
+#[derive(Default)]
+pub struct Observation {
+    name: Vec<u8>,
+    state: Option<Inspection>,
+    told: Told,
+}
+
+impl Observation {
+    /// Returns the observation of the election `name`, of which nothing is known yet.
+    pub fn of(name: impl AsRef<[u8]>) -> Self {
+        let name = name.as_ref().to_vec();
+        Self {
+            name,
+            ..Self::default()
+        }
+    }
+}
+
+impl fmt::Debug for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Observation")
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LocalRedlock {
+    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept, and
+    /// has this `owner`; its fencing token is the number of the term. See
+    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for what `poll` has to do.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with).
+    pub fn campaign_with(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        options: &LockOptions,
+    ) -> Result<Lock, LockError> {
+        self.lock_with(name, &options.of_leader(owner))
+    }
+
+    /// [`campaign_with`](Self::campaign_with) for `ttl`, however long that takes. To resign,
+    /// [`unlock`](Self::unlock) the lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`lock_with`](Self::lock_with), if only an operator can help.
+    pub fn campaign(
+        &mut self,
+        name: impl AsRef<[u8]>,
+        owner: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
+    }
+
+    /// Waits for the next change of an election: the first call with an [`Observation`] returns the present leader, or
+    /// `Some(None)` if there is none, and each later call the next change. Returns `None` if there is no change within
+    /// `timeout`. Terms never fall: see [`Observer`](crate::Observer).
+    ///
+    /// Every call asks each node once, so give it more time than the nodes take to answer. While it waits, it does what
+    /// [`poll`](Self::poll) does, which returns the reports that come meanwhile.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::{LocalRedlock, Observation};
+    /// # let mut local = LocalRedlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// let mut seen = Observation::of("scheduler");
+    /// while let Some(leader) = local.observe(&mut seen, Duration::from_secs(60))? {
+    ///     println!("{leader:?}");
+    /// }
+    /// println!("nothing has changed for a minute");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] and [`InspectError::Closed`]
+    /// before any I/O. [`InspectError::NoQuorum`] if the operating system cannot wait; too few nodes that answer are no
+    /// error, but no change.
+    pub fn observe(
+        &mut self,
+        seen: &mut Observation,
+        timeout: Duration,
+    ) -> Result<Option<Option<Leader>>, InspectError> {
+        let end = clock::now().saturating_add(timeout);
+        let mut call = self.begin()?;
+        let since = call.catch_up();
+        loop {
+            let Observation { name, state, told } = &mut *seen;
+            let round = call
+                .driver
+                .ask(|engine, now| engine.watch(now, name, state.as_ref()))?;
+            let Some(outcome) = call.outcome_until(end, round, since) else {
+                return Ok(None);
+            };
+            let state = state.insert(calls::inspected(outcome)?);
+            if let Some(leader) = told.changed_to(state) {
+                return Ok(Some(leader));
+            }
+        }
+    }
+}
