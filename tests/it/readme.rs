@@ -1,15 +1,13 @@
-//! What the README and the manual claim is checked: the tests that they name, the links, the
-//! permissions. And the README stays short.
+//! What the README and the manual claim is checked: the tests that they name, the permissions. And the README stays short.
 
 use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use shearline::{LocalRedlock, LockOptions, RestartGuard};
 
 use crate::acl::{self, acl_line, acl_line_without_scripts, holders_acl_line, strict_acl_line};
 use crate::face::at;
+use crate::links::{self, read};
 use crate::servers::{LONG, Options, Raw, Server};
 
 const ONCE: LockOptions = LockOptions::new(Duration::from_secs(60)).tries(1);
@@ -40,21 +38,6 @@ fn the_readme_can_be_read_in_a_minute() {
 }
 
 #[test]
-fn every_link_has_a_target() {
-    let mut links = 0;
-    for page in pages() {
-        for link in links_of(&page) {
-            assert!(
-                leads_somewhere(&page, &link),
-                "{page} has a link to `{link}`, which is not there"
-            );
-            links += 1;
-        }
-    }
-    assert!(links >= 40, "only {links} were recognized");
-}
-
-#[test]
 fn every_test_that_is_named_exists() {
     let mut named = 0;
     for text in texts() {
@@ -68,8 +51,8 @@ fn every_test_that_is_named_exists() {
 
 #[test]
 fn every_guarantee_names_a_test() {
-    let page = read("src/manual/guarantees.rs").expect("it is there");
-    let rows = page.lines().filter(|line| line.starts_with("//! | "));
+    let page = read("docs/guarantees.md").expect("it is there");
+    let rows = page.lines().filter(|line| line.starts_with("| "));
     let rows: Vec<&str> = rows.skip(2).collect();
     assert!(rows.len() >= 22, "only {} were recognized", rows.len());
     for row in rows {
@@ -294,77 +277,10 @@ fn locker(server: &Server, lines: &[&str]) -> (Raw, String) {
     (admin, server.url_with(&format!("locker:{PASSWORD}")))
 }
 
-/// The pages in Markdown, by their paths.
-fn pages() -> Vec<String> {
-    let programs = fs::read_dir(root().join("benches/peers/src/bin")).expect("it is there");
-    let programs = programs.map(|entry| {
-        let name = entry.expect("listed").file_name();
-        let name = name.to_str().expect("a plain name");
-        format!("benches/peers/src/bin/{name}/README.md")
-    });
-    let others = [
-        "README.md",
-        "CHANGELOG.md",
-        "SECURITY.md",
-        "benches/README.md",
-        "benches/instructions/README.md",
-    ];
-    others
-        .map(String::from)
-        .into_iter()
-        .chain(programs)
-        .collect()
-}
-
-/// The text between `](` and `)`, except for links into the web, which a test cannot check.
-fn links_of(page: &str) -> Vec<String> {
-    let text = read(page).unwrap_or_else(|| panic!("{page} is not there"));
-    let ends = text.split("](").skip(1);
-    ends.map(|rest| rest.split_once(')').expect("a link ends").0.to_owned())
-        .filter(|link| !link.starts_with("https://"))
-        .collect()
-}
-
-/// Returns `true` if there is such a file, with such a heading if the link names one.
-fn leads_somewhere(page: &str, link: &str) -> bool {
-    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
-    let file = if file.is_empty() {
-        page.to_owned()
-    } else {
-        let directory = Path::new(page).parent().expect("a file is in one");
-        directory.join(file).to_str().expect("plain").to_owned()
-    };
-    if heading.is_empty() {
-        return root().join(file).exists();
-    }
-    let text = read(&file).unwrap_or_default();
-    let mut headings = text.lines().filter(|line| line.starts_with('#'));
-    headings.any(|line| anchor(line) == heading)
-}
-
-/// The anchor that a heading in Markdown gets.
-fn anchor(heading: &str) -> String {
-    let words = heading.trim_start_matches('#').trim().to_lowercase();
-    words
-        .chars()
-        .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
-        .map(|letter| if letter == ' ' { '-' } else { letter })
-        .collect()
-}
-
 /// The README and the pages of the manual.
 fn texts() -> Vec<String> {
-    let folders = ["src/manual", "src/manual/coming_from"];
-    let pages = folders.into_iter().flat_map(|folder| {
-        let entries = fs::read_dir(root().join(folder)).expect("it is there");
-        entries.map(|entry| entry.expect("listed").path())
-    });
-    let pages = pages.filter(|path| path.extension().is_some_and(|end| end == "rs"));
-    [root().join("README.md")]
-        .into_iter()
-        .chain(pages)
-        .map(|path| fs::read_to_string(path).expect("text"))
-        .collect()
+    let pages = links::manual().into_iter().chain(["README.md".into()]);
+    pages.map(|page| read(&page).expect("text")).collect()
 }
 
 fn tests_named_in(text: &str) -> impl Iterator<Item = &str> {
@@ -426,12 +342,4 @@ fn own_tests() -> String {
     let own = std::env::current_exe().expect("it runs");
     let list = std::process::Command::new(own).arg("--list").output();
     String::from_utf8(list.expect("it runs").stdout).expect("text")
-}
-
-fn read(file: &str) -> Option<String> {
-    fs::read_to_string(root().join(file)).ok()
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
 }
