@@ -15,6 +15,6 @@ macro_rules! pages {
 }
 
 pages! {
-    algorithm choosing coming_from command defaults elections guarantees holders hosted keeping operating outcomes
+    algorithm choosing coming_from command defaults elections fencing guarantees holders hosted keeping operating outcomes
     permissions safety testing tls tracing troubles waiting
 }

@@ -302,10 +302,10 @@ fn is_path_of_a_test(span: &str) -> bool {
 }
 
 /// Returns `true` if `cargo test PATH` would run such a test: of this binary, by its own list; of the
-/// command, of the simulator, of an example or of the library, by the file where it would be.
+/// command, of the simulator, of an example or of the library, by the file where it would be. A lemma counts too.
 fn exists(path: &str) -> bool {
     let Some((module, name)) = path.rsplit_once("::") else {
-        return has_test("tests/sim/main.rs", path, false);
+        return has_test("tests/sim/main.rs", path, false) || is_lemma(path);
     };
     let place = module.replace("::", "/");
     if has_test(&format!("cli/tests/it/{place}.rs"), name, false) {
@@ -329,6 +329,16 @@ fn exists(path: &str) -> bool {
         ]
         .iter()
         .any(|file| has_test(file, name, false))
+}
+
+/// Returns `true` if `bash proofs/check.sh` would prove such a lemma.
+fn is_lemma(name: &str) -> bool {
+    let groups = ["lease", "fencing", "shared", "slots", "plain"];
+    let mut groups = groups
+        .map(|group| read(&format!("proofs/{group}.py")))
+        .into_iter()
+        .flatten();
+    groups.any(|text| text.contains(&format!("def {name}(")))
 }
 
 /// Returns `true` if the file has such a test, in a module `tests` of its own if that is `inline`.
