@@ -15,6 +15,8 @@ macro_rules! pages {
 }
 
 pages! {
-    algorithm choosing coming_from command defaults elections fencing guarantees holders hosted keeping operating outcomes
-    permissions safety testing tls tracing troubles waiting
+    start choosing recipes coming_from
+    operating troubles
+    defaults outcomes permissions hosted command tls tracing glossary
+    algorithm guarantees safety fencing waiting keeping holders elections
 }
