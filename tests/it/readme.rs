@@ -26,7 +26,7 @@ const DISPENSABLE: [&str; 5] = [
 ];
 
 /// A reader who decides within a minute reads no more than this.
-const README_BYTES_MAX: usize = 8 << 10;
+const README_BYTES_MAX: usize = 6 << 10;
 
 #[test]
 fn the_readme_can_be_read_in_a_minute() {
