@@ -1,8 +1,9 @@
-//! The links of all texts lead somewhere: in the repository, in the documentation that rustdoc makes, and in the package.
+//! The links of all texts lead somewhere: in the repository, in the documentation that rustdoc makes, and in the
+//! package.
 //!
 //! A page of `docs` defines its links at its end, as a forge wants them: `[waiting]: waiting.md`. In rustdoc the
-//! definitions of `src/manual/links.md` stand before each page, so there the same link leads to a module or an item. The
-//! tests hold the two against each other; that the modules and items are there is checked by rustdoc.
+//! definitions of `src/manual/links.md` stand before each page, so there the same link leads to a module or an item.
+//! The tests hold the two against each other; that the modules and items are there is checked by rustdoc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -10,8 +10,8 @@
 //! millisecond, no pause between two locks; the first column is the round trip. `CLIENTS=8 USERS=2`
 //! prints other sizes. The same seeds give the same numbers.
 //!
-//! The rules that were tried, with round trips of 200 us. Each cell: the longest wait in fair shares, commands per node and
-//! hand-over, hand-overs in a second. Each rule adds to the one above it.
+//! The rules that were tried, with round trips of 200 us. Each cell: the longest wait in fair shares, commands per
+//! node and hand-over, hand-overs in a second. Each rule adds to the one above it.
 //!
 //! | rule | 2 handles x 8 callers | 16 handles | 32 handles |
 //! | --- | --- | --- | --- |
@@ -26,9 +26,9 @@
 //! | up to 10 later after a split since the last holder (A) | 6.4, 3.7, 937 | 2.0, 29, 773 | 1.5, 53, 800 |
 //! | up to 3 later for each recent split, counted twice (B) | 6.7, 3.3, 975 | 4.5, 30, 820 | 2.6, 64, 827 |
 //!
-//! B is the rule. With A two handles get a fifth fewer locks where nodes are far away. On real machines with more processes
-//! than cores, looking in between halves the attempts that come too late, and B stands for A: sixteen processes on two cores
-//! wait for 4 fair shares at most, and for 30 without either.
+//! B is the rule. With A two handles get a fifth fewer locks where nodes are far away. On real machines with more
+//! processes than cores, looking in between halves the attempts that come too late, and B stands for A: sixteen
+//! processes on two cores wait for 4 fair shares at most, and for 30 without either.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -48,8 +48,8 @@ fn files() -> Vec<PathBuf> {
         .collect()
 }
 
-/// From each name of the program with the name of a command behind it, to the end of the line, of the code or of the part
-/// of a pipe. A command alone is only mentioned.
+/// From each name of the program with the name of a command behind it, to the end of the line, of the code or of the
+/// part of a pipe. A command alone is only mentioned.
 fn lines_in(text: &str) -> impl Iterator<Item = &str> {
     let starts = text.match_indices("shearline ");
     let lines = starts.map(|(at, name)| {
