@@ -1,6 +1,6 @@
 // The pages of `docs/`, which a forge shows too. A link there names its target as files do: `[waiting]: waiting.md`.
-// Here
-// `links.md` stands before each page, and of two definitions the first counts: the same link leads to a module or an item.
+// Here `links.md` stands before each page, and of two definitions the first counts: the same link leads to a module or
+// an item.
 #![doc = include_str!("links.md")]
 #![doc = include_str!("../../docs/README.md")]
 

@@ -27,8 +27,8 @@
 //! | up to 3 later for each recent split, counted twice (B) | 6.7, 3.3, 975 | 4.5, 30, 820 | 2.6, 64, 827 |
 //!
 //! B is the rule. With A two handles get a fifth fewer locks where nodes are far away. On real machines with more
-//! processes than cores, looking in between halves the attempts that come too late, and B stands for A: sixteen
-//! processes on two cores wait for 4 fair shares at most, and for 30 without either.
+//! processes than cores, looking in between halves the attempts that come too late. So does A: sixteen processes on two
+//! cores, which the servers share, wait for 4 fair shares at most, and for 30 without it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
