@@ -2,7 +2,7 @@
 //!
 //! `Redlock::stats` returns plain values, so an exporter needs no more than a socket. A program that has a
 //! web server already calls `text` in one of its handlers. OpenTelemetry is fed the same way: see the
-//! manual, page `operating`.
+//! manual, page `operating`; its page `troubles` has alert rules.
 //!
 //! The example serves until it was asked three times, or for ten seconds. It asks itself, so that there is
 //! something to see: `SHEARLINE_SERVE=1` makes it serve until it is stopped.

@@ -1,6 +1,6 @@
 """Fencing tokens over a quorum of nodes, with floors and repair.
 
-Modelled (DESIGN 18, FACTS 1.4; manual `safety`, fencing tokens and repair): each node has a key, a counter and a floor.
+Modelled (DESIGN 18, FACTS 1.4; manual `fencing`): each node has a key, a counter and a floor.
 A grant raises the counter by one at least, and to any proposal. The number of the lock is the largest of a quorum of
 answers, and nodes with smaller ones are asked to raise their counters, if they still have the key. A counter may be
 forgotten at any time, and reads as the floor then. A node that loses its data has no floor and refuses, until it is

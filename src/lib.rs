@@ -98,7 +98,7 @@
 //! | `effort`, `assert_matches` | How much the tests beside the code do, and an assertion of theirs. |
 //! | `internals` | What the simulator, the benches and the fuzz targets see beside the public names (a hidden feature). |
 //! | `guards` | Names the checks that safety rests on, so that the simulator can take out each of them. |
-//! | [`manual`] | The prose: algorithm, guarantees, choosing, coming from other locks, outcomes, operating, permissions, hosted services, design. |
+//! | [`manual`] | The prose, from `docs`: start, recipes, operating, troubles, outcomes, permissions, the command, guarantees and why they hold. |
 //!
 //! Beside `src`: `cli` is the `shearline` command, a package of its own ([`manual::command`]). `tests/it` runs the
 //! public faces against real servers, `tests/sim` runs whole engines in simulated worlds, and

@@ -61,7 +61,7 @@ apply_to() {
 apply() {
     local fresh=$copy/fresh tree=$copy/tree file patch name bad=0
     rm -rf "$fresh" && mkdir -p "$fresh" "$tree" || return 1
-    tar --exclude=target -cf - Cargo.toml Cargo.lock README.md CHANGELOG.md .config src cli tests benches examples \
+    tar --exclude=target -cf - Cargo.toml Cargo.lock README.md CHANGELOG.md .config docs src cli tests benches examples \
         fuzz | tar -xf - -C "$fresh" || return 1
     cat tests/breakages/broken.rs >>"$fresh/src/guards.rs"
     touch "$fresh/tests/breakages/applied"

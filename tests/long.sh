@@ -31,14 +31,14 @@ library=("${all[@]}" ':!src/**/tests/**' ':!src/**/tests.rs' ':!src/manual')
 worlds=("${library[@]}" tests/sim fuzz/corpus/sim ':!tests/sim/heard.rs')
 counted=("${library[@]}" benches/instructions)
 measured=("${library[@]}" benches/peers benches/reference ':!benches/**/*.md' ':!benches/reference/record.tsv')
-units=("${all[@]}" cli tests/differential tests/data fuzz/corpus .config)
-servers=("${all[@]}" README.md CHANGELOG.md SECURITY.md cli tests/it examples .config)
+units=("${all[@]}" docs cli tests/differential tests/data fuzz/corpus .config)
+servers=("${all[@]}" docs README.md CHANGELOG.md SECURITY.md cli tests/it examples .config)
 patches=(tests/breakages tests/breakages.sh tests/sim/mutations.rs ':!tests/breakages/*.tsv')
 heard=("${library[@]}" tests/sim "${patches[@]}")
 told=("${all[@]}" ':!src/manual' "${patches[@]}")
-told_by_command=("${told[@]}" cli tests/it)
+told_by_command=("${told[@]}" docs cli tests/it)
 proofs=(proofs ':!proofs/*.md')
-checked=("${all[@]}" cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz
+checked=("${all[@]}" docs cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz
     ':!benches/reference/record.tsv')
 
 # shards: calls `shard NAME FILES COMMAND...` for each, where FILES names one of these lists.

@@ -126,11 +126,11 @@ const WORDS: [(&str, &str); 24] = [
     ),
     (
         "the manual (`shearline::manual::permissions`)",
-        "the manual (src/manual/permissions.rs)",
+        "the manual (docs/permissions.md)",
     ),
     (
         "the manual (`shearline::manual::tls`)",
-        "the manual (src/manual/tls.rs)",
+        "the manual (docs/tls.md)",
     ),
 ];
 

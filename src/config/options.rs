@@ -301,7 +301,7 @@ impl LockOptions {
 
     /// Adds a fencing token to the lock: a number that is larger than the tokens of all earlier locks on the same
     /// resource, without any assumption about clocks. See [`Lock::fencing_token`](crate::Lock::fencing_token) for its
-    /// use, and [`manual::safety`](crate::manual::safety) for the proof.
+    /// use, and [`manual::fencing`](crate::manual::fencing) for the proof.
     ///
     /// * Every node has a counter floor for its tokens (`shearline:floor`). An operator creates it once, by
     ///   `Redlock::trust_nodes` on a handle that was refused a token. A node without a floor is

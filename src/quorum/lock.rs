@@ -114,7 +114,7 @@ impl Lock {
     ///
     /// Pass it to the store with each write, and with each read that a write is computed from. The store remembers the
     /// largest number that it has seen, and refuses requests with a smaller one. Then a holder that was stopped for
-    /// longer than its lock lasted cannot do harm. [`manual::safety`](crate::manual::safety#what-the-store-has-to-do)
+    /// longer than its lock lasted cannot do harm. [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do)
     /// has recipes.
     ///
     /// It does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over, or

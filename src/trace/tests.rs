@@ -268,9 +268,9 @@ fn too_many(log: &Log) {
 
 /// Returns the rows of the tables in the manual: names, levels, fields.
 fn rows() -> BTreeMap<String, (String, BTreeSet<String>)> {
-    let text = include_str!("../manual/tracing.rs");
+    let text = include_str!("../../docs/tracing.md");
     let rows = text.lines().filter_map(|line| {
-        let mut cells = line.strip_prefix("//! | `")?.split(" | ");
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
         let (name, level) = (cells.next()?.strip_suffix('`')?, cells.next()?);
         let fields = cells.next()?.strip_suffix(" |")?.split(", ");
         let fields = fields.map(|field| field.trim_matches('`').to_string());

@@ -1,7 +1,7 @@
 //! The permissions of users. The page of the manual about them is their only source.
 
 /// Where they stand.
-pub(crate) const PAGE: &str = include_str!("../../src/manual/permissions.rs");
+pub(crate) const PAGE: &str = include_str!("../../docs/permissions.md");
 
 /// The permissions that every user needs.
 pub(crate) fn acl_line() -> String {
@@ -35,7 +35,6 @@ fn acl_lines() -> [String; 4] {
 /// The lines in a text that make a user.
 pub(crate) fn lines_of(text: &str) -> Vec<String> {
     text.lines()
-        .map(|line| line.trim_start_matches("//! "))
         .filter(|line| line.starts_with("ACL SETUSER "))
         .map(String::from)
         .collect()

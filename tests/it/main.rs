@@ -57,6 +57,7 @@ mod fork;
 mod frozen;
 mod guard;
 mod keep;
+mod links;
 mod orphans;
 mod permissions;
 mod processes;

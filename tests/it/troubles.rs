@@ -1,4 +1,8 @@
 //! The page for three in the morning: each symptom is brought about, and its words stand there.
+//!
+//! Not here: `it is a replica` (`refusal`), `its user may not run` (`permissions`), and `too many operations or locks are
+//! open on this handle` (`engine::tests::bounds`). The growing `Stats` are those of `stats` and `engine::tests::stats`, the
+//! copy on a minority is in `contract`. The words of a run at its end are in `cli/tests/it/command/lost.rs`.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,7 +12,7 @@ use shearline::{LockError, LockOptions, NodeOutcome, NodeReport, RestartGuard};
 use crate::face::{at, await_ready, over, shared};
 use crate::servers::{self, BRIEF, Cluster, LONG, Options, PATIENCE, SILENT, Server, eventually};
 
-const PAGE: &str = include_str!("../../src/manual/troubles.rs");
+const PAGE: &str = include_str!("../../docs/troubles.md");
 
 /// `error` says each of these, and the page has them in quotes.
 #[track_caller]

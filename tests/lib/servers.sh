@@ -17,7 +17,7 @@ trap end_servers EXIT
 
 # certificates DIRECTORY: makes the files of a server and of its authority there, as the manual says.
 certificates() {
-    sed -nE '/^\/\/! openssl ecparam/,/```/ s/^\/\/! ?//p' "$root/src/manual/tls.rs" |
+    sed -n "/^openssl ecparam/,/^\`\`\`/p" "$root/docs/tls.md" |
         sed '/^```/,$d; s/IP:10.0.0.1/IP:127.0.0.1/' | (cd "$1" && sh -e)
 }
 

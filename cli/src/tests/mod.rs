@@ -1,6 +1,7 @@
 //! What the command says of words and files that it cannot use: told before any node is asked.
 
 mod files;
+mod told;
 mod words;
 
 use super::*;

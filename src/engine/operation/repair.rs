@@ -15,7 +15,7 @@
 //!
 //! # Not here
 //!
-//! The proof: [`manual::safety`](crate::manual::safety). When a repair begins, and which losses are known:
+//! The proof: [`manual::fencing`](crate::manual::fencing). When a repair begins, and which losses are known:
 //! `engine::fencing`.
 
 use alloc::boxed::Box;

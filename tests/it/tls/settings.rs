@@ -160,10 +160,10 @@ fn protect(scene: &Scene, key: &str) -> [String; 2] {
 
 /// The block of the manual with the `openssl` lines, for a server of this test.
 fn commands_of_the_manual() -> String {
-    let page = fs::read_to_string("src/manual/tls.rs").expect("the page");
-    let lines = page.lines().map(|line| line.trim_start_matches("//!"));
-    let block: Vec<&str> = lines
-        .skip_while(|line| !line.starts_with(" openssl ecparam"))
+    let page = fs::read_to_string("docs/tls.md").expect("the page");
+    let block: Vec<&str> = page
+        .lines()
+        .skip_while(|line| !line.starts_with("openssl ecparam"))
         .take_while(|line| !line.contains("```"))
         .collect();
     let commands = block.join("\n");

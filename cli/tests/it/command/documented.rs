@@ -3,18 +3,18 @@
 use super::json::Json;
 
 /// The page of the manual that is about the command.
-const MANUAL: &str = include_str!("../../../../src/manual/command.rs");
+const MANUAL: &str = include_str!("../../../../docs/command.md");
 
 /// Returns the rows of the manual with the fields of the objects that this command prints.
 fn fields_of(command: &str) -> String {
     if command == "run" {
-        return between(MANUAL, "//! | field of the report |", "//!\n").to_owned();
+        return between(MANUAL, "| field of the report |", "\n\n").to_owned();
     }
-    let table = between(MANUAL, "//! # `--json`\n", "\n//! # ");
+    let table = between(MANUAL, "\n## `--json`\n", "\n## ");
     let mut is_ours = false;
-    let rows = table.lines().filter(|line| line.starts_with("//! | "));
+    let rows = table.lines().filter(|line| line.starts_with("| "));
     let rows = rows.filter(|row| {
-        let subject = row.split(" | ").nth(1).unwrap_or_default();
+        let subject = row.split(" | ").next().unwrap_or_default();
         // These rows are about a field of the row above.
         if !subject.contains("each of these") && !subject.contains("has tried") {
             let is_failure = subject.contains("a failure of any of them");

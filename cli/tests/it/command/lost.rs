@@ -408,8 +408,7 @@ impl Ordered {
 fn assert_in_troubles(said: &str) {
     let words = said.trim_start_matches("shearline: ").trim_end();
     let row = format!("`{}`", words.replace("lock n", "lock NAME"));
-    let is_there =
-        said.is_empty() || include_str!("../../../../src/manual/troubles.rs").contains(&row);
+    let is_there = said.is_empty() || include_str!("../../../../docs/troubles.md").contains(&row);
     assert!(is_there, "{row}");
 }
 

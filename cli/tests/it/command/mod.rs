@@ -27,6 +27,7 @@ mod several;
 mod shared;
 #[cfg(target_os = "linux")]
 mod signals;
+mod start;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]

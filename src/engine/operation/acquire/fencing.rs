@@ -24,7 +24,7 @@
 //!
 //! # Not here
 //!
-//! The proof: [`manual::safety`](crate::manual::safety). The commands of a node: `node::recipes::fenced`.
+//! The proof: [`manual::fencing`](crate::manual::fencing). The commands of a node: `node::recipes::fenced`.
 
 use alloc::boxed::Box;
 use alloc::vec;
