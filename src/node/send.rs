@@ -209,19 +209,11 @@ impl Node {
             claim,
             by: Taking::Member { by },
         };
-        self.register_before(now, request, entry);
+        register_before(self, now, request, entry);
         let marker = self.trust.marker();
         let filling = Filling { life, marker, by };
         let bytes = command.written(by, marker, |out| recipes::take(out, entry, &filling));
         self.send(now, request, bytes);
-    }
-
-    /// If the node has to report the next change of the key of `entry`, sends what has to stand before `request`.
-    fn register_before(&mut self, now: Instant, request: Request, entry: &Entry) {
-        if entry.registers() {
-            self.send_time(now, request); // Nothing may stand between the two commands.
-            self.connection.wire.register(now);
-        }
     }
 
     /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if nothing was
@@ -318,7 +310,7 @@ impl Node {
         });
         let by = Taking::Fenced { by };
         let request = Request::Take { claim, by };
-        self.register_before(now, request, entry);
+        register_before(self, now, request, entry);
         self.send(now, request, bytes);
         Ok(())
     }
@@ -583,5 +575,13 @@ impl Node {
     /// Asks how many counters there are: see [`fenced::count`].
     pub(crate) fn count_counters(&mut self, now: Instant, operation: OperationKey, cursor: u64) {
         self.send(now, Request::Count { operation }, &fenced::count(cursor));
+    }
+}
+
+/// If `node` has to report the next change of the key of `entry`, sends what has to stand before `request`.
+fn register_before(node: &mut Node, now: Instant, request: Request, entry: &Entry) {
+    if entry.registers() {
+        node.send_time(now, request); // Nothing may stand between the two commands.
+        node.connection.wire.register(now);
     }
 }
