@@ -15,7 +15,7 @@
 //! and for [shared locks and permits](super::holders):
 //!
 //! ```text
-//! ACL SETUSER locker ~shearline:* +zrange +zscore +zadd +zrem +pexpireat +exists
+//! ACL SETUSER locker ~shearline:* +zrange +zscore +zadd +zrem +pexpireat
 //! ```
 //!
 //! For [fencing tokens](crate::LockOptions::fenced) it needs `~shearline:*` alone besides the first line; `+info` and
@@ -40,7 +40,7 @@
 //! | `+time`, `+zrange` | List the holders of shared locks and permits in an inspection. | They are shown as something that is no lock. |
 //! | `+client\|tracking`, `+client\|caching` | Let a node tell those who wait that a lock was released ([`manual::waiting`](crate::manual::waiting)), and those who keep one that its key was deleted. | They look from time to time: [`Waking::Refused`](crate::Waking::Refused). The next extension finds the deletion. |
 //! | `~shearline:*` | The marker and the barrier of `Strict`; the counters and the floor of fencing tokens; the intent of a caller who waits for readers to go. | No lock with `Strict`, and none with a fencing token. No shared lock, unless `~shearline:intent:*` is there. |
-//! | `+zrange`, `+zscore`, `+zadd`, `+zrem`, `+pexpireat`, `+exists` | Take, extend and release a shared lock or a permit: its holders stand in a sorted set. | No shared lock and no permit. |
+//! | `+zrange`, `+zscore`, `+zadd`, `+zrem`, `+pexpireat` | Take, extend and release a shared lock or a permit: its holders stand in a sorted set. | No shared lock and no permit. |
 //! | `+config\|get` | Asks a node with `Strict` whether it loses nothing in a restart. | A restarted node always waits. |
 //!
 //! Some need more:

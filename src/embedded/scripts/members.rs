@@ -215,7 +215,7 @@ pub(super) fn leave_intent(
     let age = lua_number(age).ok_or(NO_NUMBER)? as i64;
     let there = arguments.read(database, now, key);
     let there = there.ok().flatten().and_then(began);
-    let began = there.map_or(i64::MAX, |there| there).min(now as i64 - age);
+    let began = there.unwrap_or(i64::MAX).min(now - age);
     let text = alloc::format!("{began}");
     set_in(database, now, key, text.as_bytes(), &[b"px", life])?;
     Ok(Reply::Integer(1))
@@ -246,7 +246,7 @@ fn add_reader(
         let intent = arguments.keys.get(intent).ok_or(NO_KEY)?;
         let age = match arguments.read(database, now, intent) {
             Ok(None) => None,
-            Ok(Some(text)) => Some(began(text).map_or(0, |began| now as i64 - began)),
+            Ok(Some(text)) => Some(began(text).map_or(0, |began| now - began)),
             Err(_) => Some(0),
         };
         let lasts = age.map_or(0, |age| {

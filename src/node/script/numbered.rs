@@ -61,7 +61,7 @@ pub(crate) const TAKE_SHARED_FENCED: Script = Script {
         whether_it_counts!(),
         "return {s,b,s==1 and S or 0}"
     ),
-    sha1: "f32cd402ad0ff655f0f7a19cfc6c14a455bd9fe8",
+    sha1: "c6c967feb928242bdee272fbdf9aa2444b405c72",
 };
 
 /// Does what [`TAKE_SLOT`](super::TAKE_SLOT) does, and raises the counter. Answers four integers: those of `TAKE_SLOT`,

@@ -164,7 +164,7 @@ pub(crate) const TAKE_SHARED: Script = Script {
         add_reader!("KEYS[2]", "ARGV[4]", ""),
         said_and_whether_it_counts!()
     ),
-    sha1: "9cb99b91ada1cae19558991436b6a7252f4b3186",
+    sha1: "f45d89ed74f88a152c75c82af8d6b4cbb2bec3f3",
 };
 
 /// Leaves the intent of a caller of the exclusive lock who waits: the time when the wait began. The arguments are the
