@@ -14,6 +14,7 @@ use rand::rngs::StdRng;
 use super::permit::Slots;
 use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
+use crate::engine::operation::round::Ballot;
 use crate::engine::queues::{Queues, Refusal, Wants};
 use crate::engine::settings::SHORTEST_REST;
 use crate::entry::{Entry, Spare};
@@ -134,22 +135,17 @@ impl Acquire {
         }
     }
 
-    /// Returns when it asks again. The random delay ends at `delay`. If all nodes that refused it have an intent, it is when
-    /// a majority has said that readers may pass, or that the intent ends.
+    /// Returns when it asks again: when a majority has said that readers may pass the intents that it has met, or that
+    /// these end. Without that, it is at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
-        let intents = self.intents();
-        let is = |outcome| move |node| cx.round[node].outcome == outcome;
-        let refused = cx.parts.nodes.set().filter(is(NodeOutcome::Held));
-        if !refused.without(intents).is_empty() {
-            return delay;
-        }
-        let granted = cx.parts.nodes.set().filter(is(NodeOutcome::Granted));
-        let missing = cx.round.tally.quorum().saturating_sub(granted.len() + 1);
-        let times = self.reading().map_or(&[][..], |reading| &reading.intents);
-        let mut times: Vec<_> = times.iter().map(|(_, at)| *at).collect();
+        let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
+        let granted = cx.round.ballots.iter().filter(granted).count();
+        let missing = cx.round.tally.quorum().saturating_sub(granted + 1);
+        let intents = self.reading().map_or(&[][..], |reading| &reading.intents);
+        let mut times: Vec<_> = intents.iter().map(|(_, at)| *at).collect();
         times.sort_unstable();
-        let passes = times.get(missing).copied().unwrap_or(delay);
-        passes.max(cx.now.saturating_add(SHORTEST_REST))
+        let soonest = cx.now.saturating_add(SHORTEST_REST);
+        times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
     /// Returns why its attempt was refused: because so many nodes have another number of permits that no majority is left,
