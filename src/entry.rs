@@ -104,8 +104,6 @@ enum Mark {
     #[default]
     Plain,
     Shared,
-    /// A shared lock that is also taken where a caller of the exclusive lock waits.
-    Passing,
     /// A permit for any slot.
     AnySlot,
     /// The same, and a node that gives none reports the next change of the key.
@@ -117,10 +115,6 @@ enum Mark {
 impl Mark {
     const fn is_permit(self) -> bool {
         matches!(self, Self::AnySlot | Self::AnySlotOrPush | Self::ThisSlot)
-    }
-
-    const fn is_shared(self) -> bool {
-        matches!(self, Self::Shared | Self::Passing)
     }
 }
 
@@ -256,18 +250,6 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Returns the entry of a shared lock that is also taken where a caller of the exclusive lock waits. The entry must
-    /// be new and not shared.
-    #[cold]
-    pub(crate) fn passing(mut self) -> Self {
-        if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape
-            && mark.is_shared()
-        {
-            *mark = Mark::Passing;
-        }
-        self
-    }
-
     /// Returns the entry of a permit for any slot whose node, if it gives none, reports the next change of the key. The
     /// entry must be new and not shared.
     #[cold]
@@ -321,7 +303,7 @@ impl Entry {
     pub(crate) fn kind(&self) -> Kind {
         match self.mark() {
             Mark::Plain => Kind::Plain,
-            Mark::Shared | Mark::Passing => Kind::Shared,
+            Mark::Shared => Kind::Shared,
             Mark::AnySlot | Mark::AnySlotOrPush | Mark::ThisSlot => {
                 let numbers = &self.0.buffer[self.wire().len()..];
                 let number = |at: usize| u16::from_be_bytes([numbers[at], numbers[at + 1]]);
@@ -329,12 +311,6 @@ impl Entry {
                 Kind::Permit { permits, slot }
             }
         }
-    }
-
-    /// Returns `true` if a node takes the shared lock even if a caller of the exclusive lock waits: it was
-    /// [asked](Self::passing) to, or the lock was held before.
-    pub(crate) fn passes_over_intent(&self) -> bool {
-        self.mark() == Mark::Passing || self.ttl() != Duration::ZERO
     }
 
     /// Returns `true` if a node gives the slot of the permit or none: the slot was [set](Self::set_slot).
@@ -881,7 +857,6 @@ mod tests {
             let (permits, slot) = (1024, 1023);
             for (entry, kind) in [
                 (shared(), Kind::Shared),
-                (shared().passing(), Kind::Shared),
                 (permit([permits, slot]), Kind::Permit { permits, slot }),
             ] {
                 let entry = entry.delayed(delay);
@@ -923,16 +898,6 @@ mod tests {
         let mut plain = Entry::new(Vec::new(), b"k", b"t");
         plain.set_slot(1);
         assert_eq!((plain.kind(), plain.has_slot()), (Kind::Plain, false));
-    }
-
-    #[test]
-    fn a_reader_passes_over_the_intent_if_it_is_told_to_or_was_granted_before() {
-        let reader = || Entry::shared(Vec::new(), b"k", b"t", false);
-        assert!(!reader().passes_over_intent());
-        assert!(reader().passing().passes_over_intent());
-        let held = reader();
-        held.set_end(Instant::from_nanos(5), Duration::from_secs(1));
-        assert!(held.passes_over_intent());
     }
 
     #[test]

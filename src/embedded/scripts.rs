@@ -14,9 +14,10 @@ use alloc::vec::Vec;
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL,
     COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN,
-    LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RAISE_MEMBER, RELEASE, RELEASE_EACH,
-    RELEASE_MEMBER, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script,
-    TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED, TAKE_SHARED_FENCED, TAKE_SLOT, TAKE_SLOT_FENCED,
+    LEAVE_INTENT, LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RAISE_MEMBER, RELEASE,
+    RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED,
+    Script, TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED, TAKE_SHARED_FENCED, TAKE_SLOT,
+    TAKE_SLOT_FENCED,
 };
 
 use number::lua_number;
@@ -47,7 +48,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 31] = [
+static KNOWN: [Known; 32] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(Reply::Integer)
     }),
@@ -77,6 +78,7 @@ static KNOWN: [Known; 31] = [
     Known::new(&CONFIRM_SEVERAL, several::confirm),
     Known::new(&RELEASE_SEVERAL, several::release),
     Known::new(&TAKE_SHARED, members::take_shared),
+    Known::new(&LEAVE_INTENT, members::leave_intent),
     Known::new(&TAKE_SLOT, members::take_slot),
     Known::new(&MOVE_SLOT, members::move_slot),
     Known::new(&EXTEND_MEMBER, members::extend),

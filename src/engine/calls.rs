@@ -64,7 +64,7 @@ impl Engine {
                 acquire.want(options.is_fenced(), options.own_owner(), parts);
             }
             if request.shared {
-                acquire.share(now, &parts.settings);
+                acquire.share();
             } else if let Some(permits) = permits {
                 acquire.permit(permits, parts.nodes.len());
             }

@@ -125,6 +125,7 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     | Reply::Renumbered(_)
     | Reply::NumberedSlot { .. }
     | Reply::Foreign(_)
+    | Reply::Intent(_)
     | Reply::Full(_)
     | Reply::OtherPermits(_) = reply
     {

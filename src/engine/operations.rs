@@ -180,7 +180,7 @@ impl Operations {
             acquire.want(extra.fenced, extra.owner.as_deref(), parts);
         }
         if extra.shared {
-            acquire.share(kept.started, &parts.settings);
+            acquire.share();
         } else if extra.permits != 0 {
             acquire.permit(extra.permits, parts.nodes.len());
         }

@@ -143,10 +143,9 @@ impl Parts {
             && let Some((_, resource)) = self.queues.waiting(place)
         {
             for node in self.nodes.ids() {
-                let least = Duration::from_millis(1);
                 self.nodes
                     .writing_to(node)
-                    .leave_intent(now, resource, least);
+                    .leave_intent(now, resource, None);
             }
         }
     }
@@ -266,12 +265,12 @@ impl Parts {
     #[cold]
     pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
         if let Some((waiting, resource)) = self.queues.waiting(place)
-            && waiting.leaves_intent(now)
+            && let Some(age) = waiting.leaves_intent(now)
         {
             for node in self.nodes.ids() {
                 self.nodes
                     .writing_to(node)
-                    .leave_intent(now, resource, INTENT);
+                    .leave_intent(now, resource, Some([age, INTENT]));
             }
         }
     }
@@ -291,13 +290,14 @@ impl Parts {
         Some(key)
     }
 
-    /// Arms the timer of `key` for the end of its time. A reader wakes from time to time.
+    /// Arms the timer of `key` for the end of its time. A reader wakes when it may pass the contender before it.
     fn arm_waiter(&mut self, now: Instant, key: WaiterKey) {
-        let Some((mut at, _)) = self.wait_ends(key) else {
+        let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
+        let Some(((mut at, _), place)) = self.wait_ends(key).zip(place) else {
             return;
         };
         if self.queues.waiters.wanted(key).shared {
-            at = at.min(now.saturating_add(self.settings.patience_of_reader()));
+            at = at.min(self.queues.passes_at(now, place));
         }
         if at != Instant::MAX
             && let Some(waiter) = self.queues.waiters.get_mut(key)
@@ -306,14 +306,12 @@ impl Parts {
         }
     }
 
-    /// The timer of `key` has fired. Returns `true` if it goes on to wait: its time is not up, and if it is a reader, the
-    /// contender before it does not wait for other readers.
+    /// The timer of `key` has fired. Returns `true` if it goes on to wait: its time is not up, and if it is a reader, it
+    /// may not pass the contender before it.
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
-        let passes = place.is_some_and(|place| {
-            self.queues.contender(place).is_some() && self.queues.is_behind_readers(now, place)
-        });
+        let passes = place.is_some_and(|place| self.queues.passes_at(now, place) <= now);
         let waits = ends.is_some() && !passes;
         if waits {
             self.arm_waiter(now, key);

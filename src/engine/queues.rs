@@ -33,8 +33,8 @@
 //! A reader, which wants a shared lock, is the contender only while it is refused, and never the holder. It asks beside
 //! other readers, unless another operation holds the name, or waits for it. A reader that was granted its lock gives its
 //! turn on, and so does one whose turn has come from a reader: all readers at the front of a queue ask at once, and so
-//! does the operation behind them. A reader that has waited for long behind a contender of the exclusive lock, which
-//! itself waits for readers, asks beside it.
+//! does the operation behind them. While the nodes let readers pass the intent of a contender of the exclusive lock, the
+//! readers behind it ask beside it.
 //!
 //! # Permits
 //!
@@ -63,7 +63,7 @@ use core::time::Duration;
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::STRING_BYTES_MAX;
-use crate::node::Remaining;
+use crate::node::{Remaining, keeps_out};
 use crate::quorum::NodeSet;
 use crate::slab::Slab;
 use crate::time::Instant;
@@ -129,8 +129,6 @@ pub(super) struct Place {
 pub(super) enum Refusal {
     #[default]
     Held,
-    /// A caller of the exclusive lock waits, and keeps readers out.
-    Intent,
     /// The resource has another number of permits.
     OtherPermits,
     NoQuorum,
@@ -568,6 +566,16 @@ impl Queues {
     pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
         let wait = self.waits.get(&place);
         wait.is_some_and(|wait| wait.is_behind_readers(now))
+    }
+
+    /// Returns when a reader may next pass the contender of `place`. If that does not wait for readers now, or there is
+    /// none, it may do so by then.
+    #[cold]
+    pub(super) fn passes_at(&self, now: Instant, place: PlaceKey) -> Instant {
+        let wait = self.contender(place).and(self.waits.get(&place));
+        let age = wait.and_then(|wait| wait.age_of_intent(now));
+        let span = Duration::from_millis(keeps_out(age.unwrap_or_default()));
+        now.saturating_add(span.min(Duration::from_millis(keeps_out(0))))
     }
 
     /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue there, but behind

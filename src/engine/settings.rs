@@ -14,13 +14,6 @@ use crate::time::{Instant, NANOS_PER_TICK};
 /// attempts that fail at once would follow each other there for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// A reader passes over an intent once in the time of this number of random delays. By default that is 1.2 s: twice as
-/// long as an intent lasts that is not renewed, and a quarter of the time that a call waits. By then the caller of the
-/// exclusive lock has been let in, unless a reader holds its lock for longer than that; then one more makes no
-/// difference to it. But many do, one after the other: measured with readers who hold for 2 s and come each 300 ms, the
-/// caller of the exclusive lock is never let in. With holds of 1.5 s it waits 1.8 s.
-const PASSES_AFTER: u32 = 8;
-
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Settings {
@@ -80,12 +73,6 @@ impl Settings {
         let (_, longest) = self.retry.delay().into_inner();
         let longest = longest.max(SHORTEST_REST);
         started.saturating_add(longest.saturating_mul(tries))
-    }
-
-    /// Returns how long a reader waits before it passes over an intent.
-    pub(super) fn patience_of_reader(&self) -> Duration {
-        let (shortest, longest) = self.retry.delay().into_inner();
-        (shortest + longest) / 2 * PASSES_AFTER
     }
 
     /// Returns half of the longest validity of a lock of `ttl`.

@@ -56,13 +56,14 @@ pub use request::Waking;
 pub(crate) use request::{Asker, Dialect, Question, Remaining, Request, Taking};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::Script;
+pub(crate) use script::keeps_out;
 #[cfg(feature = "embedded")]
 pub(crate) use script::{CHECKED_ACQUIRE, CHECKED_CONFIRM};
 #[cfg(any(test, feature = "embedded"))]
 pub(crate) use script::{
     CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL, COUNT_COUNTERS, EXTEND, EXTEND_EACH,
-    EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN, LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE,
-    RAISE_FENCED, RAISE_MEMBER, RELEASE, RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL,
+    EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN, LEAVE_INTENT, LOOK_AT_FLOOR, MOVE_SLOT,
+    OVERWRITE, RAISE_FENCED, RAISE_MEMBER, RELEASE, RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL,
     REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED,
     TAKE_SHARED_FENCED, TAKE_SLOT, TAKE_SLOT_FENCED,
 };

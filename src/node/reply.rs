@@ -41,6 +41,8 @@ pub(crate) enum Reply {
     Missing,
     /// The key is another's, or has another type. Of several keys it is the one with this index.
     Foreign(u8),
+    /// A caller of the exclusive lock waits, and keeps readers out for this time.
+    Intent(Duration),
     /// All slots are taken, or the only one that is wanted. The first of all ends in this time.
     Full(Duration),
     /// The resource has this number of permits, which is another than was asked for.
@@ -76,7 +78,7 @@ impl Reply {
             | Self::NumberedSlot { .. }
             | Self::Counted { .. } => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
-            Self::Foreign(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
+            Self::Foreign(_) | Self::Intent(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
             Self::OtherPermits(permits) => (Vote::No, NodeOutcome::OtherPermits(permits)),
             Self::Again(why) | Self::NotDone(why) | Self::Unsure(why) => (Vote::Abstain, why),
             Self::Later | Self::InRepair(_) | Self::Renumbered(_) => {
@@ -256,7 +258,7 @@ fn member_added(value: Value<'_>) -> Option<Read> {
     let (said, marker) = said(value)?;
     let reply = match said {
         1 => Reply::Done,
-        2 | 3 => Reply::Foreign((said - 2) as u8),
+        2.. => kept_out(said),
         _ => Reply::lacks(forbidden_to_join(said)?),
     };
     Some(Read { reply, marker })
@@ -278,7 +280,7 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
             let [said, marker, number] = integers(value)?;
             let reply = match said {
                 1 => Reply::Number(fencing_token(number)?),
-                2 | 3 => Reply::Foreign((said - 2) as u8),
+                2.. => kept_out(said),
                 -1 => no_number(number),
                 _ => return None,
             };
@@ -288,6 +290,14 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     // A script that has taken nothing may not have read the marker.
     let marker = (0 < said).then_some(marker);
     Some(Read { reply, marker })
+}
+
+/// Returns what keeps a reader out.
+const fn kept_out(said: i64) -> Reply {
+    match said {
+        ..=2 => Reply::Foreign(0),
+        _ => Reply::Intent(Duration::from_millis(said.unsigned_abs() - 2)),
+    }
 }
 
 /// Returns what a script says of the slots.
@@ -439,7 +449,7 @@ mod tests {
         for (reply, meaning) in [
             (":1|", Some((Reply::Done, None))),
             (":2|", Some((Reply::Foreign(0), None))),
-            (":3|", Some((Reply::Foreign(1), None))),
+            (":3|", Some((Reply::Intent(Duration::from_millis(1)), None))),
             (":-5|", Some((lacks("time"), None))),
             (":-11|", Some((lacks("zscore"), None))),
             ("*2|:1|:-1|", Some((Reply::Done, Some(-1)))),
@@ -453,7 +463,6 @@ mod tests {
             ("*3|:3|:0|:4|", Some((Reply::OtherPermits(4), Some(0)))),
             (":0|", None),
             (":-1|", None),
-            (":4|", None),
             ("*3|:1|:0|:65536|", None),
             ("*3|:1|:0|:-1|", None),
             ("*3|:4|:0|:1|", None),
@@ -478,7 +487,10 @@ mod tests {
         for (reply, meaning) in [
             ("*3|:1|:0|:9|", Some((Reply::Number(9), Some(0)))),
             ("*3|:2|:-1|:0|", Some((Reply::Foreign(0), Some(-1)))),
-            ("*3|:3|:0|:0|", Some((Reply::Foreign(1), Some(0)))),
+            (
+                "*3|:2202|:0|:0|",
+                Some((Reply::Intent(Duration::from_millis(2_200)), Some(0))),
+            ),
             (
                 "*3|:-1|:0|:0|",
                 Some((Reply::lacks(Unusable::NoFloor), None)),
@@ -495,7 +507,7 @@ mod tests {
             ),
             ("*4|:3|:6|:2|:0|", Some((Reply::OtherPermits(2), Some(6)))),
             (
-                ":-13|",
+                ":-12|",
                 Some((Reply::lacks(Unusable::Permission { command: "set" }), None)),
             ),
             ("*3|:1|:0|:0|", None),

@@ -34,7 +34,9 @@ pub(crate) use fencing::{
 pub(crate) use numbered::{RAISE_MEMBER, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED};
 pub(crate) use permit::{MOVE_SLOT, TAKE_SLOT};
 pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};
-pub(crate) use shared::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, TAKE_SHARED};
+pub(crate) use shared::{
+    CONFIRM_MEMBER, EXTEND_MEMBER, LEAVE_INTENT, RELEASE_MEMBER, TAKE_SHARED, keeps_out,
+};
 
 /// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key `$key`; `c` is
 /// `redis.acl_check_cmd`. Some servers check the number of arguments: `get` and `pttl` get one, the other commands get

@@ -18,7 +18,7 @@ use super::connection::{Renewal, Work};
 use super::handshake::Access;
 use super::recipes::fenced::{self, Counters};
 use super::recipes::one::{take_if_permitted, trial};
-use super::recipes::shared::{leave_intent, take_out};
+use super::recipes::shared::{end_intent, leave_intent, take_out};
 use super::recipes::{Command, Filling, Form};
 use super::request::{Dialect, Purpose, Question, Request, Taking, Taught};
 use super::script::INSPECT;
@@ -498,13 +498,21 @@ impl Node {
         self.send(now, Request::Why { operation }, &command);
     }
 
-    /// Leaves the intent of a caller who waits for the exclusive lock on `resource`, for `life`: until then no reader
-    /// joins. Does nothing if the node cannot be asked now.
+    /// Leaves the intent of a caller who waits for the exclusive lock on `resource`: its age, and how long it lasts.
+    /// `None`: ends it. Does nothing if the node cannot be asked now.
     #[cold]
-    pub(crate) fn leave_intent(&mut self, now: Instant, resource: &[u8], life: Duration) {
+    pub(crate) fn leave_intent(
+        &mut self,
+        now: Instant,
+        resource: &[u8],
+        spans: Option<[Duration; 2]>,
+    ) {
         if self.access() == Access::Open {
             let mut command = Vec::new();
-            leave_intent(&mut command, resource, life);
+            match spans {
+                Some(spans) => leave_intent(&mut command, resource, spans),
+                None => end_intent(&mut command, resource),
+            }
             self.connection.wire.put(now, Purpose::Aside, &command);
         }
     }

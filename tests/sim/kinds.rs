@@ -13,7 +13,9 @@ use crate::entropy::Entropy;
 use crate::faults::{FAULTS, Fault};
 use crate::fencing::{FENCED, FENCED_PERMITS, LEADERS};
 use crate::plan::{Guard, Kinds, Members, Plan};
-use crate::reading::{CLAIMANTS, GUARDED_PERMITS, GUARDED_SHARED, MIXED, PERMITS, READERS, SHARED};
+use crate::reading::{
+    CLAIMANTS, GUARDED_PERMITS, GUARDED_SHARED, MIXED, PERMITS, READERS, SHARED, SLOW_READERS,
+};
 use crate::sets::{GUARDED_SETS, SETS};
 use crate::theme;
 use crate::watching::WATCHING;
@@ -22,7 +24,7 @@ use crate::watching::WATCHING;
 const FEW: u32 = 10_000;
 
 /// All that can be chosen by name.
-pub(crate) const KINDS: [Kind; 39] = [
+pub(crate) const KINDS: [Kind; 40] = [
     NARROW,
     ALONE,
     INSPECTING,
@@ -50,6 +52,7 @@ pub(crate) const KINDS: [Kind; 39] = [
     SHARED,
     GUARDED_SHARED,
     READERS,
+    SLOW_READERS,
     PERMITS,
     GUARDED_PERMITS,
     CLAIMANTS,

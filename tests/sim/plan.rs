@@ -135,6 +135,8 @@ pub(crate) struct Plan {
     /// it does something. Most worlds have none such.
     pub(crate) shared: u32,
     pub(crate) downgrades: u32,
+    /// How long shared locks are held. Then one user alone wants the exclusive lock. Zero: as long as others, and all do.
+    pub(crate) reads_for: Time,
     /// How often a call is for a permit, of how many, and whether the last client thinks that there is one more.
     pub(crate) permits: (u32, u16),
     pub(crate) other_permits: bool,
@@ -568,6 +570,7 @@ impl Plan {
             leads: false,
             shared: 0,
             downgrades: 0,
+            reads_for: 0,
             permits: (0, 1),
             other_permits: false,
             clock_steps: 0,

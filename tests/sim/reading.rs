@@ -116,6 +116,22 @@ pub(crate) const READERS: Kind = kind("readers", |entropy| {
     .alike()
 });
 
+/// Readers who hold the lock for long, and come all the time: for almost two seconds, or for longer than the history
+/// lasts. One user is a writer.
+pub(crate) const SLOW_READERS: Kind = kind("slow-readers", |entropy| {
+    let plan = (READERS.draw)(entropy);
+    let clients = plan.clients.max(2);
+    Plan {
+        clients,
+        hosts: 1 + entropy.below(clients as u32) as usize,
+        reads_for: entropy.pick(&[1_950, 30_000]) * MILLI,
+        rest: 600 * MILLI,
+        shortest_ttl: 40_000,
+        longest_ttl: 40_000,
+        ..plan
+    }
+});
+
 /// Permits of few names, one to four of each.
 pub(crate) const PERMITS: Kind = kind("permits", |entropy| {
     let plan = (SHARED.draw)(entropy);

@@ -482,7 +482,10 @@ impl World {
         hold.keep = keep.map(|most| self.begins_keeping(client, &hold.lock, most));
         self.ask_for_alert(client, &mut hold);
         self.hold_belief(client, user, &hold);
-        let next = self.work();
+        let next = match hold.lock.is_shared() && self.plan.reads_for != 0 {
+            true => self.now + self.plan.reads_for,
+            false => self.work(),
+        };
         self.set_task(client, user, Task::Holding(hold), next);
     }
 
@@ -861,10 +864,13 @@ impl World {
             true => Some(self.permits_of(client)),
             false => None,
         };
-        let shared = alone
+        let mut shared = alone
             && permits.is_none()
             && !options.is_fenced()
             && self.entropy.chance(self.plan.shared);
+        if self.plan.reads_for != 0 {
+            shared = (client, user) != (0, 0);
+        }
         let there = &mut self.clients[client].users[user];
         there.fenced = options.is_fenced();
         there.asks_twice = options.is_fenced() || permits.is_some();

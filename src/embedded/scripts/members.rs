@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 
 use super::fencing::{Fenced, Number};
 use super::several::{answer, counts_if_checked};
-use super::{Arguments, NO_KEY, NO_NUMBER, lua_number};
+use super::{Arguments, NO_KEY, NO_NUMBER, lua_number, set_in};
 use crate::embedded::keyspace::{Database, Entry, Members, Millis, Value};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::limits::{HOLDERS_SHOWN_MAX, MEMBER_BYTES_MAX};
+use crate::node::keeps_out;
 
 /// Scripts use no later deadline.
 const MOST: f64 = 9e15;
@@ -200,6 +201,29 @@ pub(super) fn take_shared_fenced(
     Ok(Reply::array([said, counts, number].map(Reply::Integer)))
 }
 
+/// Returns when the wait began that left this intent, if it is a time.
+fn began(text: &[u8]) -> Option<i64> {
+    let is_time = text.len() < 17 && text.iter().all(u8::is_ascii_digit);
+    let text = core::str::from_utf8(text).ok().filter(|_| is_time)?;
+    text.parse().ok()
+}
+
+/// Does what [`LEAVE_INTENT`](crate::node::LEAVE_INTENT) does.
+pub(super) fn leave_intent(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let (key, [age, life]) = (arguments.key.ok_or(NO_KEY)?, words(arguments, [0, 1])?);
+    let age = lua_number(age).ok_or(NO_NUMBER)? as i64;
+    let there = arguments.read(database, now, key);
+    let there = there.ok().flatten().and_then(began);
+    let began = there.unwrap_or(i64::MAX).min(now - age);
+    let text = alloc::format!("{began}");
+    set_in(database, now, key, text.as_bytes(), &[b"px", life])?;
+    Ok(Reply::Integer(1))
+}
+
 /// The key of the intent and the argument that passes over it stand at these places.
 fn add_reader(
     database: &mut Database<'_>,
@@ -223,9 +247,19 @@ fn add_reader(
     let mut joins = is_ours && set.may_be_purged();
     if joins && passes.is_empty() {
         let intent = arguments.keys.get(intent).ok_or(NO_KEY)?;
-        if arguments.left(database, now, intent).is_some() {
+        let age = match arguments.read(database, now, intent) {
+            Ok(None) => None,
+            Ok(Some(text)) => Some(began(text).map_or(0, |began| now - began)),
+            Err(_) => Some(0),
+        };
+        let lasts = age.map_or(0, |age| {
+            keeps_out(age.max(0).unsigned_abs()) as i64 - age.min(0)
+        });
+        if lasts != 0 {
+            let ends = arguments.left(database, now, intent);
+            let ends = ends.filter(|ends| 0 <= *ends && *ends < lasts);
             joins = set.members.at(&member).is_some();
-            said = 3;
+            said = 2 + ends.map_or(lasts, |ends| ends + 1);
             arguments.register(database, key);
         }
     }

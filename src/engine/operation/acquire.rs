@@ -235,8 +235,8 @@ impl Acquire {
             Some(Special::Several(several)) => several.forget_named(),
             Some(Special::Reading(reading)) => {
                 let waited = (self.waiter.is_some(), parts.queues.given_back(self.place));
-                let others = (&parts.settings, &mut parts.random);
-                return reading.entry(now, (spare, name, token), (waited, is_fenced), others);
+                let random = &mut parts.random;
+                return reading.entry((spare, name, token), (waited, is_fenced), random);
             }
         }
         let names = self.places().iter().map(|place| parts.queues.name(*place));
@@ -521,9 +521,7 @@ impl Operate for Acquire {
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
-                    Refusal::Held | Refusal::Intent | Refusal::OtherPermits => {
-                        LockError::Held(self.report_held(cx))
-                    }
+                    Refusal::Held | Refusal::OtherPermits => LockError::Held(self.report_held(cx)),
                     // Adds what the nodes said in earlier attempts, if that says more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);

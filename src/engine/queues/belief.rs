@@ -8,7 +8,8 @@
 //! * A node that has said nothing is not believed free.
 //! * A resource is believed free when a majority of the configured nodes is. Each node counts only from the time at
 //!   which its vote counts.
-//! * A sorted set is held by readers or permits. It keeps a reader out no longer than the random delay.
+//! * A sorted set is held by readers or permits. It keeps a reader out no longer than the random delay. It is not free
+//!   because it has changed, unless a permit is wanted.
 //! * Only the owner text of a token leaves this file. The random part is never shown.
 
 use alloc::vec::Vec;
@@ -193,7 +194,12 @@ impl Belief {
             Remaining::For(_) if self.wants == Wants::Slot && seen.free != Instant::MAX => {
                 seen.free
             }
-            Remaining::Missing => now.min(seen.free),
+            Remaining::Missing => {
+                if self.wants == Wants::Reader && now < seen.free && seen.free != Instant::MAX {
+                    seen.not_before = Instant::ZERO; // It was there, and has gone.
+                }
+                now.min(seen.free)
+            }
             Remaining::For(left) => now.saturating_add(left).saturating_add(ROUNDED),
             Remaining::Permanent => Instant::MAX,
         };
@@ -206,17 +212,23 @@ impl Belief {
         (seen.token, seen.is_set) = (token, is_set);
     }
 
-    /// `node` has reported a change of the key. The key may also have changed on nodes that push nothing, so they are
-    /// believed free `soon`.
-    pub(crate) fn changed(&mut self, now: Instant, node: NodeId, soon: Duration) {
+    /// `node` has reported a change of the key. It is free at `now`, unless another holder of a sorted set may have come
+    /// or gone. The key may also have changed on nodes that push nothing, so those are to be asked. A reader asks `rest`
+    /// later at the latest, because what has kept it out may be over.
+    pub(crate) fn changed(&mut self, now: Instant, node: NodeId, rest: Duration) {
+        let latest = match self.wants == Wants::Reader {
+            true => now.saturating_add(rest),
+            false => Instant::MAX,
+        };
+        self.reads_from = self.reads_from.min(latest);
+        let wants = self.wants;
         for (other, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
-            if other == node {
-                seen.free = now;
-                (seen.permanent, seen.is_set) = (false, false);
-                seen.registration = Registration::None;
-            } else if !seen.is_told() {
-                seen.free = seen.free.min(now.saturating_add(soon));
-                seen.permanent = false;
+            if other == node && (!seen.is_set || wants == Wants::Slot) {
+                (seen.free, seen.is_set) = (now, false);
+            }
+            seen.not_before = seen.not_before.min(latest);
+            if other == node || !seen.is_told() {
+                (seen.permanent, seen.registration) = (false, Registration::None);
             }
         }
     }
@@ -271,6 +283,11 @@ impl Belief {
         self.nodes.len() - permanent.count() < quorum_of(self.nodes.len())
     }
 
+    /// Returns `true` if `node` has said that the key is a sorted set, and nothing else since.
+    pub(in crate::engine) fn is_set_on(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].is_set
+    }
+
     /// Returns `true` if the key is a sorted set on a majority of the nodes.
     pub(in crate::engine) fn is_set(&self) -> bool {
         let sets = self.nodes.iter().filter(|seen| seen.is_set).count();
@@ -299,7 +316,7 @@ mod tests {
     use super::*;
 
     const NOW: Instant = Instant::from_millis(1_000);
-    const SOON: Duration = Duration::from_micros(50);
+    const REST: Duration = Duration::from_millis(100);
 
     fn at(millis: u64) -> Instant {
         Instant::from_millis(millis)
@@ -372,22 +389,47 @@ mod tests {
     #[test]
     fn a_change_on_a_majority_frees_it_and_one_on_a_minority_does_not() {
         let mut belief = looked([left(10_000); 3]);
-        belief.changed(NOW, node(2), SOON);
+        belief.changed(NOW, node(2), REST);
         assert_eq!(belief.free_at(always), at(11_001));
-        belief.changed(at(1_001), node(0), SOON);
+        belief.changed(at(1_001), node(0), REST);
         assert_eq!(belief.free_at(always), at(1_001));
     }
 
     #[test]
-    fn nodes_that_push_nothing_are_believed_to_have_changed_soon_after_one_that_does() {
+    fn nodes_that_push_nothing_are_asked_after_a_change_of_another_and_not_believed_free() {
+        let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));
         let mut belief = looked([left(10_000); 3]);
         belief.looked(NOW, node(1), left(10_000), false);
-        belief.changed(NOW, node(2), SOON);
-        assert_eq!(belief.free_at(always), NOW.saturating_add(SOON));
+        belief.changed(NOW, node(2), REST);
+        assert_eq!(asked(&belief), [false, true, true]);
+        assert_eq!(belief.free_at(always), at(11_001));
         let mut belief = looked([left(10_000); 3]);
         belief.asked(node(1));
-        belief.changed(NOW, node(2), SOON);
-        assert_eq!(belief.free_at(always), at(11_001), "its answer will say");
+        belief.changed(NOW, node(2), REST);
+        assert_eq!(asked(&belief), [false, false, true], "its answer will say");
+    }
+
+    #[test]
+    fn a_sorted_set_that_has_changed_is_not_free_unless_a_permit_is_wanted() {
+        for (wants, free) in [
+            (Wants::Lock, at(11_001)),
+            (Wants::Reader, at(1_100)),
+            (Wants::Slot, NOW),
+        ] {
+            let mut belief = looked([left(10_000); 3]);
+            belief.set_wants(wants, at(9_000));
+            for node in NodeId::first(2) {
+                belief.named(node, None, true);
+                belief.changed(NOW, node, REST);
+                assert!(belief.is_to_be_asked(node));
+            }
+            assert_eq!(belief.free_at(always), free, "{wants:?}");
+            assert_eq!(belief.is_set(), wants != Wants::Slot);
+            for node in NodeId::first(2) {
+                belief.looked(NOW, node, Remaining::Missing, true);
+            }
+            assert_eq!(belief.free_at(always), NOW, "it is gone");
+        }
     }
 
     #[test]
@@ -395,8 +437,37 @@ mod tests {
         let mut belief = looked([Remaining::Permanent; 3]);
         (0..2).for_each(|at| belief.looked(NOW, node(at), Remaining::Permanent, false));
         assert!(belief.is_permanent(|_| true));
-        belief.changed(NOW, node(2), SOON);
+        belief.changed(NOW, node(2), REST);
         assert!(!belief.is_permanent(|_| true));
+    }
+
+    #[test]
+    fn a_reader_that_was_kept_out_asks_when_the_key_has_gone_or_some_time_after_a_change() {
+        let kept_out = || {
+            let mut belief = Belief::new(3);
+            belief.forget(|_| at(9_000));
+            belief.set_wants(Wants::Reader, at(9_000));
+            belief
+        };
+        for gone in [false, true] {
+            let mut belief = kept_out();
+            for node in NodeId::first(2) {
+                let said = if gone {
+                    left(5_000)
+                } else {
+                    Remaining::Missing
+                };
+                belief.looked(NOW, node, said, true);
+                belief.named(node, None, gone);
+                belief.changed(NOW, node, REST);
+                belief.looked(NOW, node, Remaining::Missing, true);
+            }
+            let free = if gone { NOW } else { at(1_100) };
+            assert_eq!(belief.free_at(always), free, "{gone}");
+        }
+        let mut belief = kept_out();
+        (0..3).for_each(|at| belief.looked(NOW, node(at), Remaining::Missing, true));
+        assert_eq!(belief.free_at(always), at(9_000), "an intent alone");
     }
 
     #[test]
@@ -404,7 +475,7 @@ mod tests {
         let mut belief = looked([left(10_000); 3]);
         let asked = |belief: &Belief| [0, 1, 2].map(|at| belief.is_to_be_asked(node(at)));
         assert_eq!(asked(&belief), [false; 3]);
-        belief.changed(NOW, node(0), SOON);
+        belief.changed(NOW, node(0), REST);
         assert_eq!(asked(&belief), [true, false, false]);
         assert!(belief.is_told());
         belief.lost(node(1));
@@ -464,8 +535,8 @@ mod tests {
             belief.looked(NOW, node, Remaining::Missing, false);
         }
         assert_eq!(belief.free_at(always), at(5_000));
-        belief.changed(NOW, node(0), SOON);
-        belief.changed(NOW, node(1), SOON);
+        belief.changed(NOW, node(0), REST);
+        belief.changed(NOW, node(1), REST);
         assert_eq!(belief.free_at(always), at(5_000));
     }
 }

@@ -49,10 +49,11 @@ use super::belief::{Belief, Wants};
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// A contender that has looked at one lock for this long asks who holds it, with each look from then on. If attempts
-/// come between, it asks at most five times in this time. Asking with each look would make a hand-over between two
-/// programs cost six messages instead of five. Otherwise no figure of contention depends on it: 100 ms and two seconds
-/// give the same.
-const WHO: Duration = Duration::from_millis(500);
+/// come between, it asks at most twice in this time. Asking with each look would make a hand-over between two programs
+/// cost six messages instead of five. Otherwise no figure of contention depends on it: 100 ms and two seconds give the
+/// same. But a caller of the exclusive lock finds readers only by that: with twice as long, readers who hold for two
+/// seconds keep it waiting for more than 2.5 s.
+const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority before it asks that node again.
 /// Measured: with 0.1 ms a hand-over costs one more message.
@@ -116,8 +117,9 @@ pub(in crate::engine) struct Wait {
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
-    /// When the random delay after the latest attempt ends.
+    /// When the delay after the latest attempt ends, and how long a random one is.
     delay: Instant,
+    rest: Duration,
     /// Its place in the window after the latest attempt, out of `u32::MAX`.
     luck: u32,
     /// It leaves the lock to others until then.
@@ -134,8 +136,9 @@ pub(in crate::engine) struct Wait {
     often: Instant,
     /// When it looks at the nodes that have nothing registered any more.
     soon: Instant,
-    /// When it leaves its intent again, if readers hold the lock.
+    /// When it leaves its intent again, if readers hold the lock, and since when it has done so.
     intent: Instant,
+    behind: Option<Instant>,
     /// When it last asked the nodes for a look, and how long their answers take: on average, and at least.
     asked: Instant,
     took: Duration,
@@ -264,7 +267,7 @@ impl Wait {
         self.belief.suppose(left); // The lock was free a moment ago, and nodes may report nothing.
     }
 
-    /// An attempt was refused. The random delay after it lasts until `delay`. The nodes in `elsewhere` have refused it
+    /// An attempt was refused. The delay after it lasts until `delay`, and a random one for `rest`. The nodes in `elsewhere` have refused it
     /// because of another resource that it wants too. They are not believed free before the delay is over, whatever
     /// they say of this resource. The same holds for nodes that did not take the `SET`.
     pub(in crate::engine) fn refused(
@@ -272,9 +275,10 @@ impl Wait {
         why: Refusal,
         said: impl Iterator<Item = NodeOutcome>,
         elsewhere: NodeSet,
-        delay: Instant,
+        (delay, rest): (Instant, Duration),
         random: &mut StdRng,
     ) {
+        self.rest = rest;
         self.why = why;
         self.said.clear();
         self.said.extend(said);
@@ -289,6 +293,9 @@ impl Wait {
             self.since = Instant::MAX;
         }
         (self.left, self.told) = (None, false);
+        if self.belief.is_set() {
+            self.ask_at_once();
+        }
         let said = &self.said;
         let takes = |node: NodeId| !elsewhere.contains(node) && takes_a_set(said[node.index()]);
         self.belief.forget(|node| match takes(node) {
@@ -324,22 +331,24 @@ impl Wait {
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
     }
 
-    /// Readers of this engine have had the lock until now, so the first look asks who holds it.
+    /// Readers have had the lock until now, so the first look asks who holds it.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
     }
 
-    /// Called before a look. If the regular look is due, all nodes are asked.
-    pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) {
-        if self.since == Instant::MAX {
+    /// Called before a look. If the regular look is due, all nodes are asked, and returns `true`.
+    pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) -> bool {
+        let is_due = self.look <= now;
+        if self.since == Instant::MAX || is_due {
             self.asks_at_once = self.who <= now;
             if self.asks_at_once {
-                self.who = now.saturating_add(WHO / 5);
+                self.who = now.saturating_add(WHO / 2);
             }
         }
-        if self.look <= now {
+        if is_due {
             self.belief.ask_again();
         }
+        is_due
     }
 
     /// Sets what the contender wants.
@@ -358,15 +367,26 @@ impl Wait {
         self.told = true;
     }
 
-    /// Returns `true` if it has to leave its intent now. It looks again before the intent ends.
-    pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> bool {
-        let leaves =
-            self.intent <= now && self.belief.is_set() && self.belief.wants() == Wants::Lock;
+    /// If it has to leave its intent now, returns the age of that. It looks again before the intent ends. After an attempt
+    /// it waits for a while, so that readers who have waited behind another caller of the exclusive lock come first.
+    pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
+        if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
+            self.behind = None;
+            return None;
+        }
+        let due = self.since.saturating_add(BEHIND_READERS).max(self.intent);
+        let leaves = due <= now;
         if leaves {
             self.intent = now.saturating_add(BEHIND_READERS);
-            self.look = self.look.min(self.intent);
         }
-        leaves
+        self.look = self.look.min(self.intent.max(due));
+        leaves.then(|| now.saturating_since(*self.behind.get_or_insert(now)))
+    }
+
+    /// Returns the age of its intent in milliseconds, if that still stands.
+    pub(in crate::engine) fn age_of_intent(&self, now: Instant) -> Option<u64> {
+        let behind = self.behind.filter(|_| self.is_behind_readers(now))?;
+        Some(now.saturating_since(behind).as_millis() as u64)
     }
 
     /// All nodes that had to be asked were asked at `now`. If nodes send no notifications, the next look follows after
@@ -426,10 +446,9 @@ impl Wait {
         }
     }
 
-    /// `node` has reported a change of the key. The key may also have changed on nodes that report nothing, so they are
-    /// believed free after the time of an answer. If the contender has heard of no change for as long as a row, it is
-    /// not one of many. After many attempts in vain it believes a change later and later, because another client may be
-    /// writing the key all the time.
+    /// `node` has reported a change of the key. A contender that does not believe a majority free by that looks soon. If
+    /// the contender has heard of no change for as long as a row, it is not one of many. After many attempts in vain it
+    /// believes a change later and later, because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             self.splits = self.splits.saturating_sub(1);
@@ -441,8 +460,12 @@ impl Wait {
             Wants::Slot => self.asked.saturating_add(rest).max(now), // Those who have not waited as long do not rest.
             Wants::Lock | Wants::Reader => now.saturating_add(rest),
         };
-        self.belief.changed(from, node, self.took);
-        self.look_soon(from.saturating_add(LOOK_SOON));
+        let was_told = self.belief.is_told();
+        self.belief.changed(from, node, self.rest);
+        // A majority has reported it. A contender for a permit would ask for that in place of looking.
+        let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
+        let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
+        self.look_soon(from.saturating_add(soon));
         self.told = true;
     }
 }

@@ -189,7 +189,7 @@ fn while_a_name_of_a_set_is_held_callers_behind_it_wait_until_its_end_wakes_the_
         assert_eq!(world.attempts(0), program);
         let behind = world.wants(0, "a");
         let sent = world.sent(0);
-        world.pass(400 * MS);
+        world.pass(190 * MS);
         assert!(!world.has(0, behind), "the name is left free");
         assert_eq!(world.sent(0), sent, "nothing has changed");
         world.gives_back(program, held);

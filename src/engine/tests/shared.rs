@@ -1,6 +1,7 @@
 //! Stories of shared locks: readers beside each other, and callers of the exclusive lock between them.
 
 use super::*;
+use crate::config::Retry;
 
 mod downgrade;
 #[cfg(feature = "embedded")]
@@ -179,17 +180,18 @@ fn readers_who_come_while_a_caller_of_the_exclusive_lock_waits_stand_behind_it()
     world.take_all();
     world.all_say(0..2, &format!("{READERS}{A_SET}"));
     world.say(2, &format!(":0|{READERS}{A_SET}"));
-    world.all_were_sent(&["SET shearline:intent:k 1 PX 600"]);
+    let looked = world.now;
+    leaves_intent(&mut world, looked);
     let third = world.read();
     world.all_were_sent(&[]);
     world.give_back(first);
     world.take_all();
-    world.all_say(0..3, &format!("+OK|:1|+OK|:-2|{NOBODY}"));
+    world.all_say(0..3, "+OK|:1|+OK|:-2|");
     world.all_were_sent(&["SET k 10000"]);
     world.all_say(0..3, "+OK|");
     let (rounds, locks) = world.all_granted();
     assert_eq!(rounds, [writer]);
-    world.all_were_sent(&["SET shearline:intent:k 1 PX 1"]);
+    world.all_were_sent(&["DEL shearline:intent:k"]);
     locks.into_iter().for_each(|lock| world.give_back(lock));
     world.all_were_sent(&["EVALSHA release", "READ k 10000"]);
     world.all_say(0..3, "+OK|:1|:1|");
@@ -278,7 +280,7 @@ fn a_reader_learns_of_the_end_of_an_exclusive_lock_and_asks_at_once() {
     let inspected = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
     world.all_say(0..2, &format!("+OK|+OK|:10000|{inspected}"));
     world.say(2, &format!(":0|+OK|+OK|:10000|{inspected}"));
-    world.sleep(400 * MS);
+    world.sleep(190 * MS);
     world.all_were_sent(&[]);
     world.say(0, PUSH);
     world.all_were_sent(&[]);
@@ -316,26 +318,42 @@ fn a_writer_waits() -> (World, Instant) {
     (world, looked)
 }
 
-/// Lets the world sleep until the contender looks and asks who holds the lock, and answers that readers do.
-fn asks_who(world: &mut World) {
-    while world.sent[0].is_empty() {
-        world.sleep_until_timer();
+/// Answers the looks of the contender, which knows of readers after 300 ms at the latest, until it leaves its intent. It
+/// lets readers in for 250 ms after its look, in case some have waited for longer.
+fn leaves_intent(world: &mut World, looked: Instant) {
+    let (look, intent) = ([LOOK[0], LOOK[1], "EVAL inspect"], "INTENT k 0 for 600");
+    let mut looks = 0;
+    loop {
+        while world.sent[0].is_empty() {
+            world.sleep_until_timer();
+        }
+        let span = world.now.saturating_since(looked);
+        let sent = [0, 1, 2].map(|node| world.take(node));
+        let leaves = sent[0].last().is_some_and(|last| last == intent);
+        looks += 1;
+        assert!(
+            (200 * MS..=301 * MS).contains(&span) && looks < 3,
+            "{span:?}"
+        );
+        for sent in sent {
+            assert_eq!(sent[..3], look);
+            assert_eq!(sent[3..], [intent][..usize::from(leaves)]);
+        }
+        world.all_say(0..3, &format!("+OK|:10000|{A_SET}"));
+        if !world.sent[0].is_empty() {
+            world.all_were_sent(&[intent]);
+        } else if !leaves {
+            continue;
+        }
+        return assert!(250 * MS <= span, "{span:?}");
     }
-    for node in 0..3 {
-        let sent = world.take(node);
-        assert_eq!(sent[..3], [LOOK[0], LOOK[1], "EVAL inspect"], "{sent:?}");
-    }
-    world.all_say(0..3, &format!("+OK|:10000|{A_SET}"));
 }
 
 #[test]
 fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_while_it_waits() {
     let (mut world, looked) = a_writer_waits();
-    asks_who(&mut world);
-    let span = world.now.saturating_since(looked);
-    assert!((500 * MS..=751 * MS).contains(&span), "{span:?}");
-    let intent = "SET shearline:intent:k 1 PX 600";
-    world.all_were_sent(&[intent]);
+    leaves_intent(&mut world, looked);
+    let began = world.now;
     for _ in 0..4 {
         world.all_say(0..3, "+OK|");
         let left = world.now;
@@ -344,17 +362,23 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
         }
         let span = world.now.saturating_since(left);
         assert!((250 * MS..=251 * MS).contains(&span), "{span:?}");
-        world.all_were_sent(&[LOOK[0], LOOK[1], "EVAL inspect", intent]);
+        let age = world.now.saturating_since(began).as_millis();
+        let intent = format!("INTENT k {age} for 600");
+        world.all_were_sent(&[LOOK[0], LOOK[1], "EVAL inspect", &*intent]);
         world.all_say(0..3, &format!("+OK|:10000|{A_SET}"));
     }
-    // The readers have gone.
+    // One of the readers goes, and then the last. It is known on these nodes who holds the lock.
     world.all_say(0..3, "+OK|");
-    world.all_say(0..2, PUSH);
+    for left in [":10000|", ":-2|"] {
+        world.all_say(0..2, PUSH);
+        (0..2).for_each(|node| assert_eq!(world.take(node), LOOK));
+        world.all_say(0..2, &format!("+OK|{left}"));
+    }
     world.all_were_sent(&["SET k 10000"]);
     world.all_say(0..3, "+OK|");
     drop(world.lock());
     // It would keep readers out for longer than the lock.
-    world.all_were_sent(&["SET shearline:intent:k 1 PX 1"]);
+    world.all_were_sent(&["DEL shearline:intent:k"]);
     world.sleep(TTL / 2);
     world.all_were_sent(&[]);
 }
@@ -376,55 +400,50 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     world.all_were_sent(&[]);
 }
 
-/// One node has an intent, and another one the key of another client.
-#[test]
-fn an_intent_on_some_of_the_nodes_that_refuse_is_not_the_reason() {
-    let mut world = World::ready(3);
+/// A reader meets an intent that began with its call, and no other key. Returns when it asks, until it has the lock.
+fn meets_an_intent(retry: Retry) -> Vec<Duration> {
+    let mut world = World::with(named(3).retry(retry)).greeted();
+    let (began, mut asked) = (world.now, Vec::new());
     world.read();
-    world.take_all();
-    world.say(0, ":3|");
-    world.say(1, ":2|");
-    world.say(2, ":2|");
-    for node in 0..3 {
-        let sent = world.take(node);
-        assert_eq!(sent[sent.len() - 2..], ["PTTL k", "EVAL inspect"]);
-    }
-}
-
-/// The default delays are 50 to 250 ms, 150 ms on average. The intent is renewed all the time.
-#[test]
-fn a_reader_that_meets_an_intent_asks_after_each_random_delay_and_once_passes_over_it() {
-    let mut world = World::ready(3);
-    let (began, mut asked, mut passed) = (world.now, world.now, Vec::new());
-    world.read();
-    while world.now.saturating_since(began) < 3 * SECOND {
-        for node in 0..3 {
+    while world.events.is_empty() {
+        let age = world.now.saturating_since(began);
+        // On the first node the intent is older, and on the last one another is much older.
+        for (node, age) in [age + 500 * MS, age, 4_500 * MS].into_iter().enumerate() {
+            let left = crate::node::keeps_out(age.as_millis() as u64);
             for sent in world.take(node) {
                 if node == 0 && sent.starts_with("READ") {
-                    let rest = world.now.saturating_since(asked);
-                    let is_first = world.now == began;
-                    assert!(is_first || (50 * MS..=251 * MS).contains(&rest), "{rest:?}");
-                    asked = world.now;
-                    if sent == "READ k 10000 over the intent" {
-                        passed.push(world.now.saturating_since(began));
-                    }
+                    asked.push(world.now.saturating_since(began));
                 }
                 let said = match sent.split(' ').next() {
-                    Some("READ") => ":3|",
-                    Some("RELEASE") => ":0|",
-                    _ => "+OK|",
+                    Some("READ") if left == 0 => ":1|".to_string(),
+                    Some("READ") => format!(":{}|", 2 + left),
+                    Some("RELEASE") => ":0|".to_string(),
+                    Some("PTTL") => ":-2|".to_string(),
+                    Some("EVAL") => NOBODY.to_string(),
+                    _ => "+OK|".to_string(),
                 };
-                world.say(node, said);
+                world.say(node, &said);
             }
         }
-        world.sleep_until_timer();
+        if world.events.is_empty() {
+            world.sleep_until_timer();
+        }
     }
-    let [first, second] = passed[..] else {
-        panic!("{passed:?}");
-    };
-    assert!((1_200 * MS..=1_451 * MS).contains(&first), "{first:?}");
-    let again = second - first;
-    assert!((1_200 * MS..=1_451 * MS).contains(&again), "{again:?}");
+    drop(world.lock());
+    asked
+}
+
+/// The default delays are much shorter, and others much longer.
+#[test]
+fn a_reader_that_meets_an_intent_asks_when_a_majority_lets_readers_pass() {
+    for retry in [Retry::default(), Retry::new(5, 8 * SECOND..=8 * SECOND)] {
+        let asked = meets_an_intent(retry);
+        let [first, last] = asked[..] else {
+            panic!("{asked:?}");
+        };
+        assert_eq!(first, Duration::ZERO);
+        assert!((2_200 * MS..=2_202 * MS).contains(&last), "{last:?}");
+    }
 }
 
 #[test]

@@ -168,9 +168,9 @@ impl World {
 #[test]
 fn a_call_that_has_waited_says_which_client_holds_the_lock() {
     let mut world = World::waits_for(&LockOptions::new(TTL).wait(SECOND));
-    let asked = world.sleep_saying(490 * MS, ":10000|", [BILLING; 3]);
+    let asked = world.sleep_saying(190 * MS, ":10000|", [BILLING; 3]);
     assert_eq!(asked, 0, "many waits are shorter");
-    let asked = world.sleep_saying(600 * MS, ":10000|", [BILLING; 3]);
+    let asked = world.sleep_saying(850 * MS, ":10000|", [BILLING; 3]);
     assert_eq!(asked, 3);
     let report = world.held_by_another();
     assert_eq!(report.holder(), Some(&b"billing-7"[..]));
@@ -411,7 +411,7 @@ fn a_call_that_was_not_tried_yet_is_tried() {
 #[test]
 fn a_refused_question_for_the_holder_names_no_token_of_another_name() {
     let mut world = World::waits_for(&LockOptions::new(TTL).wait(SECOND));
-    world.sleep_saying(490 * MS, ":10000|", [""; 3]);
+    world.sleep_saying(190 * MS, ":10000|", [""; 3]);
     let other = world.engine.inspect(world.now, b"other").expect("asked");
     world.drain();
     world.take_all();

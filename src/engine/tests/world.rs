@@ -447,15 +447,8 @@ fn of_reader(words: &[String]) -> Option<String> {
     let ttl = arguments
         .get(1)
         .filter(|ttl| *ttl != "r/" && !ttl.is_empty());
-    let passes = (*what == "READ" && arguments[3] == "1").then(|| "over the intent".to_string());
     let shown = [what.to_string(), keys[0].clone()].into_iter();
-    Some(
-        shown
-            .chain(ttl.cloned())
-            .chain(passes)
-            .collect::<Vec<_>>()
-            .join(" "),
-    )
+    Some(shown.chain(ttl.cloned()).collect::<Vec<_>>().join(" "))
 }
 
 /// Describes a command about a fencing token in few words.
@@ -504,9 +497,14 @@ fn shown(value: Value<'_>) -> String {
         .collect();
     match words[0].as_str() {
         "SET" if words[3] == "IFEQ" => format!("SET {} IFEQ", words[1]),
-        "SET" if words[3] == "XX" || words[2] == "1" => words.join(" "),
+        "SET" if words[3] == "XX" => words.join(" "),
         "SET" => format!("SET {} {}", words[1], words[6 - 1]),
         "EVAL" if words[1] == crate::node::JOIN.text => words[5..].join(" "),
+        "EVAL" if words[1] == crate::node::LEAVE_INTENT.text => {
+            let key = words[3].strip_prefix("shearline:intent:");
+            let key = key.expect("the key of an intent");
+            format!("INTENT {key} {} for {}", words[4], words[5])
+        }
         verb @ "EVAL" if words[1] == crate::node::SET_IF_PERMITTED.text => {
             let what = match words[5].as_str() {
                 "" => "permits".to_string(),

@@ -341,7 +341,7 @@ mod tests {
             assert_eq!(forbidden_to_join(said), missing);
             assert_eq!(forbidden_to_extend(said), missing);
         }
-        for said in [1, 2, 0, -4, -14, i64::MAX, i64::MIN] {
+        for said in [1, 2, 0, -4, -13, i64::MAX, i64::MIN] {
             assert_eq!(forbidden_to_join(said), None, "{said}");
         }
         let missing = Unusable::Permission { command: "pexpire" };

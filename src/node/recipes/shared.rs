@@ -1,14 +1,16 @@
 //! The commands about a shared lock, and those that permits have in common with it.
 //!
-//! They are scripts, sent by their text, and nothing takes their place on a node without scripts. The only plain
-//! command is the intent of a caller of the exclusive lock who waits. See [`script::shared`](crate::node::script).
+//! They are scripts, sent by their text, and nothing takes their place on a node without scripts. See
+//! [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::{Entry, Kind};
 use crate::node::request::Dialect;
-use crate::node::script::{CONFIRM_MEMBER, EXTEND_MEMBER, RELEASE_MEMBER, Script, TAKE_SHARED};
+use crate::node::script::{
+    CONFIRM_MEMBER, EXTEND_MEMBER, LEAVE_INTENT, RELEASE_MEMBER, Script, TAKE_SHARED,
+};
 use crate::resource::{BARRIER_KEY, INTENT_PREFIX, MARKER_KEY};
 use crate::resp::{Decimal, argument, write};
 
@@ -37,7 +39,7 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "zrem",
     "zadd",
     "pexpireat",
-    "exists",
+    "get",
     "zscore",
 ];
 
@@ -121,15 +123,29 @@ pub(super) fn question(
     argument(out, &prefix(entry));
 }
 
-/// Leaves the intent of a caller who waits for the exclusive lock on `resource`. It ends after `life`.
+/// Leaves the intent of a caller who waits for the exclusive lock on `resource`, of this age. It ends after `life`.
 #[cold]
-pub(in crate::node) fn leave_intent(out: &mut Vec<u8>, resource: &[u8], life: Duration) {
-    write::array(out, 5);
-    argument(out, b"SET");
-    intent(out, resource);
-    for word in [&b"1"[..], b"PX", Decimal::millis(life).as_bytes()] {
+pub(in crate::node) fn leave_intent(
+    out: &mut Vec<u8>,
+    resource: &[u8],
+    [age, life]: [Duration; 2],
+) {
+    write::array(out, 6);
+    for word in [b"EVAL", LEAVE_INTENT.text.as_bytes(), b"1"] {
         argument(out, word);
     }
+    intent(out, resource);
+    for span in [age, life] {
+        argument(out, Decimal::millis(span).as_bytes());
+    }
+}
+
+/// Ends the intent.
+#[cold]
+pub(in crate::node) fn end_intent(out: &mut Vec<u8>, resource: &[u8]) {
+    write::array(out, 2);
+    argument(out, b"DEL");
+    intent(out, resource);
 }
 
 pub(super) fn not_asked(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
@@ -144,12 +160,11 @@ pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// Returns the argument that says whether the intent is passed over.
+/// Returns the argument that says whether the intent is passed over: if the lock was held before.
 pub(super) fn passes(entry: &Entry) -> &'static [u8] {
-    if entry.passes_over_intent() {
-        b"1"
-    } else {
-        b""
+    match entry.ttl() == Duration::ZERO {
+        true => b"",
+        false => b"1",
     }
 }
 
@@ -203,9 +218,10 @@ mod tests {
     use crate::limits::{RESOURCE_BYTES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
     use crate::node::request::Question;
     use crate::node::trust::marker::MARKER_BYTES_MAX;
+    use crate::time::Instant;
     use alloc::string::String;
 
-    const COMMANDS: &str = "time zrange zrem zadd pexpireat exists zscore";
+    const COMMANDS: &str = "time zrange zrem zadd pexpireat get zscore";
 
     /// A command without its text.
     fn shown(write: impl Fn(&mut Vec<u8>)) -> String {
@@ -246,8 +262,10 @@ mod tests {
             ]
         );
         let guard = "shearline:marker shearline:barrier";
+        let held = Entry::shared(Vec::new(), b"a\n", b"token", false);
+        held.set_end(Instant::MAX, Duration::from_secs(1));
         assert_eq!(
-            commands(&reader.passing(), Some(&marker)),
+            commands(&held, Some(&marker)),
             [
                 &*alloc::format!(
                     r"EVAL 4 a\n shearline:intent:a\n {guard} token 10000 m 1 {COMMANDS}"
@@ -298,8 +316,12 @@ mod tests {
             shared
         );
         assert_eq!(by_digest(&holder), r"EVALSHA 1 a\n token 10000  12 11 1");
-        let intent = shown(|out| leave_intent(out, b"a\n", Duration::from_secs(2)));
-        assert_eq!(intent, "SET 1 PX 2000");
+        let spans = [3, 2].map(Duration::from_secs);
+        let intent = shown(|out| leave_intent(out, b"a\n", spans));
+        assert_eq!(intent, r"EVAL 1 shearline:intent:a\n 3000 2000");
+        let mut out = Vec::new();
+        end_intent(&mut out, b"a");
+        assert_eq!(out, b"*2\r\n$3\r\nDEL\r\n$18\r\nshearline:intent:a\r\n");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::Script;
 use super::fencing::{lift_floor, read_counter, read_floor};
 use super::permit::add_holder;
 use super::shared::{
-    add_reader, end_unless_all_permitted, kind_of_member, read_arguments, read_time,
+    add_reader, end_unless_all_permitted, is_time, kind_of_member, read_arguments, read_time,
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
@@ -44,7 +44,7 @@ macro_rules! raise_to_it {
 /// ```text
 /// {1, b, number}   taken
 /// {2, b, 0}        the key is another's
-/// {3, b, 0}        a caller of the exclusive lock waits
+/// {2 + m, b, 0}    a caller of the exclusive lock waits, and keeps readers out for m milliseconds
 /// {-1, 0, 0}       the floor is missing or of another run_id
 /// {-1, 0, 1}       there is no larger number
 /// ```
@@ -61,7 +61,7 @@ pub(crate) const TAKE_SHARED_FENCED: Script = Script {
         whether_it_counts!(),
         "return {s,b,s==1 and S or 0}"
     ),
-    sha1: "0dacde79c29a1e150056145865f6be7001725af0",
+    sha1: "c6c967feb928242bdee272fbdf9aa2444b405c72",
 };
 
 /// Does what [`TAKE_SLOT`](super::TAKE_SLOT) does, and raises the counter. Answers four integers: those of `TAKE_SLOT`,

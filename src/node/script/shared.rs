@@ -97,8 +97,17 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
+/// Is true if the text `v` of an intent is a time.
+macro_rules! is_time {
+    () => {
+        "type(v)=='string' and #v<17 and string.find(v,'^%d+$') "
+    };
+}
+
 /// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
 /// the argument that passes over it, and `$before` is done before the first write.
+///
+/// [`keeps_out`] says for which ages the intent keeps readers out.
 macro_rules! add_reader {
     ($intent:literal, $passes:literal, $before:expr) => {
         concat!(
@@ -112,9 +121,15 @@ macro_rules! add_reader {
             read_what_is_over!(),
             "end end if y and ",
             $passes,
-            "=='' and call('exists',",
+            "=='' then local v=redis.pcall('get',",
             $intent,
-            ")==1 then s,y=3,call('zscore',k,m) end if y then s=1 ",
+            ") if v then local a,f=0,2200 if ",
+            is_time!(),
+            "then a=n-v end while f+250<=a do f=f*2 end \
+             if a<f then local u,p=f-a,redis.pcall('pttl',",
+            $intent,
+            ") if type(p)=='number' and p>=0 and p<u then u=p+1 end \
+             s,y=2+u,call('zscore',k,m) end end end if y then s=1 ",
             $before,
             write_member!(),
             "end end "
@@ -130,16 +145,17 @@ macro_rules! write_member {
     };
 }
 pub(super) use {
-    add_reader, end_unless_all_permitted, kind_of_member, read_arguments, read_time,
+    add_reader, end_unless_all_permitted, is_time, kind_of_member, read_arguments, read_time,
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
 /// Adds a reader. A reader that is there already gets at least this ttl. Answers `1`: taken. `2`: the key is another's.
-/// `3`: a caller of the exclusive lock waits. `-5` or less: the user may not run one of the commands behind the fourth
-/// argument, the first for `-5`. Nothing was done unless it was taken. Without a ttl it only asks for the permissions.
+/// `3` or more: a caller of the exclusive lock waits, and keeps readers out for two milliseconds less than that: until they
+/// may pass, or the intent ends. `-5` or less: the user may not run one of the commands behind the fourth argument, the
+/// first for `-5`. Nothing was done unless it was taken. Without a ttl it only asks for the permissions.
 ///
-/// The second key is the intent of a caller of the exclusive lock who waits. With a text as the fourth argument it is
-/// passed over; so it is for a reader that is there already. The commands to check follow.
+/// The second key is the intent of that caller: see [`LEAVE_INTENT`]. With a text as the fourth argument it is passed
+/// over; so it is for a reader that is there already. The commands to check follow.
 pub(crate) const TAKE_SHARED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -148,8 +164,39 @@ pub(crate) const TAKE_SHARED: Script = Script {
         add_reader!("KEYS[2]", "ARGV[4]", ""),
         said_and_whether_it_counts!()
     ),
-    sha1: "a34881a2a99edced60019beb44e4f57e56d12065",
+    sha1: "f45d89ed74f88a152c75c82af8d6b4cbb2bec3f3",
 };
+
+/// Leaves the intent of a caller of the exclusive lock who waits: the time when the wait began. The arguments are the
+/// age of that wait by the clock of the caller, and how long the intent lasts, both in milliseconds. An earlier time that
+/// is there stays: of several callers the one that has waited longest counts.
+pub(crate) const LEAVE_INTENT: Script = Script {
+    text: concat!(
+        "local k,w=KEYS[1],redis.call('time') local b=w[1]*1000+(w[2]-w[2]%1000)/1000-ARGV[1] \
+         local v=redis.pcall('get',k) if ",
+        is_time!(),
+        "then b=math.min(b,v+0) end redis.call('set',k,b,'px',ARGV[2]) return 1"
+    ),
+    sha1: "b9f2a5ec3602e45fca5f8734263214709075812d",
+};
+
+/// The length of a window, in milliseconds.
+const WINDOW: u64 = 250;
+
+/// The age of an intent at which the first window begins, in milliseconds. Readers who hold their locks for less than two
+/// seconds have gone by then. Each further window begins at twice the age of the one before it, so that there is a time
+/// without new readers that is longer than any of them holds its lock.
+const FIRST_WINDOW: u64 = 2_200;
+
+/// Returns for how many milliseconds an intent of this age keeps readers out. Readers pass it together, in windows of
+/// [`WINDOW`].
+pub(crate) fn keeps_out(age: u64) -> u64 {
+    let mut window = FIRST_WINDOW;
+    while window.saturating_add(WINDOW) <= age {
+        window = window.saturating_mul(2);
+    }
+    window.saturating_sub(age)
+}
 
 /// Raises the deadline of a member; see also `read_deadline`. Answers `1`: it lives at least that long now, `0`: there
 /// is no such member, or it is over, `-1`: the set is not ours. The fourth argument is the prefix of the member.

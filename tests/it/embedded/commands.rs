@@ -412,7 +412,7 @@ impl Commands {
         };
         member.extend(behind.split(' ').map(Vec::from));
         if which < 2 && self.one_in(2) {
-            let commands = "time zrange zrem zadd pexpireat exists zscore";
+            let commands = "time zrange zrem zadd pexpireat get zscore";
             member.extend(words(commands));
         }
         member

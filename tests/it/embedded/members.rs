@@ -45,6 +45,7 @@ impl Side {
         let words: Vec<&str> = line.split(' ').collect();
         let (script, keys, arguments) = match *words {
             ["take", token, hours] => (TAKE_SHARED, "2 k i", vec![token, hours, "", ""]),
+            ["intent", age, hours] => (LEAVE_INTENT, "1 i", vec![age, hours]),
             ["pass", token, hours] => (TAKE_SHARED, "2 k i", vec![token, hours, "", "1"]),
             ["slot", token, hours, all, start, tries] => {
                 (TAKE_SLOT, "1 k", vec![token, hours, "", all, start, tries])
@@ -143,20 +144,69 @@ fn readers_share_a_name_and_keep_all_others_out() {
 }
 
 #[test]
-fn no_reader_joins_while_a_writer_waits_unless_it_passes_or_is_there() {
+fn no_reader_joins_while_a_writer_waits_unless_it_was_granted_before_or_is_there() {
     Side::each(|side| {
+        // Its time is an hour after 1970, and its end comes before readers may pass it.
         side.tell(
-            "SET i 1 PX 1h -> +OK
-            take a 1h -> 3
+            "SET i 3600000 PX 2h -> +OK
+            take a 1h -> 2h
             EXISTS k -> 0
             pass a 1h -> 1
-            take b 1h -> 3
+            take b 1h -> 2h
             take a 2h -> 1
             confirm a r/ -> 2h
             UNLINK i -> 1
             take b 1h -> 1
             TYPE k -> +zset",
         );
+        // It is no time, so it seems to be new: 2.2 s, and two.
+        for broken in ["x", "-1", "1.5", "1e9", "0x1", "12345678901234567"] {
+            side.tell(&format!("SET i {broken} PX 1h -> +OK\ntake a 1h -> 2202"));
+            side.go_on("SET i x -> +OK\ntake a 1h -> 2202\nSET i x PX 1 -> +OK");
+            eventually("it ends", || (side.ask("take a 1h") == "1").then_some(()));
+        }
+        side.tell("LPUSH i x -> 1\ntake a 1h -> 2202\nintent 1h 1h -> 1\nTYPE i -> +string");
+    });
+}
+
+#[test]
+fn readers_pass_together_a_writer_who_has_waited_for_a_while() {
+    Side::each(|side| {
+        let mut said = |age: u64, more: &str| {
+            side.ask("FLUSHALL");
+            side.ask(&format!("intent {age} 1h"));
+            side.ask(more);
+            side.ask("take a 1h")
+        };
+        for window in [2_200, 4_400, 8_800, 1_153_433_600] {
+            eventually("readers pass", || {
+                (said(window + 50, "PTTL k") == "1").then_some(())
+            });
+            for age in [window - 1_900, window + 260] {
+                let kept_out = said(age, "PTTL k");
+                assert!(kept_out.parse() != Ok(1), "{age}: {kept_out}");
+            }
+            // Of two the one that has waited for longer counts.
+            eventually("readers pass", || {
+                (said(window + 50, "intent 0 1h") == "1").then_some(())
+            });
+            let kept_out = said(0, &format!("intent {} 1h", window + 260));
+            assert!(kept_out.parse() != Ok(1), "{kept_out}");
+        }
+    });
+}
+
+#[test]
+fn the_intent_of_the_caller_that_has_waited_longest_stays() {
+    Side::each(|side| {
+        side.tell("intent 9h 1h -> 1\nPTTL i -> 1h");
+        let first = side.ask("GET i");
+        side.go_on(&format!(
+            "intent 1h 2h -> 1\nGET i -> {first}\nPTTL i -> 2h"
+        ));
+        side.go_on("intent 20h 1h -> 1");
+        assert_ne!(side.ask("GET i"), first);
+        side.go_on("PTTL i -> 1h");
     });
 }
 

@@ -186,7 +186,7 @@ impl Pair {
             _ => arguments.push(self.pick(&["r/", "r/", "2/0/", "2/1/"])),
         }
         if which != 2 && self.below(2) == 0 {
-            arguments.extend("time zrange zrem zadd pexpireat exists zscore get set".split(' '));
+            arguments.extend("time zrange zrem zadd pexpireat get zscore set".split(' '));
         }
         let count = keys.len().to_string();
         let words = verb.map(Vec::from).into_iter().chain([count.into_bytes()]);

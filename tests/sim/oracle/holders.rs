@@ -180,9 +180,9 @@ pub(crate) fn take_slot(words: &[&[u8]]) -> Option<(u16, u8)> {
     Some((millis(permits)? as u16, parts))
 }
 
-/// Returns `true` if a caller of the exclusive lock leaves his intent.
+/// Returns `true` if a caller of the exclusive lock leaves his intent, or ends it.
 pub(crate) fn is_intent(words: &[&[u8]]) -> bool {
-    matches!(words, [b"SET", key, b"1", b"PX", _] if key.starts_with(INTENT))
+    matches!(words, [b"EVAL", _, b"1", key, ..] | [b"DEL", key] if key.starts_with(INTENT))
 }
 
 /// Returns the name of a script about one of several holders.
@@ -241,7 +241,7 @@ impl World {
             [b"EVAL" | b"EVALSHA", script, _, _, key, ..]
                 if key.starts_with(INTENT)
                     && verb_of(script) == Some(Verb::Set)
-                    && said == Some(3) =>
+                    && said.is_some_and(|said| 3 <= said) =>
             {
                 sights.note("IntentMet");
             }

@@ -82,9 +82,7 @@ impl World {
         let (locks, sent) = (counts.locks, counts.asked);
         let (base, more) = COMMANDS_MAX;
         let most = (base + more * self.plan.clients as u64) * self.plan.nodes as u64 * locks;
-        // Readers and writers of many programs cost more: each change of their set wakes every writer, in vain.
-        let is_bounded = self.plan.patient && self.plan.shared == 0;
-        if is_bounded && ENOUGH_LOCKS <= locks && most < sent {
+        if self.plan.patient && ENOUGH_LOCKS <= locks && most < sent {
             self.object("queue", format!("{sent} commands for {locks} locks"));
         }
     }

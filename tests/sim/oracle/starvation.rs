@@ -2,7 +2,8 @@
 //!
 //! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
 //! * In worlds of readers and writers in which nothing else gets in their way, no call waits for longer than
-//!   [`LONGEST_WAIT`].
+//!   [`LONGEST_WAIT`]. If readers hold their locks for long, and one user alone is a writer, no reader waits for longer
+//!   than [`LONGEST_AMONG_READERS`], nor does the writer where they hold for less than [`SHORT_READ`].
 //! * The delays after too few answers are random, so that no two clients collide at every attempt:
 //!   those of many calls are on average far longer than the shortest.
 //!
@@ -28,6 +29,12 @@ const HAND_OVERS: u32 = 100_000;
 /// How long a caller among readers, writers or permits waits at most, or three times the time in which all have their turn.
 const LONGEST_WAIT: Time = 2_500 * MILLI;
 
+/// The same where one user is a writer: the first window in which readers pass it, and what a delay and two looks take.
+const LONGEST_AMONG_READERS: Time = 2_600 * MILLI;
+
+/// A writer is let in within that time if readers hold their locks for less than this.
+const SHORT_READ: Time = 2_000 * MILLI;
+
 /// From so many delays on their average is meaningful. They are drawn from 5 to 60 ms, so that the
 /// average of two hundred is within a millisecond or two of 32.
 const ENOUGH_RESTS: u32 = 200;
@@ -50,9 +57,14 @@ impl World {
         }
         let callers = (plan.clients * plan.users) as u64;
         let all = callers * (plan.shortest_work + plan.work) / u64::from(plan.permits.1);
-        let most = LONGEST_WAIT.max(3 * all);
+        let most = match plan.reads_for {
+            0 => LONGEST_WAIT.max(3 * all),
+            _ if self.calm => return,
+            _ => LONGEST_AMONG_READERS,
+        };
         let longest = Duration::from_nanos(most);
-        let waits = |(_, user): &(usize, &User)| matches!(&user.task, Task::Acquiring { call, .. } if call.since + most < self.now);
+        let may_wait = |user: &User| !user.shared && SHORT_READ <= plan.reads_for;
+        let waits = |(_, user): &(usize, &User)| matches!(&user.task, Task::Acquiring { call, .. } if call.since + most < self.now && !may_wait(user));
         let clients = self.clients.iter().enumerate();
         let mut users =
             clients.flat_map(|(client, there)| there.users.iter().map(move |user| (client, user)));

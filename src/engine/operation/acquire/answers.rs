@@ -87,10 +87,13 @@ impl Acquire {
             }
             // The node has no token at all.
             Reply::Missing => (Vote::Abstain, NodeOutcome::Missing),
-            Reply::Foreign(_) | Reply::Full(_) if matches!(request, Request::Take { .. }) => {
+            Reply::Foreign(_) | Reply::Intent(_) | Reply::Full(_)
+                if matches!(request, Request::Take { .. }) =>
+            {
                 if let Reply::Foreign(which) = reply {
                     self.named(node, which);
-                    self.met_intent(node, which);
+                } else if let Reply::Intent(lasts) = reply {
+                    self.met_intent(node, lasts, cx.now);
                 } else if let Reply::Full(left) = reply {
                     self.is_full(node, left, cx.now);
                 }
@@ -113,6 +116,7 @@ impl Acquire {
             Reply::Later => return,
             Reply::Done
             | Reply::Foreign(_)
+            | Reply::Intent(_)
             | Reply::Again(_)
             | Reply::NotDone(_)
             | Reply::Unsure(_)

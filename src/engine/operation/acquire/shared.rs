@@ -2,34 +2,34 @@
 //!
 //! A reader asks beside other readers: see [`queues`](crate::engine::queues). It waits only if it is refused. A caller of
 //! the exclusive lock who waits keeps new readers out by its intent, so that readers who follow one another do not keep
-//! it waiting for ever. A reader that has waited for long passes over the intent, so that it does not wait for as long as
-//! the readers before it hold their locks.
+//! it waiting for ever. From time to time the nodes let readers pass the intent for a moment, so that a reader does not
+//! wait for as long as the readers before it hold their locks. A node that refuses a reader says when that is.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use rand::rngs::StdRng;
 
 use super::permit::Slots;
 use super::{Acquire, Special, Verdict};
 use crate::engine::operation::Context;
+use crate::engine::operation::round::Ballot;
 use crate::engine::queues::{Queues, Refusal, Wants};
-use crate::engine::settings::Settings;
+use crate::engine::settings::SHORTEST_REST;
 use crate::entry::{Entry, Spare};
 use crate::error::NodeOutcome;
 use crate::keys::{NodeId, PlaceKey, WaiterKey};
 use crate::quorum::NodeSet;
 use crate::time::Instant;
 
-/// A node that refuses a reader because of an intent names this key, counted from 0. The name of the lock is the first.
-const INTENT: u8 = 1;
-
 /// The additional state of an acquisition of a shared lock.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// The nodes that have refused this attempt because of an intent.
-    intents: NodeSet,
-    /// From this time on, the next attempt passes over an intent.
-    passes_at: Instant,
+    /// The nodes that have refused this attempt because of an intent, and until when that keeps readers out.
+    intents: Vec<(NodeId, Instant)>,
+    /// From this time on it may ask beside a contender that waits for readers.
+    asks_at: Instant,
     /// Its record in the queue, if it was refused beside the contender.
     again: Option<WaiterKey>,
     /// `None`: it wants a shared lock. Otherwise it wants a permit, and asks beside others as a reader does.
@@ -40,8 +40,8 @@ impl Reading {
     /// Returns the state of an acquisition of a permit.
     pub(super) const fn of(slots: Slots) -> Self {
         Self {
-            intents: NodeSet::EMPTY,
-            passes_at: Instant::MAX,
+            intents: Vec::new(),
+            asks_at: Instant::MAX,
             again: None,
             slots: Some(slots),
         }
@@ -51,21 +51,15 @@ impl Reading {
     #[cold]
     pub(super) fn entry(
         &mut self,
-        now: Instant,
         (spare, name, token): (Spare, &[u8], &[u8]),
         (waited, is_fenced): ((bool, u32), bool),
-        (settings, random): (&Settings, &mut StdRng),
+        random: &mut StdRng,
     ) -> Entry {
         if let Some(slots) = &mut self.slots {
             return slots.entry((spare, name, token), (waited, is_fenced), random);
         }
-        self.intents = NodeSet::EMPTY;
-        let entry = Entry::shared(spare, name, token, is_fenced);
-        if now < self.passes_at {
-            return entry;
-        }
-        self.passes_at = now.saturating_add(settings.patience_of_reader());
-        entry.passing()
+        self.intents.clear();
+        Entry::shared(spare, name, token, is_fenced)
     }
 
     /// The acquisition has ended. Nothing is left of it in the queue at `place`.
@@ -77,13 +71,13 @@ impl Reading {
 }
 
 impl Acquire {
-    /// Makes it an acquisition of a shared lock. Its call was made at `started`.
+    /// Makes it an acquisition of a shared lock.
     #[cold]
     #[inline(never)]
-    pub(in crate::engine) fn share(&mut self, started: Instant, settings: &Settings) {
+    pub(in crate::engine) fn share(&mut self) {
         self.special = Some(Box::new(Special::Reading(Reading {
-            intents: NodeSet::EMPTY,
-            passes_at: started.saturating_add(settings.patience_of_reader()),
+            intents: Vec::new(),
+            asks_at: Instant::ZERO,
             again: None,
             slots: None,
         })));
@@ -133,43 +127,53 @@ impl Acquire {
         }
     }
 
-    /// `node` says that this key is taken, counted from 0.
-    pub(super) fn met_intent(&mut self, node: NodeId, which: u8) {
-        if let Some(Special::Reading(reading)) = self.special.as_deref_mut()
-            && which == INTENT
-        {
-            reading.intents.insert(node);
+    /// An intent on `node` keeps readers out for this time.
+    #[cold]
+    pub(super) fn met_intent(&mut self, node: NodeId, lasts: Duration, now: Instant) {
+        if let Some(Special::Reading(reading)) = self.special.as_deref_mut() {
+            reading.intents.push((node, now.saturating_add(lasts)));
         }
     }
 
+    /// Returns when it asks again: when a majority has said that readers may pass the intents that it has met, or that
+    /// these end. Without that, it is at the end of the random `delay`.
+    pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
+        let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
+        let granted = cx.round.ballots.iter().filter(granted).count();
+        let missing = cx.round.tally.quorum().saturating_sub(granted + 1);
+        let intents = self.reading().map_or(&[][..], |reading| &reading.intents);
+        let mut times: Vec<_> = intents.iter().map(|(_, at)| *at).collect();
+        times.sort_unstable();
+        let soonest = cx.now.saturating_add(SHORTEST_REST);
+        times.get(missing).map_or(delay, |at| soonest.max(*at))
+    }
+
     /// Returns why its attempt was refused: because so many nodes have another number of permits that no majority is left,
-    /// or because of an intent, if all nodes that refused it say so.
+    /// or because the lock is held.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
-        if cx.round.ballots.len() - others.count() < cx.round.tally.quorum() {
-            return Refusal::OtherPermits;
-        }
-        let intents = self.intents();
-        let held = |node| cx.round[node].outcome == NodeOutcome::Held;
-        let refused = cx.parts.nodes.set().filter(held);
-        match refused.without(intents).is_empty() && !intents.is_empty() {
-            true => Refusal::Intent,
+        match cx.round.ballots.len() - others.count() < cx.round.tally.quorum() {
+            true => Refusal::OtherPermits,
             false => Refusal::Held,
         }
     }
 
     /// Returns the nodes that have refused this attempt because of an intent.
     pub(super) fn intents(&self) -> NodeSet {
-        self.reading()
-            .map_or(NodeSet::EMPTY, |reading| reading.intents)
+        let all = self.reading().map_or(&[][..], |reading| &reading.intents);
+        let mut intents = NodeSet::EMPTY;
+        for (node, _) in all {
+            intents.insert(*node);
+        }
+        intents
     }
 
     /// The attempt was refused. If another operation waits at its place, or this engine holds the lock, it stands first
-    /// in the queue. Returns `true` if it does.
+    /// in the queue. Returns `true` if it does. It next asks beside others at `at`, if it may.
     #[cold]
     #[inline(never)]
-    pub(super) fn steps_back(&mut self, after: Refusal, cx: &mut Context<'_>) -> bool {
+    pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let Some(Special::Reading(reading)) = self.special.as_deref_mut() else {
             return false;
@@ -178,23 +182,24 @@ impl Acquire {
             return false;
         }
         reading.again = queues.queue_first(self.place, key);
+        if reading.slots.is_none() {
+            reading.asks_at = at;
+        }
         self.verdict = Verdict::Refused(after);
         self.wait_for_turn(cx);
         true
     }
 
-    /// Returns when it may pass by a contender of the exclusive lock.
+    /// Returns when it may ask beside a contender that waits for readers.
     pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
         match self.reading() {
             None => Instant::MAX,
-            Some(reading) if cx.now < reading.passes_at => reading.passes_at,
-            Some(_) => cx
-                .now
-                .saturating_add(cx.parts.settings.patience_of_reader()),
+            Some(reading) if cx.now < reading.asks_at => reading.asks_at,
+            Some(_) => cx.parts.queues.passes_at(cx.now, self.place),
         }
     }
 
-    /// If it has waited for long behind a contender that waits for readers, asks beside it. Returns `true` if it does.
+    /// If it is time to pass the intent of the contender, asks beside it. Returns `true` if it does.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;
@@ -202,7 +207,7 @@ impl Acquire {
             return false;
         };
         let is_held = queues.contender(self.place).is_none();
-        if cx.now < reading.passes_at || is_held || !queues.is_behind_readers(cx.now, self.place) {
+        if cx.now < reading.asks_at || is_held || !queues.is_behind_readers(cx.now, self.place) {
             return false;
         }
         reading.step_out(self.place, queues);

@@ -23,7 +23,9 @@ impl Acquire {
     /// Waits after a refused attempt, at the resource that most nodes have named as taken. The random delay ends at
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
-        if self.steps_back(after, cx) {
+        let rest = delay.saturating_since(cx.now);
+        let delay = self.kept_out_until(delay, cx);
+        if self.steps_back(delay, after, cx) {
             return;
         }
         let several = self.several();
@@ -40,7 +42,7 @@ impl Acquire {
             after,
             said,
             others.unwrap_or(intents),
-            delay,
+            (delay, rest),
             &mut parts.random,
         );
         waiting.set_wants(self.wants());
@@ -66,14 +68,15 @@ impl Acquire {
         if let Some((waiting, resource)) = cx.parts.queues.waiting(place)
             && waiting.why == Refusal::Held
         {
-            waiting.begin_to_look(now);
+            let is_due = waiting.begin_to_look(now);
             for node in nodes.set().iter() {
                 let there = nodes.writing_to(node);
                 if waiting.belief.is_to_be_asked(node)
                     && there.look(now, place, resource, &mut command)
                 {
                     waiting.belief.asked(node);
-                    if waiting.asks_holder(now) {
+                    let is_known = !is_due && waiting.belief.is_set_on(node);
+                    if waiting.asks_holder(now) && !is_known {
                         there.ask_holder(now, place, resource, &mut who);
                     }
                 }

@@ -198,7 +198,7 @@ impl World {
             let delay = now.saturating_add(delay);
             program
                 .wait
-                .refused(Refusal::Held, said, NodeSet::EMPTY, delay, random);
+                .refused(Refusal::Held, said, NodeSet::EMPTY, (delay, HOLD), random);
             program.rows.of(now, 1).met_others(now, true);
             for node in NodeId::first(NODES) {
                 self.ask(who, node, Message::Delete);
@@ -291,7 +291,7 @@ fn a_lone_contender_asks_as_soon_as_a_majority_has_told() {
         Refusal::Held,
         said.into_iter(),
         NodeSet::EMPTY,
-        delay,
+        (delay, OLD),
         &mut random,
     );
     NodeId::first(NODES).for_each(|node| wait.belief.asked(node));
@@ -357,7 +357,7 @@ fn a_key_that_changes_all_the_time_is_asked_for_less_and_less() {
                 Refusal::Held,
                 held.into_iter(),
                 NodeSet::EMPTY,
-                now,
+                (now, HOLD),
                 &mut random,
             );
         }
