@@ -23,9 +23,10 @@
 //!
 //! * The writer's lock is a plain one. Locks of other libraries exclude readers, and readers exclude them.
 //! * A shared lock has all that a lock has: it is extended, kept, confirmed and reported as lost in the same way.
-//! * While a writer waits, readers who come later wait behind it. A reader that has waited for about a second passes it
-//!   once. So neither side waits for ever if readers hold their locks for about a second or less. Readers who hold longer,
-//!   and of whom one always comes before the last has gone, can keep a writer waiting until its call ends.
+//! * While a writer waits, readers who come later wait behind it. After 2.2 s, and then each time after twice as long, all
+//!   of them pass it together, within a quarter of a second. So if readers hold their locks for less than two seconds, a
+//!   writer and a reader wait for each other for about 2.5 s at most. Where readers hold longer, each side waits for up to
+//!   twice as long, and a writer for up to four times.
 //! * [`downgrade`](crate::LockGuard::downgrade) turns a lock into a shared one. There is no way back: two readers who
 //!   both wanted to write would wait for each other.
 //!

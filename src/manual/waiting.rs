@@ -59,8 +59,8 @@
 //! ([`Report::held_for`](crate::Report::held_for)) or that it has no expiry
 //! ([`Report::never_expires`](crate::Report::never_expires)), and whether this handle holds it
 //! ([`Report::is_held_here`](crate::Report::is_held_here)), as far as its callers have waited and asked.
-//! Where one of them has waited for about 0.8 s it also says which client holds it
-//! ([`Report::holder`](crate::Report::holder)): looks ask for that from half a second on, also those that
+//! Where one of them has waited for about 0.4 s it also says which client holds it
+//! ([`Report::holder`](crate::Report::holder)): looks ask for that from a fifth of a second on, also those that
 //! follow an extension or another holder, but no more than ten times a second. `inspect` says it at once, and
 //! needs no wait.
 //!
