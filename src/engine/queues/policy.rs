@@ -3,7 +3,8 @@
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
-//! | too few nodes answered, or a caller of the exclusive lock keeps readers out | after a random delay |
+//! | too few nodes answered | after a random delay |
+//! | a caller of the exclusive lock keeps readers out | when a majority lets readers pass, when the key has gone, or a random delay after a change |
 //! | another client holds the lock | when a majority of the nodes is believed free ([`Belief`]) |
 //! | the votes were split | a window after that: up to [`BEHIND`] round trips for each split if the contender has just come, none if it has waited for [`OLD`], plus a random part of one round trip |
 //! | no node granted the last [`WASTED_MAX`] | two round trips after that, so that it looks before it asks |
@@ -15,7 +16,8 @@
 //!
 //! A reader asks as soon as it may be free, and after the random delay if other readers hold it. It asks who holds the
 //! lock with each look, because a `PTTL` does not say whether that keeps it out. A contender of the exclusive lock that
-//! finds readers leaves its *intent* on all nodes, which keeps new readers out, and renews it with its looks.
+//! finds readers leaves its *intent* on all nodes, which keeps new readers out, and renews it with its looks. It looks
+//! when the set has changed, and asks when it has gone.
 //!
 //! A contender that wants a permit does not look, but asks: a refused attempt says when the first slot becomes free, and
 //! registers the key.

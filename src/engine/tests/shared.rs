@@ -394,10 +394,27 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     world.say(0, &format!("+OK|:10000|{A_SET}"));
     world.all_say(1..3, &format!("+OK|:10000|{holder}"));
     world.all_were_sent(&[]);
-    let mut world = a_reader_waits();
-    world.all_say(0..2, &format!("{READERS}{A_SET}"));
-    world.say(2, &format!(":0|{READERS}{A_SET}"));
-    world.all_were_sent(&[]);
+    // It does not ask again meanwhile.
+    let retry = Retry::new(5, 8 * SECOND..=8 * SECOND);
+    let mut world = World::with(named(3).retry(retry)).greeted();
+    world.read();
+    let began = world.now;
+    while world.now.saturating_since(began) < SECOND {
+        for node in 0..3 {
+            for sent in world.take(node) {
+                assert!(!sent.starts_with("INTENT"));
+                let said = match sent.split(' ').next() {
+                    Some("READ") => ":2|",
+                    Some("RELEASE") => ":0|",
+                    Some("PTTL") => ":10000|",
+                    Some("EVAL") => A_SET,
+                    _ => "+OK|",
+                };
+                world.say(node, said);
+            }
+        }
+        world.sleep_until_timer();
+    }
 }
 
 /// A reader meets an intent that began with its call, and no other key. Returns when it asks, until it has the lock.

@@ -90,13 +90,7 @@ impl Acquire {
             Reply::Foreign(_) | Reply::Intent(_) | Reply::Full(_)
                 if matches!(request, Request::Take { .. }) =>
             {
-                if let Reply::Foreign(which) = reply {
-                    self.named(node, which);
-                } else if let Reply::Intent(lasts) = reply {
-                    self.met_intent(node, lasts, cx.now);
-                } else if let Reply::Full(left) = reply {
-                    self.is_full(node, left, cx.now);
-                }
+                self.kept_out(node, reply, cx.now);
                 match self.meets_own_key(node, cx) {
                     false => reply.vote(),
                     true if self.ask_again(node, true, cx) => return,
@@ -128,6 +122,17 @@ impl Acquire {
             | Reply::InRepair(_) => reply.vote(),
         };
         self.vote(node, said, cx);
+    }
+
+    /// `node` has said what keeps this operation out.
+    fn kept_out(&mut self, node: NodeId, reply: Reply, now: Instant) {
+        if let Reply::Foreign(which) = reply {
+            self.named(node, which);
+        } else if let Reply::Intent(lasts) = reply {
+            self.met_intent(node, lasts, now);
+        } else if let Reply::Full(left) = reply {
+            self.is_full(node, left, now);
+        }
     }
 
     /// `node` has shown that it can release the lock, so it is asked for the lock.
