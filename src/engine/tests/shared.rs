@@ -393,7 +393,10 @@ fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_
     let holder = "*3|:10001|:0|$20|xxxxxxxxxxxxxxxxxxxx|";
     world.say(0, &format!("+OK|:10000|{A_SET}"));
     world.all_say(1..3, &format!("+OK|:10000|{holder}"));
-    world.all_were_sent(&[]);
+    for _ in 0..10 {
+        world.all_were_sent(&[]);
+        world.sleep(50 * MS);
+    }
     // It does not ask again meanwhile.
     let retry = Retry::new(5, 8 * SECOND..=8 * SECOND);
     let mut world = World::with(named(3).retry(retry)).greeted();
