@@ -483,7 +483,7 @@ impl Queues {
             }
         } else {
             at.given_back = at.given_back.wrapping_add(1);
-            if at.is_wanted() && row.is_over(now, false) {
+            if at.holder.is_none() && at.is_wanted() && row.is_over(now, false) {
                 self.promote(place, true);
             } else {
                 self.promote_beside(place, 1);

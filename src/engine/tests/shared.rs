@@ -383,6 +383,51 @@ fn a_writer_that_finds_readers_on_a_majority_leaves_its_intent_and_renews_it_whi
     world.all_were_sent(&[]);
 }
 
+/// Readers were faster when the key was gone. A writer that has waited for less than 750 ms gives them a quarter of a second.
+#[test]
+fn a_writer_that_has_waited_for_long_leaves_its_intent_as_soon_as_it_finds_readers() {
+    for (waits, least) in [
+        (400 * MS, 250 * MS),
+        (600 * MS, 150 * MS),
+        (800 * MS, Duration::ZERO),
+    ] {
+        let (mut world, began) = a_writer_waits();
+        leaves_intent(&mut world, began);
+        world.all_say(0..3, "+OK|");
+        while world.now < began.saturating_add(waits) {
+            world.sleep(MS);
+            if !world.sent[0].is_empty() {
+                world.take_all();
+                world.all_say(0..3, &format!("+OK|:10000|{A_SET}+OK|"));
+            }
+        }
+        world.all_say(0..2, PUSH);
+        world.take_all();
+        world.all_say(0..2, "+OK|:-2|");
+        world.all_were_sent(&["SET k 10000"]);
+        world.all_say(0..3, "_|");
+        world.take_all();
+        let refused = world.now;
+        world.all_say(0..2, &format!("+OK|:10000|{A_SET}"));
+        world.say(2, &format!(":0|+OK|:10000|{A_SET}"));
+        let mut left = Duration::ZERO;
+        while !world
+            .take_all()
+            .concat()
+            .iter()
+            .any(|sent| sent.starts_with("INTENT"))
+        {
+            world.sleep(MS);
+            left = world.now.saturating_since(refused);
+            assert!(left < SECOND);
+        }
+        assert!(
+            (least..=least + 5 * MS).contains(&left),
+            "{left:?} after {waits:?}"
+        );
+    }
+}
+
 #[test]
 fn a_writer_leaves_no_intent_for_readers_on_a_minority_and_a_reader_leaves_none_at_all() {
     let (mut world, _) = a_writer_waits();
