@@ -104,7 +104,7 @@ const LATELY: Duration = Duration::from_secs(1);
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender of the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
-/// Measured in the world `readers`: without it, one of 50 histories has a wait of more than 2.5 s.
+/// Measured in the world `readers`: without it, 6 of 300 histories have a wait of more than 2.5 s, with it 2.
 const POLITE: Duration = Duration::from_millis(750);
 
 /// How long an intent lasts: two looks, and a round trip. A contender ends it when it has the lock. Otherwise it would
