@@ -1,6 +1,6 @@
 //! Why a command ends without success: one line for a person, and the exit status.
 //!
-//! The line is that of the library's error, with the names of options where the library names its
+//! The line is the long form of the library's error, with the names of options where the library names its
 //! own functions. Each kind of error has one status, here.
 
 use std::fmt;
@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 24] = [
+const WORDS: [(&str, &str); 23] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -104,7 +104,6 @@ const WORDS: [(&str, &str); 24] = [
         "fencing tokens, shared locks, permits and a strict restart guard need scripts",
         "fencing tokens, shared locks, permits and `--guard strict` need scripts",
     ),
-    ("leave out `fenced`", "leave out `--fenced`"),
     (" (`LockOptions::extensions`)", ""),
     ("build a new handle", "try again"),
     (
@@ -182,7 +181,7 @@ macro_rules! statuses {
         impl From<$error> for Failure {
             fn from($it: $error) -> Self {
                 let status = $status;
-                Self::new(status, $it)
+                Self::new(status, format_args!("{:#}", $it))
             }
         }
     )*};
@@ -278,7 +277,7 @@ mod tests {
                  (`ACL SETUSER .. +eval +evalsha`), or do without them",
             ),
             (
-                ExtendError::Limit.to_string(),
+                format!("{:#}", ExtendError::Limit),
                 "the lock has no extension left; end the work before its deadline, or take the lock with more",
             ),
             (

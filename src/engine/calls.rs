@@ -352,6 +352,16 @@ impl Engine {
         self.operations.cancel(now, round, &mut self.parts);
     }
 
+    /// Adds to a `report` what the operation of `round` is about.
+    #[cfg(feature = "std")]
+    pub(crate) fn about(
+        &mut self,
+        round: RoundId,
+        report: crate::error::Report,
+    ) -> crate::error::Report {
+        self.operations.about(round, report, &self.parts)
+    }
+
     /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn cancel_acquisitions(&mut self, now: Instant) {

@@ -51,6 +51,8 @@ pub(super) struct Claims {
     commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
+    /// The name of a claim that has ended before the operation that released it, for its error.
+    ended: Option<(ClaimKey, Entry)>,
 }
 
 /// The claims at a time, and what their releases need: nodes, timers and statistics.
@@ -73,6 +75,7 @@ impl Claims {
             buffers: Pool::new(),
             commands: Pool::new(),
             boxes: Pool::new(),
+            ended: None,
         }
     }
 
@@ -131,6 +134,20 @@ impl Claims {
 
     pub(super) fn get_mut(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         self.slab.get_mut(claim.0)
+    }
+
+    /// Returns the name and the token of `claim`, also if it has just ended.
+    #[cold]
+    pub(super) fn entry_of(&self, claim: ClaimKey) -> Option<Entry> {
+        let ended = self.ended.as_ref().filter(|(key, _)| *key == claim);
+        let there = self.get(claim).map(|claim| &claim.entry);
+        there.or(ended.map(|(_, entry)| entry)).cloned()
+    }
+
+    /// `claim` may end before an error needs its name.
+    #[cold]
+    pub(super) fn note_name(&mut self, claim: ClaimKey) {
+        self.ended = self.entry_of(claim).map(|entry| (claim, entry));
     }
 
     /// Returns the claim and its key, if there is one.

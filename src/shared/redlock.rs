@@ -355,13 +355,12 @@ impl Redlock {
         since: Instant,
     ) -> Result<Guard<H>, LockError> {
         let lock = calls::acquired(outcome)?;
-        let granted = lock.voters();
         operation.made(slot.attempts());
         let guard = Guard::new(self.clone(), slot, lock);
         // The clock is read last. If the guard is dropped here, its lock is released.
         match guard.is_valid() {
             true => Ok(guard),
-            false => Err(self.shared().reporter.too_slow(granted, since)),
+            false => Err(self.shared().reporter.too_slow(guard.lock(), since)),
         }
     }
 }

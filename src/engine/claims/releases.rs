@@ -128,6 +128,9 @@ impl ClaimsAt<'_> {
         } else {
             claim.apply(node, Event::Freed);
             if claim.may_hold.is_empty() {
+                if reply.vote().0 != Vote::Yes && operation.is_some() {
+                    self.claims.note_name(key);
+                }
                 self.settle(key);
             }
         }

@@ -3,7 +3,8 @@
 //! Every node that may hold the token is asked to delete it, and each answer counts. If a node does not answer, the
 //! claim keeps the debt after the operation has ended.
 
-use crate::error::{NodeOutcome, Released, UnlockError};
+use crate::entry::Entry;
+use crate::error::{NodeOutcome, Released, Report, UnlockError};
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::quorum::{NodeSet, Releasing, Vote};
@@ -11,6 +12,7 @@ use crate::quorum::{NodeSet, Releasing, Vote};
 use super::patience::Patience;
 use super::{Context, Operate};
 use crate::engine::contract::{Event, RoundId};
+use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(in crate::engine) struct Release {
     /// Whether the lock was valid when its release was asked for.
     valid: bool,
     verdict: Option<Releasing>,
+    /// The name and the token, if the release has failed.
+    entry: Option<Entry>,
 }
 
 impl Release {
@@ -28,6 +32,7 @@ impl Release {
             claim,
             valid,
             verdict: None,
+            entry: None,
         }
     }
 }
@@ -60,7 +65,10 @@ impl Operate for Release {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         self.verdict = cx.round.tally.release(self.valid);
-        if self.verdict.is_some() {
+        if let Some(verdict) = &self.verdict {
+            if !matches!(verdict, Releasing::Released) {
+                self.entry = cx.parts.claims.entry_of(self.claim);
+            }
             cx.round.decide(cx.parts);
         }
     }
@@ -75,14 +83,23 @@ impl Operate for Release {
             }
             Releasing::NotHeld => {
                 cx.parts.stats.releases.not_held += 1;
-                Err(UnlockError::NotHeld(cx.report()))
+                Err(UnlockError::NotHeld(cx.report(self)))
             }
             Releasing::Unconfirmed => {
                 cx.parts.stats.releases.unconfirmed += 1;
-                Err(UnlockError::Unconfirmed(cx.report()))
+                Err(UnlockError::Unconfirmed(cx.report(self)))
             }
         };
         let round = RoundId(cx.round.key);
         Some(Event::Released { round, result })
+    }
+
+    fn about(&mut self, report: Report, parts: &Parts) -> Report {
+        let report = report.of_release(self.valid);
+        let entry = self.entry.clone();
+        match entry.or_else(|| parts.claims.entry_of(self.claim)) {
+            Some(entry) => report.about(entry.names()),
+            None => report,
+        }
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 mod batches;
+mod errors;
 mod health;
 mod interleavings;
 mod kept;
