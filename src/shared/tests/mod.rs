@@ -20,6 +20,7 @@ mod stories;
 mod stress;
 mod timed;
 mod unserved;
+mod work;
 
 use alloc::boxed::Box;
 use alloc::format;
