@@ -16,6 +16,7 @@ pub(super) mod copy;
 mod releases;
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -51,8 +52,8 @@ pub(super) struct Claims {
     commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
-    /// The name of a claim that has ended before the operation that released it, for its error.
-    ended: Option<(ClaimKey, Entry)>,
+    /// The names of claims that have ended before the operation that released them, for its error. The latest ones.
+    ended: VecDeque<(ClaimKey, Entry)>,
 }
 
 /// The claims at a time, and what their releases need: nodes, timers and statistics.
@@ -75,7 +76,7 @@ impl Claims {
             buffers: Pool::new(),
             commands: Pool::new(),
             boxes: Pool::new(),
-            ended: None,
+            ended: VecDeque::new(),
         }
     }
 
@@ -139,7 +140,7 @@ impl Claims {
     /// Returns the name and the token of `claim`, also if it has just ended.
     #[cold]
     pub(super) fn entry_of(&self, claim: ClaimKey) -> Option<Entry> {
-        let ended = self.ended.as_ref().filter(|(key, _)| *key == claim);
+        let ended = self.ended.iter().find(|(key, _)| *key == claim);
         let there = self.get(claim).map(|claim| &claim.entry);
         there.or(ended.map(|(_, entry)| entry)).cloned()
     }
@@ -147,7 +148,11 @@ impl Claims {
     /// `claim` may end before an error needs its name.
     #[cold]
     pub(super) fn note_name(&mut self, claim: ClaimKey) {
-        self.ended = self.entry_of(claim).map(|entry| (claim, entry));
+        const MOST: usize = 64;
+        self.ended.truncate(MOST - 1);
+        if let Some(entry) = self.entry_of(claim) {
+            self.ended.push_front((claim, entry));
+        }
     }
 
     /// Returns the claim and its key, if there is one.

@@ -128,8 +128,8 @@ impl ClaimsAt<'_> {
         } else {
             claim.apply(node, Event::Freed);
             if claim.may_hold.is_empty() {
-                if reply.vote().0 != Vote::Yes && operation.is_some() {
-                    self.claims.note_name(key);
+                if !matches!(reply, Reply::Done) && operation.is_some() {
+                    self.claims.note_name(key); // For the error of its release.
                 }
                 self.settle(key);
             }

@@ -3,7 +3,6 @@
 //! Every node that may hold the token is asked to delete it, and each answer counts. If a node does not answer, the
 //! claim keeps the debt after the operation has ended.
 
-use crate::entry::Entry;
 use crate::error::{NodeOutcome, Released, Report, UnlockError};
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
@@ -21,8 +20,6 @@ pub(in crate::engine) struct Release {
     /// Whether the lock was valid when its release was asked for.
     valid: bool,
     verdict: Option<Releasing>,
-    /// The name and the token, if the release has failed.
-    entry: Option<Entry>,
 }
 
 impl Release {
@@ -32,7 +29,6 @@ impl Release {
             claim,
             valid,
             verdict: None,
-            entry: None,
         }
     }
 }
@@ -65,10 +61,7 @@ impl Operate for Release {
 
     fn judge(&mut self, cx: &mut Context<'_>) {
         self.verdict = cx.round.tally.release(self.valid);
-        if let Some(verdict) = &self.verdict {
-            if !matches!(verdict, Releasing::Released) {
-                self.entry = cx.parts.claims.entry_of(self.claim);
-            }
+        if self.verdict.is_some() {
             cx.round.decide(cx.parts);
         }
     }
@@ -96,8 +89,7 @@ impl Operate for Release {
 
     fn about(&mut self, report: Report, parts: &Parts) -> Report {
         let report = report.of_release(self.valid);
-        let entry = self.entry.clone();
-        match entry.or_else(|| parts.claims.entry_of(self.claim)) {
+        match parts.claims.entry_of(self.claim) {
             Some(entry) => report.about(entry.names()),
             None => report,
         }
