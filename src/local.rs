@@ -77,7 +77,8 @@ pub struct LocalRedlock {
 }
 
 impl LocalRedlock {
-    /// Returns a handle for the nodes at `urls`, with the defaults for everything else.
+    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. It counts new servers at once:
+    /// see [`Redlock::connect`](crate::Redlock::connect).
     ///
     /// ```no_run
     /// use std::time::Duration;

@@ -125,11 +125,14 @@ impl Builder {
     /// this handle. The [lock delay](Self::lock_delay) of a client counts as part of its ttls here.
     ///
     /// If it is not set, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
-    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. A node also has to be up for
-    /// this time when it is connected for the first time. So after all nodes were started at once, no lock is granted
-    /// for this time and up to three seconds more (servers report their uptime in whole seconds), unless
-    /// `Redlock::trust_nodes` is called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are
-    /// refused, and it is written on the nodes: all clients use the longest.
+    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. With [`RestartGuard::Strict`] it
+    /// is 60 s if nothing is set, longer ttls are refused, and it is written on the nodes: all clients use the longest.
+    ///
+    /// A handle that knows the longest ttl does not count a server that has been up for a shorter time, because it may
+    /// have forgotten locks. So after all nodes were started at once, no lock is granted for this time and up to three
+    /// seconds more (servers report their uptime in whole seconds). If the servers are new, an operator says once that
+    /// they have forgotten nothing: `Redlock::trust_nodes`, `--trust` with the command, or `Redlock::reinit` where
+    /// markers have to change.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, SettingFault::MaxTtl(ttl));

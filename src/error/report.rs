@@ -485,6 +485,10 @@ pub struct NodeReport {
     /// The reason as a text: from the server, if it refuses with an unknown error, or from `Builder::credentials`, if
     /// that has failed. Printable, and at most 240 characters. Never from a login.
     pub words: Option<Arc<str>>,
+    /// How long the server had been up when this handle met it, if that is less than a minute and
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have forgotten
+    /// locks in a restart.
+    pub met_young: Option<Duration>,
 }
 
 impl NodeReport {
@@ -495,7 +499,14 @@ impl NodeReport {
             latency,
             resource: None,
             words: None,
+            met_young: None,
         }
+    }
+
+    /// Adds how long its server had been up when it was met, if that is too short.
+    #[must_use]
+    pub(crate) fn met(self, met_young: Option<Duration>) -> Self {
+        Self { met_young, ..self }
     }
 
     /// Adds the text of the node, or of its provider, about its outcome.
@@ -505,14 +516,21 @@ impl NodeReport {
         Self { words, ..self }
     }
 
-    /// Returns the resource, or the words of the server, behind the outcome.
+    /// Returns the resource, or the words of the server, behind the outcome. If the key is not ours, also whether the
+    /// server may have forgotten a lock before it was met.
     fn addition(&self) -> String {
-        match (&self.resource, &self.words) {
-            (Some(resource), _) => format!(" ({})", Shown(resource)),
-            (None, Some(words)) => {
+        match (&self.resource, &self.words, self.met_young) {
+            (Some(resource), ..) => format!(" ({})", Shown(resource)),
+            (None, Some(words), _) => {
                 format!(" ({words}){}", instead_of_scripts(self.outcome, words))
             }
-            (None, None) => String::new(),
+            (None, None, Some(uptime))
+                if matches!(self.outcome, NodeOutcome::Held | NodeOutcome::Missing) =>
+            {
+                let uptime = Span(uptime);
+                format!(" (met {uptime} after its start, so it may have forgotten earlier locks)")
+            }
+            (None, None, _) => String::new(),
         }
     }
 }
@@ -693,6 +711,16 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn a_node_that_was_met_young_says_so_where_the_key_is_not_ours() {
+        let met_young = Some(Duration::from_secs(12));
+        let node = |outcome| NodeReport::new("a:1".into(), outcome, None).met(met_young);
+        let said =
+            "without its key (met 12s after its start, so it may have forgotten earlier locks)";
+        assert_eq!(node(NodeOutcome::Missing).to_string(), said);
+        assert_eq!(node(NodeOutcome::Granted).to_string(), "granted");
     }
 
     #[test]
