@@ -15,6 +15,7 @@ mod interleavings;
 mod kept;
 mod notes;
 mod panics;
+mod prefix;
 mod stalled;
 mod stories;
 mod stress;
