@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let lock = redlock.lock_with(&name, &kept)?;
         print_end("thread", work(&lock, steps), steps);
         // At once, not when the ttl is over: the next worker may begin.
-        print_released(lock.is_valid(), lock.unlock());
+        print_released(lock.unlock());
     }
     for steps in [20, 1000] {
         let worker = async {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut done = 0;
             while_safe(&lock, work_async(steps, &mut done)).await;
             print_end("future", done, steps);
-            print_released(lock.is_valid(), lock.unlock_async().await);
+            print_released(lock.unlock_async().await);
             Ok::<_, LockError>(())
         };
         pollster::block_on(worker)?;
@@ -83,14 +83,13 @@ async fn step() {
 }
 
 /// A worker that was stopped for longer than what was left has not come to its end in time: the lock was not
-/// valid any more, or a majority says that it is gone. Any other error harms nobody: the nodes get their
-/// release when they can.
-fn print_released(was_valid: bool, released: Result<Released, UnlockError>) {
+/// valid any more, or a majority says that it is gone. A release that is only unconfirmed harms no client: the nodes
+/// get it when they can.
+fn print_released(released: Result<Released, UnlockError>) {
     match released {
         Ok(_) => {}
-        Err(UnlockError::NotHeld(error)) => println!("the work may have overlapped: {error}"),
-        Err(error) if !was_valid => println!("the work may have overlapped: {error}"),
-        Err(error) => println!("{error}"),
+        Err(error) if error.is_harmless() => println!("{error:#}"),
+        Err(error) => println!("the work may have overlapped: {error:#}"),
     }
 }
 

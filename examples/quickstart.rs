@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use shearline::{ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError};
+use shearline::{ExtendError, LockGuard, LockOptions, Redlock};
 
 mod nodes;
 
@@ -39,9 +39,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     match lock.unlock() {
         Ok(released) => println!("released, so far on {} nodes", released.deleted),
         // The work may have overlapped with another client's: check its result.
-        Err(UnlockError::NotHeld(report)) => println!("it had been lost before: {report}"),
+        Err(error) if !error.is_harmless() => return Err(error.into()),
         // Nothing to do: the releases stay owed and are sent when the nodes are back.
-        Err(error) => println!("{error}"),
+        Err(error) => println!("{error:#}"),
     }
     Ok(())
 }
@@ -70,9 +70,9 @@ fn second_client_is_refused(urls: &[String], resource: &str) -> Result<(), Box<d
     let patience = LockOptions::new(TTL).wait(Duration::from_millis(200));
     match other.lock_with(resource, &patience) {
         Ok(_) => return Err("two clients hold one lock".into()),
-        Err(LockError::Held(report)) => println!("a second client: held by another, {report}"),
-        // Too few nodes, too slow, or a mistake: the text names the nodes and what to do.
-        Err(error) => println!("a second client: {error}"),
+        Err(error) if error.is_held() => println!("a second client: {error}"),
+        // Too few nodes, too slow, or a mistake: the long text names the nodes and what to do.
+        Err(error) => println!("a second client: {error:#}"),
     }
     Ok(())
 }

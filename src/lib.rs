@@ -224,8 +224,8 @@ pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{
-    Acquiring, AtRisk, Building, Campaigning, Guard, Health, Leader, Leadership, LockGuard, Lost,
-    Observer, PermitGuard, Redlock, SharedGuard, Watch, held,
+    Acquiring, AtRisk, Building, Campaigning, Guard, Health, Leader, Leadership, LockGuard,
+    LockLost, Lost, Observer, PermitGuard, Redlock, SharedGuard, Watch, WithLockError, held,
 };
 pub use time::Instant;
 

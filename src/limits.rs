@@ -28,6 +28,9 @@ pub const TOKEN_RANDOM_BYTES: usize = 20;
 /// Longest owner label after the random bytes of a token: room for a host name and a process.
 pub const OWNER_BYTES_MAX: usize = 64;
 
+/// Longest prefix of all keys of a handle: half of the longest name.
+pub const KEY_PREFIX_BYTES_MAX: usize = RESOURCE_BYTES_MAX / 2;
+
 /// Longest token: the random part and the label.
 pub const TOKEN_BYTES_MAX: usize = TOKEN_RANDOM_BYTES + OWNER_BYTES_MAX;
 

@@ -77,7 +77,8 @@ pub struct LocalRedlock {
 }
 
 impl LocalRedlock {
-    /// Returns a handle for the nodes at `urls`, with the defaults for everything else.
+    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. It counts new servers at once:
+    /// see [`Redlock::connect`](crate::Redlock::connect).
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -215,10 +216,10 @@ impl LocalRedlock {
                 operation.made(Attempts::of(&mut call.driver.engine));
                 return Ok(lock);
             }
-            let granted = lock.voters();
+            let error = call.reporter.too_slow(&lock, since);
             call.driver.ask(|engine, now| engine.give_back(now, lock));
             call.driver.flush();
-            Err(call.reporter.too_slow(granted, since))
+            Err(error)
         })
     }
 
@@ -696,7 +697,7 @@ mod tests {
         let ask = |engine: &mut Engine, now| engine.acquire(now, &request);
         let round = call.driver.ask(ask).unwrap();
         call.driver.flush();
-        let outcome = call.outcome_by(round, |call| {
+        let outcome = call.outcome_by(round, clock::now(), |call| {
             call.turn(None)?;
             match call.driver.events.is_empty() {
                 true => Ok(()),
@@ -732,7 +733,7 @@ mod tests {
         let round = call.driver.ask(ask).unwrap();
         call.driver.flush();
         let met = core::cell::Cell::new(0);
-        let outcome = call.outcome_by(round, |call| {
+        let outcome = call.outcome_by(round, clock::now(), |call| {
             assert!(call.driver.events.len() <= REPORTS_MAX);
             met.set(met.get() + 1);
             if REPORTS_MAX + 2 <= met.get() {

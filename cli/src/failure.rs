@@ -1,6 +1,6 @@
 //! Why a command ends without success: one line for a person, and the exit status.
 //!
-//! The line is that of the library's error, with the names of options where the library names its
+//! The line is the long form of the library's error, with the names of options where the library names its
 //! own functions. Each kind of error has one status, here.
 
 use std::fmt;
@@ -181,7 +181,7 @@ macro_rules! statuses {
         impl From<$error> for Failure {
             fn from($it: $error) -> Self {
                 let status = $status;
-                Self::new(status, $it)
+                Self::new(status, format_args!("{:#}", $it))
             }
         }
     )*};
@@ -277,7 +277,7 @@ mod tests {
                  (`ACL SETUSER .. +eval +evalsha`), or do without them",
             ),
             (
-                ExtendError::Limit.to_string(),
+                format!("{:#}", ExtendError::Limit),
                 "the lock has no extension left; end the work before its deadline, or take the lock with more",
             ),
             (

@@ -159,12 +159,12 @@ impl Trial {
         let extend = match guard.extend(how.ttl) {
             Ok(()) => Verdict::Yes,
             Err(ExtendError::Unconfirmed(report)) => Verdict::of(&report, false),
-            Err(error) => Verdict::Unknown(error.to_string()),
+            Err(error) => Verdict::Unknown(format!("{error:#}")),
         };
         let lock = match guard.unlock() {
             Ok(_) => Verdict::Yes,
             Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report, false),
-            Err(error) => Verdict::Unknown(error.to_string()),
+            Err(error) => Verdict::Unknown(format!("{error:#}")),
         };
         let node = &redlock.nodes()[0];
         Self {
@@ -201,7 +201,7 @@ impl Trial {
         } else if matches!(error, LockError::Held(_)) {
             Verdict::Unknown("it is held; give a name that no program uses".to_owned())
         } else {
-            Verdict::Unknown(error.to_string())
+            Verdict::Unknown(format!("{error:#}"))
         };
         Self::both(verdict)
     }

@@ -117,7 +117,9 @@ impl<'a> Waiting<'a> {
                 None if is_free => (Reason::Free, FREE.to_owned()),
                 None => (Reason::NotByOne(inspect::state(told)), inspect::state(told)),
             },
-            Err(error @ InspectError::NoQuorum(report)) => (no_quorum(report), error.to_string()),
+            Err(error @ InspectError::NoQuorum(report)) => {
+                (no_quorum(report), format!("{error:#}"))
+            }
             // The wait for the lock itself ends with that.
             Err(_) => return,
         };

@@ -13,10 +13,11 @@ use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
 use super::{Credentials, Provider};
 use crate::error::{ConfigError, SettingFault};
 use crate::limits::{
-    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN, NODE_TIMEOUT_MIN,
-    NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
+    CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN,
+    KEY_PREFIX_BYTES_MAX, NODE_TIMEOUT_MIN, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
 };
 use crate::quorum::Drift;
+use crate::resource::check_resource;
 
 /// Collects the nodes of a handle and its settings.
 ///
@@ -125,11 +126,14 @@ impl Builder {
     /// this handle. The [lock delay](Self::lock_delay) of a client counts as part of its ttls here.
     ///
     /// If it is not set, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
-    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. A node also has to be up for
-    /// this time when it is connected for the first time. So after all nodes were started at once, no lock is granted
-    /// for this time and up to three seconds more (servers report their uptime in whole seconds), unless
-    /// `Redlock::trust_nodes` is called. With [`RestartGuard::Strict`] it is 60 s if nothing is set, longer ttls are
-    /// refused, and it is written on the nodes: all clients use the longest.
+    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. With [`RestartGuard::Strict`] it
+    /// is 60 s if nothing is set, longer ttls are refused, and it is written on the nodes: all clients use the longest.
+    ///
+    /// A handle that knows the longest ttl does not count a server that has been up for a shorter time, because it may
+    /// have forgotten locks. So after all nodes were started at once, no lock is granted for this time and up to three
+    /// seconds more (servers report their uptime in whole seconds). If the servers are new, an operator says once that
+    /// they have forgotten nothing: `Redlock::trust_nodes`, `--trust` with the command, or `Redlock::reinit` where
+    /// markers have to change.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, SettingFault::MaxTtl(ttl));
@@ -322,6 +326,34 @@ impl Builder {
         let is_right = label.len() <= OWNER_BYTES_MAX;
         self.check(is_right, SettingFault::OwnerTooLong(label.len()));
         self.settings.owner = label.to_owned();
+        self
+    }
+
+    /// Puts `prefix` before every name that is given to this handle, so that services can share nodes without meeting.
+    /// Default: none. It has at most 512 bytes, and does not begin with `shearline:`.
+    ///
+    /// The name with its prefix is the key, and the resource: locks, guards, errors and events show it so. Everything that
+    /// takes a name takes it without the prefix: locks of every kind, `inspect`, `watch`, `break_lock`, `campaign` and
+    /// `observe`. A lock that is adopted keeps its key. Clients exclude each other only if their names with the prefixes
+    /// are the same.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::Redlock;
+    /// let redlock = Redlock::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .key_prefix("billing:")
+    ///     .build()?;
+    /// let lock = redlock.lock("invoice:42", Duration::from_secs(10))?;
+    /// assert_eq!(lock.resource(), b"billing:invoice:42");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
+        let prefix = prefix.as_ref();
+        let is_right = prefix.is_empty()
+            || prefix.len() <= KEY_PREFIX_BYTES_MAX && check_resource(prefix, None).is_ok();
+        self.check(is_right, SettingFault::KeyPrefix);
+        self.settings.key_prefix = prefix.to_owned();
         self
     }
 
@@ -724,6 +756,8 @@ mod tests {
             ),
             (one().max_ttl(hard), SettingFault::MaxTtl(hard)),
             (one().owner([0; 65]), SettingFault::OwnerTooLong(65)),
+            (one().key_prefix([0; 513]), SettingFault::KeyPrefix),
+            (one().key_prefix("shearline:a"), SettingFault::KeyPrefix),
             (one().cluster(""), SettingFault::Cluster),
             (one().cluster("two words"), SettingFault::Cluster),
             (one().cluster("b\u{fc}ro"), SettingFault::Cluster),
@@ -772,6 +806,8 @@ mod tests {
             one().retry(Retry::new(1, Duration::ZERO..=Duration::ZERO)),
             one().retry(Retry::new(u32::MAX, Duration::ZERO..=Duration::MAX)),
             one().owner([0; 64]),
+            one().key_prefix([0; 512]),
+            one().key_prefix(""),
             one().client_name("x".repeat(64).as_str()),
         ] {
             assert_eq!(builder.config().err(), None, "{builder:?}");

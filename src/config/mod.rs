@@ -71,6 +71,7 @@ struct Settings {
     watch_clocks: bool,
     without_scripts: bool,
     owner: Vec<u8>,
+    key_prefix: Vec<u8>,
     client_name: Option<String>,
     credentials: Option<Provider>,
     spin: bool,
@@ -97,6 +98,7 @@ impl Default for Settings {
             watch_clocks: true,
             without_scripts: false,
             owner: Vec::new(),
+            key_prefix: Vec::new(),
             client_name: Some(String::from("shearline")),
             credentials: None,
             spin: false,
@@ -172,6 +174,11 @@ impl Config {
     /// Returns the label behind the random bytes of every token; empty if none was set.
     pub(crate) fn owner(&self) -> &[u8] {
         &self.settings.owner
+    }
+
+    /// Returns what stands before each name that a caller gives.
+    pub(crate) fn key_prefix(&self) -> &[u8] {
+        &self.settings.key_prefix
     }
 
     /// Returns the name of the connections in the servers' `CLIENT LIST`; `None` if none is sent.

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::engine::NodeId;
 use crate::error::{LinkFault, LockError, NodeOutcome, NodeReport, Report};
-use crate::quorum::NodeSet;
+use crate::quorum::{Lock, NodeSet};
 use crate::time::Instant;
 
 /// Makes the reports of outcomes that a handle finds by its own clock or from the operating system.
@@ -27,8 +27,9 @@ impl Reporter {
     }
 
     /// Reports that a majority had granted the lock, but its validity ended before the caller had it.
-    pub(crate) fn too_slow(&self, granted: NodeSet, since: Instant) -> LockError {
-        LockError::TooSlow(self.report(granted, NodeOutcome::Pending, since))
+    pub(crate) fn too_slow(&self, lock: &Lock, since: Instant) -> LockError {
+        let report = self.report(lock.voters(), NodeOutcome::Pending, since);
+        LockError::TooSlow(report.about(lock.resources()))
     }
 
     /// Reports that no answer of any node is known.

@@ -25,6 +25,9 @@ use super::store::{Memory, Store};
 /// A lock node in this process, on a loopback port. **For development, tests and demos; not a production server** (see
 /// the [module](super)).
 ///
+/// It says that it has been up for a day, so that it votes at once. After a [`restart`](Self::restart) it says the truth,
+/// and a handle with a restart guard leaves it out for as long as the longest lock may last.
+///
 /// It lives as long as this value: dropping it closes its connections and ends its thread. All methods take `&self` and
 /// return when their work is done, so a test may share the node among threads, and stop or stall it while they use it.
 ///
@@ -48,12 +51,16 @@ pub struct EmbeddedNode {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Longer than any lock of a test.
+const A_DAY: Duration = Duration::from_secs(86_400);
+
 /// Options of a new node.
 #[derive(Clone, Default)]
 pub struct Options {
     password: Option<String>,
     flavour: Flavour,
     refused: Vec<(String, Refused)>,
+    fresh: bool,
 }
 
 impl Options {
@@ -67,6 +74,14 @@ impl Options {
     #[must_use]
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
+        self
+    }
+
+    /// Makes the node say that it has just been started, like a server that may have forgotten locks. Without this it
+    /// says that it has been up for a day.
+    #[must_use]
+    pub const fn fresh(mut self) -> Self {
+        self.fresh = true;
         self
     }
 
@@ -172,6 +187,28 @@ impl EmbeddedNode {
         self.order(Order::Resume)
     }
 
+    /// Deletes `key` of the first database, as another client or an operator may. Returns `false` if there is none. Works
+    /// in every state of the node.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use shearline::Redlock;
+    /// use shearline::embedded::EmbeddedNode;
+    ///
+    /// let node = EmbeddedNode::spawn()?;
+    /// let redlock = Redlock::connect([node.url()])?;
+    /// let guard = redlock.lock("report", Duration::from_secs(10))?;
+    /// assert!(node.remove("report"));
+    /// assert!(guard.unlock().is_err()); // The program under test can see a loss.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> bool {
+        let removed = lock(&self.store).remove(clock::now(), key.as_ref());
+        // The thread sends the pushes. If it cannot be woken, it has ended.
+        let _ = self.waker.wake();
+        removed
+    }
+
     fn order(&self, order: Order) -> io::Result<()> {
         let ended = || io::Error::other("the thread of the embedded node has ended");
         let (done, result) = mpsc::channel();
@@ -193,6 +230,9 @@ impl EmbeddedNode {
     pub fn spawn_with(options: &Options) -> io::Result<Self> {
         let mut store = Store::new(seed()?, clock::now());
         store.set_flavour(options.flavour);
+        if !options.fresh {
+            store.set_up_before(A_DAY);
+        }
         for (command, how) in &options.refused {
             store.refuse(command, Some(*how));
         }

@@ -15,6 +15,7 @@ use super::known::Scripts;
 use super::reply::Reply;
 use super::session::Session;
 use super::state::State;
+use super::strings;
 use super::tracking::Tracking;
 use super::watches::Watches;
 
@@ -46,6 +47,8 @@ use super::watches::Watches;
 pub struct Store {
     state: State,
     started: Instant,
+    /// How long it had been up then.
+    up_before: Duration,
     /// The sum of the steps of its clock.
     ahead: Millis,
     sessions: u64,
@@ -73,6 +76,7 @@ impl Store {
         let mut store = Self {
             state: State::default(),
             started: now,
+            up_before: Duration::ZERO,
             ahead: 0,
             sessions: 0,
         };
@@ -113,6 +117,11 @@ impl Store {
     /// Requires this password for the user `default` from now on, or none.
     pub fn set_password(&mut self, password: Option<&[u8]>) {
         self.state.password = password.map(<[u8]>::to_vec);
+    }
+
+    /// Adds to the time for which the store says it has been up, until it is restarted.
+    pub fn set_up_before(&mut self, by: Duration) {
+        self.up_before = by;
     }
 
     /// Steps the store's wall clock forward, as an operator or a time daemon may, so that keys end earlier. A fraction
@@ -203,7 +212,7 @@ impl Store {
         self.state.scripts = Scripts::default();
         self.state.tracking = Tracking::default();
         self.state.watches = Watches::default();
-        self.started = now;
+        (self.started, self.up_before) = (now, Duration::ZERO);
         self.sessions = 0;
         match memory {
             Memory::Kept => (),
@@ -228,12 +237,27 @@ impl Store {
             session,
             words: command,
             now: self.millis(now),
-            uptime: whole_seconds(now).saturating_sub(whole_seconds(self.started)),
+            uptime: self.up_before + whole_seconds(now).saturating_sub(whole_seconds(self.started)),
         };
         let answer = commands::run(&mut self.state, &mut call);
         let reply = answer.unwrap_or_else(Reply::Error);
         reply.write(session.protocol, out);
         self.state.tracking.take(session.id, out);
+    }
+
+    /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
+    pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
+        let now = self.millis(now);
+        let mut call = Call {
+            session: &mut self.session_of(0),
+            words: &[b"DEL", key],
+            now,
+            uptime: Duration::ZERO,
+        };
+        matches!(
+            strings::del(&mut self.state, &mut call),
+            Ok(Reply::Integer(1))
+        )
     }
 
     /// Returns the text that `key` of the first database holds at `now`. Nothing is changed.

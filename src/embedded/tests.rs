@@ -8,6 +8,8 @@ use std::net::TcpStream;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
+use core::time::Duration;
+
 use super::flavour::Flavour;
 use super::node::Options;
 use super::session::Session;
@@ -162,7 +164,7 @@ fn a_restart_changes_the_identity_and_forgets_the_scripts() {
 /// A blocking client.
 fn client(node: &EmbeddedNode) -> TcpStream {
     let stream = TcpStream::connect(node.address()).unwrap();
-    let patience = Some(core::time::Duration::from_secs(20));
+    let patience = Some(Duration::from_secs(20));
     stream.set_read_timeout(patience).unwrap();
     stream
 }
@@ -293,4 +295,42 @@ fn the_url_holds_the_password() {
     receive(&mut stream, "-NOAUTH Authentication required.\r\n");
     send(&mut stream, "auth p@ss/ä");
     receive(&mut stream, "+OK\r\n");
+}
+
+#[test]
+fn a_node_votes_at_once_unless_it_is_fresh_or_was_restarted() {
+    let ttl = Duration::from_secs(60);
+    for (node, is_fresh) in [
+        (EmbeddedNode::spawn().unwrap(), false),
+        (
+            EmbeddedNode::spawn_with(&Options::new().fresh()).unwrap(),
+            true,
+        ),
+    ] {
+        let handle = || {
+            let builder = crate::Redlock::builder().node(node.url()).max_ttl(ttl);
+            builder.build_local().unwrap()
+        };
+        let is_quarantined = || {
+            let state = handle().nodes()[0].state;
+            matches!(state, crate::NodeState::Quarantined { .. })
+        };
+        assert_eq!(is_quarantined(), is_fresh);
+        node.restart(Memory::Kept).unwrap();
+        assert!(is_quarantined());
+    }
+}
+
+#[test]
+fn a_key_that_is_removed_is_told_to_those_who_wait_for_it() {
+    let node = EmbeddedNode::spawn().unwrap();
+    let mut waiter = tracking::tracker(&node);
+    assert!(!node.remove("k"));
+    let mut holder = client(&node);
+    send(&mut holder, "SET k token");
+    receive(&mut holder, "+OK\r\n");
+    tracking::register(&mut waiter, ":-1\r\n");
+    assert!(node.remove("k"));
+    receive(&mut waiter, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+    assert_eq!(node.get("k"), None);
 }

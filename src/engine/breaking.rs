@@ -5,11 +5,12 @@
 //! How a lock is broken: see the [operation](super::operation::overwrite).
 
 use alloc::boxed::Box;
+use alloc::format;
 use core::time::Duration;
 
-use crate::error::{InvalidRequest, Report, answers, ends_by};
+use crate::error::{InvalidRequest, Report, Told, resource, told};
 
-use super::inspection::{Holder, InspectError, Inspection};
+use super::inspection::{CLOSED, FORKED, Holder, InspectError, Inspection, SATURATED, not_known};
 
 /// What to do with the keys of the broken lock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -43,57 +44,72 @@ pub struct Broken {
 #[non_exhaustive]
 pub enum BreakError {
     /// No majority of the nodes has the same token, so no client holds the lock; nothing was changed.
-    #[error("no client holds the lock, so nothing was changed: {0}")]
     NotHeld(Box<Inspection>),
     /// The holder that was seen no longer has the lock: it has released it, or another client has taken it. In the
     /// report, `missing` and `held` stand for nodes without its token. With [`Breaking::AtOnce`], `granted` stands for
     /// a node that has deleted its key. A node that deleted the key may say `missing` if its first answer was lost.
-    #[error(
-        "the holder that was seen has given the lock up meanwhile: {0}; look again who holds it"
-    )]
     Changed(Report),
     /// The holder's keys have no expiry, so they would keep other clients out for ever; nothing was changed.
     /// [`Breaking::AtOnce`] deletes them.
-    #[error(
-        "the keys of this lock have no expiry, so it was not made by this library, and would never be free; delete \
-         them with `Breaking::AtOnce`"
-    )]
     NoExpiry,
     /// The value of the keys is longer than a token, so it is not known in full; nothing was changed.
-    #[error(
-        "the value of the keys is longer than any token of this library, so it was not made by it, and cannot be \
-         told from others; if its holder has stopped, delete the key on each node (`DEL`)"
-    )]
     TooLong,
     /// Too few nodes answered to know who holds the lock; nothing was changed.
-    #[error("it is not known who holds the lock: {}{}; check the nodes named here", answers(.0), ends_by(.0))]
     NoQuorum(Report),
     /// Too few nodes confirmed that the lock is broken; some may have broken it. The holder may still extend its lock
     /// on the others. In the report, `granted` stands for a node that has broken it.
-    #[error(
-        "too few nodes confirmed that the lock is broken, so its holder may still extend it: {0}; try again when these \
-         nodes answer"
-    )]
     Unconfirmed(Report),
     /// The request can never succeed as written; nothing was sent.
-    #[error("{0}")]
     Invalid(#[from] InvalidRequest),
     /// A bound of this handle is reached; nothing was sent.
-    #[error(
-        "too many operations are open on this handle, so nothing was sent; ask again when some have \
-         ended"
-    )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error(
-        "the handle belongs to the parent process, so nothing was sent; build a handle after the \
-         fork"
-    )]
     Forked,
     /// The handle is closed, or a thread has panicked inside it.
-    #[error("the handle is closed, so no node was asked; build a new handle")]
     Closed,
 }
+
+impl BreakError {
+    fn told(&self) -> Told {
+        match self {
+            Self::NotHeld(seen) => Told {
+                clause: "no client holds the lock".into(),
+                rest: format!(", so nothing was changed: {seen}"),
+            },
+            Self::Changed(report) => report.told(
+                ": the holder that was seen has given it up meanwhile",
+                "",
+                "; look again who holds it",
+            ),
+            Self::NoExpiry => Told::of(
+                "the keys of this lock have no expiry, so it was not made by this library, and would never be free; \
+                 delete them with `Breaking::AtOnce`",
+            ),
+            Self::TooLong => Told::of(
+                "the value of the keys is longer than any token of this library, so it was not made by it, and \
+                 cannot be told from others; if its holder has stopped, delete the key on each node (`DEL`)",
+            ),
+            Self::NoQuorum(report) => not_known(report),
+            Self::Unconfirmed(report) => report.told(
+                ": too few nodes confirmed that it is broken",
+                ", so its holder may still extend it",
+                "; try again when these nodes answer",
+            ),
+            Self::Invalid(why) => Told::of(why),
+            Self::Saturated => Told::of(SATURATED),
+            Self::Forked => Told::of(FORKED),
+            Self::Closed => Told::of(CLOSED),
+        }
+    }
+}
+
+told!(BreakError {
+    Changed,
+    NoQuorum,
+    Unconfirmed
+});
+
+resource!(BreakError);
 
 impl From<InspectError> for BreakError {
     fn from(error: InspectError) -> Self {

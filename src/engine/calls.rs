@@ -48,6 +48,42 @@ impl Engine {
     /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything is sent. [`LockError::OtherCluster`] comes
     /// as an outcome: a node belongs to another group.
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
+        match self.parts.settings.key_prefix.is_empty() {
+            true => self.acquire_keys(now, request),
+            false => self.acquire_with_prefix(now, request),
+        }
+    }
+
+    /// [`acquire`](Self::acquire) with the prefix of the configuration before each name.
+    #[cold]
+    #[inline(never)]
+    fn acquire_with_prefix(
+        &mut self,
+        now: Instant,
+        request: &Request<'_>,
+    ) -> Result<RoundId, LockError> {
+        let names = match request.all {
+            Some(names) => names,
+            None => &[request.resource],
+        };
+        let keys: Result<Vec<_>, _> = (names.iter().enumerate())
+            .map(|(index, name)| {
+                let index = request.all.map(|_| index);
+                self.parts.settings.key(name, index)
+            })
+            .collect();
+        let keys = keys?;
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        let request = Request {
+            resource: keys.first().copied().unwrap_or_default(),
+            all: request.all.and(Some(&keys)),
+            ..*request
+        };
+        self.acquire_keys(now, &request)
+    }
+
+    #[inline]
+    fn acquire_keys(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
         if let Some(resources) = request.all {
             return self.acquire_all(now, resources, request.options);
         }
@@ -101,7 +137,7 @@ impl Engine {
         check_resources(resources)?;
         let request = Request::new(resources[0], options);
         if resources.len() == 1 {
-            return self.acquire(now, &request);
+            return self.acquire_keys(now, &request);
         }
         self.begin_acquire(now, options, |parts, tries| {
             let places = resources.iter();
@@ -298,12 +334,12 @@ impl Engine {
     ///
     /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything is sent.
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
-        check_resource(resource, None)?;
         let parts = &mut self.parts;
+        let key = parts.settings.key(resource, None)?;
         if self.operations.is_full(&parts.queues) {
             return Err(InspectError::Saturated);
         }
-        let kind = Kind::Inspect(Inspect::new(resource, parts));
+        let kind = Kind::Inspect(Inspect::new(&key, parts));
         Ok(self
             .operations
             .begin(now, Duration::ZERO, None, kind, parts))
@@ -325,12 +361,12 @@ impl Engine {
         resource: &[u8],
         known: Option<&Inspection>,
     ) -> Result<RoundId, InspectError> {
-        check_resource(resource, None)?;
         let parts = &mut self.parts;
+        let key = parts.settings.key(resource, None)?;
         if WATCHES_MAX <= parts.queues.watches() {
             return Err(InspectError::Saturated);
         }
-        let mut inspect = Inspect::new(resource, parts);
+        let mut inspect = Inspect::new(&key, parts);
         inspect.watch = Some(Box::new(Watch::new(known, parts.nodes.len())));
         let kind = Kind::Inspect(inspect);
         Ok(self
@@ -350,6 +386,16 @@ impl Engine {
     /// Ends an operation without an outcome, and releases what it may have locked.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.operations.cancel(now, round, &mut self.parts);
+    }
+
+    /// Adds to a `report` what the operation of `round` is about.
+    #[cfg(feature = "std")]
+    pub(crate) fn about(
+        &mut self,
+        round: RoundId,
+        report: crate::error::Report,
+    ) -> crate::error::Report {
+        self.operations.about(round, report, &self.parts)
     }
 
     /// Cancels every open acquisition.
@@ -454,8 +500,8 @@ impl Engine {
         seen: &Inspection,
         how: Breaking,
     ) -> Result<RoundId, BreakError> {
-        check_resource(resource, None)?;
         let parts = &mut self.parts;
+        let key = parts.settings.key(resource, None)?;
         let Some((holder, token)) = seen.holder().zip(seen.holder_token()) else {
             return Err(BreakError::NotHeld(Box::new(seen.clone())));
         };
@@ -465,7 +511,7 @@ impl Engine {
         if TOKEN_BYTES_MAX < token.len() {
             return Err(BreakError::TooLong);
         }
-        let entry = Entry::new(Vec::new(), resource, token);
+        let entry = Entry::new(Vec::new(), &key, token);
         match how {
             Breaking::AtOnce => {
                 let until = match holder.valid_for {

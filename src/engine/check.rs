@@ -39,7 +39,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
             report.in_words(node.words.as_ref())
         })
         .collect();
-    let report = Report::new(now, nodes, quorum as u8, 1, Duration::ZERO);
+    let report = Report::new(now, nodes, quorum as u8, 1, Duration::ZERO).of_check();
     Err(match report.needs_operator() {
         true => CheckError::Unusable(report),
         false => CheckError::NoQuorum(report),

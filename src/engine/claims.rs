@@ -16,6 +16,7 @@ pub(super) mod copy;
 mod releases;
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -51,6 +52,8 @@ pub(super) struct Claims {
     commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
+    /// The names of claims that have ended before the operation that released them, for its error. The latest ones.
+    ended: VecDeque<(ClaimKey, Entry)>,
 }
 
 /// The claims at a time, and what their releases need: nodes, timers and statistics.
@@ -73,6 +76,7 @@ impl Claims {
             buffers: Pool::new(),
             commands: Pool::new(),
             boxes: Pool::new(),
+            ended: VecDeque::new(),
         }
     }
 
@@ -131,6 +135,24 @@ impl Claims {
 
     pub(super) fn get_mut(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         self.slab.get_mut(claim.0)
+    }
+
+    /// Returns the name and the token of `claim`, also if it has just ended.
+    #[cold]
+    pub(super) fn entry_of(&self, claim: ClaimKey) -> Option<Entry> {
+        let ended = self.ended.iter().find(|(key, _)| *key == claim);
+        let there = self.get(claim).map(|claim| &claim.entry);
+        there.or(ended.map(|(_, entry)| entry)).cloned()
+    }
+
+    /// `claim` may end before an error needs its name.
+    #[cold]
+    pub(super) fn note_name(&mut self, claim: ClaimKey) {
+        const MOST: usize = 64;
+        self.ended.truncate(MOST - 1);
+        if let Some(entry) = self.entry_of(claim) {
+            self.ended.push_front((claim, entry));
+        }
     }
 
     /// Returns the claim and its key, if there is one.

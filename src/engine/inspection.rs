@@ -10,7 +10,9 @@ use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::error::{InvalidRequest, NodeOutcome, Report, Shown, Span, answers, ends_by};
+use crate::error::{
+    InvalidRequest, NodeOutcome, Report, Shown, Span, Told, ends_by, resource, told,
+};
 use crate::limits::HOLDERS_SHOWN_MAX;
 use crate::node::Slot;
 use crate::quorum::NodeSet;
@@ -174,27 +176,45 @@ impl InspectedNode {
 pub enum InspectError {
     /// Too few nodes answered, or too few of the answers count. In the report, [`Granted`](NodeOutcome::Granted) stands
     /// for an answer that counts.
-    #[error("it is not known who holds the lock: {}{}; check the nodes named here", answers(.0), ends_by(.0))]
     NoQuorum(Report),
     /// The request can never succeed as written; nothing was sent.
-    #[error("{0}")]
     Invalid(#[from] InvalidRequest),
     /// A bound of this handle is reached; nothing was sent.
-    #[error(
-        "too many operations are open on this handle, so nothing was sent; ask again when some have \
-         ended"
-    )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error(
-        "the handle belongs to the parent process, so nothing was sent; build a handle after the \
-         fork"
-    )]
     Forked,
     /// The handle is closed, or a thread has panicked inside it.
-    #[error("the handle is closed, so no node was asked; build a new handle")]
     Closed,
 }
+
+impl InspectError {
+    fn told(&self) -> Told {
+        match self {
+            Self::NoQuorum(report) => not_known(report),
+            Self::Invalid(why) => Told::of(why),
+            Self::Saturated => Told::of(SATURATED),
+            Self::Forked => Told::of(FORKED),
+            Self::Closed => Told::of(CLOSED),
+        }
+    }
+}
+
+told!(InspectError { NoQuorum });
+
+resource!(InspectError);
+
+/// The texts for an inspection, and for breaking a lock.
+pub(super) fn not_known(report: &Report) -> Told {
+    let rest = format_args!("{}; check the nodes named here", ends_by(report));
+    report.told(": it is not known who holds it", "", rest)
+}
+
+pub(super) const SATURATED: &str = "too many operations are open on this handle, so nothing was sent; ask again when some have ended";
+
+pub(super) const FORKED: &str =
+    "the handle belongs to the parent process, so nothing was sent; build a handle after the fork";
+
+pub(super) const CLOSED: &str = "the handle is closed, so no node was asked; build a new handle";
 
 impl Inspection {
     /// Returns `true` if a majority of the nodes has no such key.

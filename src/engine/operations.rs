@@ -267,6 +267,26 @@ impl Operations {
         }
     }
 
+    /// Adds to a `report` what the operation of `round` is about.
+    #[cfg(feature = "std")]
+    #[cold]
+    pub(super) fn about(
+        &mut self,
+        RoundId(key): RoundId,
+        report: crate::error::Report,
+        parts: &Parts,
+    ) -> crate::error::Report {
+        let open = parts.queues.waiters.opened(key);
+        if let Some(operation) = open.and_then(|key| self.get_mut(key)) {
+            return operation.kind.get().about(report, parts);
+        }
+        let waiter = key.waiter().and_then(|key| parts.queues.waiters.get(key));
+        match waiter {
+            Some(waiter) => report.about([parts.queues.name(waiter.place)].into_iter()),
+            None => report,
+        }
+    }
+
     fn cancel_open(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
         if let Some(operation) = self.get_mut(key) {
             count_cancelled(&operation.kind, &mut parts.stats);

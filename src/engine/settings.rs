@@ -1,5 +1,6 @@
 //! The settings of the engine, from the configuration.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use core::time::Duration;
 
@@ -30,6 +31,8 @@ pub(super) struct Settings {
     pub(super) retry: Retry,
     /// Whether scripts are never used.
     pub(super) without_scripts: bool,
+    /// What stands before each name that a caller gives.
+    pub(super) key_prefix: Box<[u8]>,
 }
 
 impl Settings {
@@ -43,7 +46,23 @@ impl Settings {
             delay: config.delay(),
             retry: *config.retry(),
             without_scripts: config.without_scripts(),
+            key_prefix: config.key_prefix().into(),
         }
+    }
+
+    /// Returns the key of a `resource`, one of several at place `index` if there are several.
+    pub(super) fn key<'a>(
+        &self,
+        resource: &'a [u8],
+        index: Option<usize>,
+    ) -> Result<Cow<'a, [u8]>, InvalidRequest> {
+        if self.key_prefix.is_empty() || resource.is_empty() {
+            check_resource(resource, index)?;
+            return Ok(resource.into());
+        }
+        let key = [&self.key_prefix, resource].concat();
+        check_resource(&key, index)?;
+        Ok(key.into())
     }
 
     /// Returns `ttl` in whole milliseconds, or the reason why a lock with this `delay` cannot have it.
@@ -105,8 +124,8 @@ impl Config {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<(), InvalidRequest> {
-        check_resource(resource.as_ref(), None)?;
         let settings = Settings::of(self);
+        settings.key(resource.as_ref(), None)?;
         settings.check_ttl(ttl, settings.delay).map(drop)
     }
 }

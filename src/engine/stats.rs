@@ -11,6 +11,8 @@
 //! Confirmations, inspections, and calls that can never succeed as written (`Invalid`): they are not counted. The time
 //! that nodes take to answer: it is measured where answers are read (`node::connection::pulse`).
 
+mod prometheus;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -34,7 +36,7 @@ use crate::time::Instant;
 /// # Ok::<(), shearline::BuildError>(())
 /// ```
 ///
-/// The example `prometheus` exports them as Prometheus text.
+/// [`to_prometheus`](Self::to_prometheus) returns them as Prometheus text; the example `prometheus` serves it.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {

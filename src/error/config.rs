@@ -6,7 +6,8 @@ use core::time::Duration;
 use super::span::Span;
 use crate::limits::{
     CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, CREDENTIAL_BYTES_MAX,
-    DEAD_AFTER_MIN, LOCK_DELAY_MAX, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, UNIX_PATH_BYTES_MAX,
+    DEAD_AFTER_MIN, KEY_PREFIX_BYTES_MAX, LOCK_DELAY_MAX, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX,
+    UNIX_PATH_BYTES_MAX,
 };
 
 /// Why a configuration cannot be used.
@@ -97,6 +98,11 @@ pub(crate) enum SettingFault {
     TlsUnused,
     #[error("the owner label has {0} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
     OwnerTooLong(usize),
+    #[error(
+        "a key prefix has at most {KEY_PREFIX_BYTES_MAX} bytes and does not begin with `shearline:`, \
+         which is reserved; use another one"
+    )]
+    KeyPrefix,
     #[error(
         "the name of the cluster must be 1 to {CLUSTER_BYTES_MAX} printable ASCII characters \
          without a space"

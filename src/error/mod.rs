@@ -16,16 +16,18 @@ mod report;
 mod shown;
 mod span;
 mod tls;
+mod told;
 
 pub use config::{ConfigError, SettingProblem, UrlProblem};
 pub(crate) use config::{SettingFault, UrlFault};
 pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
+pub(crate) use report::ends_by;
 pub use report::{NodeOutcome, NodeReport, Report};
-pub(crate) use report::{answers, ends_by};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem};
 pub use tls::{TlsError, TlsFailure};
+pub(crate) use told::{Told, resource, told};

@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::config::NEED_SCRIPTS;
 use super::report::gone;
 use super::span::Span;
+use super::told::{Told, resource, told};
 use super::{Report, Shown, ends_by};
 use crate::limits::{OWNER_BYTES_MAX, PERMITS_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX};
 
@@ -20,66 +21,120 @@ pub enum LockError {
     /// [`Report::held_for`] returns the time that is left and [`Report::holder`] the holder. [`Report::never_expires`]
     /// returns `true` if the lock has no expiry. If several resources were requested, [`Report::held_resource`] returns
     /// the one that is held.
-    #[error("{held}: {0}; {advice}", held = is_held(.0), advice = advice(.0))]
     Held(Report),
     /// Too few nodes answered, or their answers do not count. The lock may be free.
-    #[error("too few nodes could vote, so no lock was taken: {0}{ends}; check the nodes named here", ends = ends_by(.0))]
     NoQuorum(Report),
     /// A majority granted the lock so late that no validity is left, or is too far away to answer within half of such a
     /// short ttl. The granted keys are released.
-    #[error(
-        "the nodes are too slow for so short a ttl, so no lock was taken: {0}; ask for a longer \
-         ttl, or check the latency of the nodes"
-    )]
     TooSlow(Report),
     /// A node carries the marker of another cluster ([`RestartGuard::Strict`](crate::RestartGuard)): other clients use
     /// it with other nodes, or under another name. Two such memberships can have majorities without a node in common.
     /// So no lock is taken while any node reports this, and the call does not try again. The nodes that count still
     /// extend the locks that are held.
-    // The report says what to do.
-    #[error("a node belongs to another cluster, so no lock is taken: {0}")]
     OtherCluster(Report),
     /// The request can never succeed as written; nothing was sent.
-    #[error("{0}")]
-    Invalid(InvalidRequest),
+    Invalid(#[source] InvalidRequest),
     /// A bound of this handle is reached; nothing was sent. Locks that are held are not affected.
-    #[error(
-        "too many operations or locks are open on this handle, so nothing was sent; wait until \
-         some have ended, or use another handle"
-    )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error(
-        "the handle belongs to the parent process, so nothing was sent; build a handle after the \
-         fork"
-    )]
     Forked,
     /// The handle is closed, or a thread has panicked inside it.
-    #[error("the handle is closed, so no lock was taken; build a new handle")]
     Closed,
 }
 
-/// Who holds what, as the beginning of a sentence.
-fn is_held(report: &Report) -> String {
-    let what = match report.held_resource() {
-        None => String::from("the lock"),
-        Some(resource) => format!("the lock on {}", Shown(resource)),
-    };
+impl LockError {
+    /// Returns `true` if others hold the lock: [`Held`](Self::Held). It is the normal answer to a client that came
+    /// second.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Held(_))
+    }
+
+    /// Returns `true` if the same call may succeed later without a change to the program, its configuration or the
+    /// nodes' configuration.
+    ///
+    /// ```
+    /// use shearline::{LockError, InvalidRequest};
+    ///
+    /// assert!(LockError::Saturated.is_retryable());
+    /// assert!(!LockError::Invalid(InvalidRequest::NoTries).is_retryable());
+    /// ```
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Held(_) | Self::Saturated => true,
+            Self::NoQuorum(report) | Self::TooSlow(report) => !report.needs_operator(),
+            Self::OtherCluster(_) | Self::Invalid(_) | Self::Forked | Self::Closed => false,
+        }
+    }
+
+    fn told(&self) -> Told {
+        match self {
+            Self::Held(report) => {
+                report.told(&held(report), "", format_args!("; {}", advice(report)))
+            }
+            Self::NoQuorum(report) => report.told(
+                ": too few nodes could vote",
+                ", so no lock was taken",
+                format_args!("{}; check the nodes named here", ends_by(report)),
+            ),
+            Self::TooSlow(report) => report.told(
+                ": the nodes are too slow for so short a ttl",
+                ", so no lock was taken",
+                "; ask for a longer ttl, or check the latency of the nodes",
+            ),
+            // The report says what to do.
+            Self::OtherCluster(report) => report.told(
+                ": a node belongs to another cluster",
+                ", so no lock is taken",
+                "",
+            ),
+            Self::Invalid(why) => Told::of(why),
+            Self::Saturated => Told::of(
+                "too many operations or locks are open on this handle, so nothing was sent; wait until some have \
+                 ended, or use another handle",
+            ),
+            Self::Forked => Told::of(
+                "the handle belongs to the parent process, so nothing was sent; build a handle after the fork",
+            ),
+            Self::Closed => {
+                Told::of("the handle is closed, so no lock was taken; build a new handle")
+            }
+        }
+    }
+}
+
+/// Says who holds the lock, and for how long, as far as that is known.
+fn held(report: &Report) -> String {
+    let which = report
+        .held_resource()
+        .map(|name| format!("`{}` is ", Shown(name)));
+    let which = which.unwrap_or_default();
     // The operation has neither asked the nodes, nor waited behind one that has.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
-    match report.holder() {
+    let holder = match report.holder() {
         _ if let Some(permits) = report.other_permits() => {
-            format!("other clients use this resource with {permits} permits")
+            return format!(": other clients use it with {permits} permits");
         }
-        _ if let Some(permits) = report.permits_taken() => match permits {
-            1 => "the only permit is taken".into(),
-            permits => format!("all {permits} permits are taken"),
-        },
-        _ if report.is_held_here() => format!("this handle itself holds {what}"),
-        None if !is_known => format!("callers of this handle that came before wait for {what}"),
-        None | Some([]) => format!("another client holds {what}"),
-        Some(label) => format!("another client ({}) holds {what}", Shown(label)),
-    }
+        _ if let Some(permits) = report.permits_taken() => {
+            return match permits {
+                1 => ": the only permit is taken".into(),
+                permits => format!(": all {permits} permits are taken"),
+            };
+        }
+        None if !is_known && !report.is_held_here() => {
+            return ": earlier callers of this handle wait for it".into();
+        }
+        _ if report.is_held_here() => "this handle".into(),
+        None | Some([]) => "another client".into(),
+        Some(label) => format!("{}", Shown(label)),
+    };
+    let left = match report.held_for() {
+        _ if report.never_expires() => " without an expiry".into(),
+        Some(left) => format!(" for another {}", Span(left).in_tenths()),
+        None => String::new(),
+    };
+    format!(": {which}held by {holder}{left}")
 }
 
 /// Returns what to do about a lock that is held.
@@ -110,41 +165,58 @@ pub enum ExtendError {
     /// The lock's validity had run out, by the clock of this machine. An expired lock is never extended, because the
     /// work since then may have overlapped with another holder's. A lock from another clock has no validity until it is
     /// confirmed, so it is not extended either.
-    #[error("the lock had expired and cannot be extended; stop the work, and take the lock again")]
     Expired,
     /// A majority says that the key is missing or another's. The lock is over.
-    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
-    #[error(
-        "too few nodes confirmed the lock: {0}; it stays valid until its old deadline: {advice}",
-        advice = before_the_end(.0, "extend it again before then")
-    )]
     Unconfirmed(Report),
     /// The lock was taken with a limit of extensions, and the limit is reached.
-    #[error(
-        "the lock has no extension left; end the work before its deadline, or take the lock with \
-         more (`LockOptions::extensions`)"
-    )]
     Limit,
     /// The request can never succeed as written; nothing was sent.
-    #[error("{0}")]
-    Invalid(InvalidRequest),
+    Invalid(#[source] InvalidRequest),
     /// A bound of this handle is reached; nothing was sent, and the lock stands.
-    #[error(
-        "too many operations are open on this handle, so nothing was sent; the lock stands, extend \
-         again when some operations have ended"
-    )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error("{FORKED}")]
     Forked,
     /// The lock was released while it was being extended, or the handle is closed.
-    #[error(
-        "the lock was released while it was being extended, or its handle is closed; stop what it \
-         protects"
-    )]
     Closed,
+}
+
+impl ExtendError {
+    fn told(&self) -> Told {
+        match self {
+            Self::Expired => Told::of(
+                "the lock had expired and cannot be extended; stop the work, and take the lock again",
+            ),
+            Self::Lost(report) => lost(report),
+            Self::Unconfirmed(report) => unconfirmed(report, "extend it again before then"),
+            Self::Limit => Told::of(
+                "the lock has no extension left; end the work before its deadline, or take the lock with more \
+                 (`LockOptions::extensions`)",
+            ),
+            Self::Invalid(why) => Told::of(why),
+            Self::Saturated => Told::of(
+                "too many operations are open on this handle, so nothing was sent; the lock stands, extend again \
+                 when some operations have ended",
+            ),
+            Self::Forked => Told::of(FORKED),
+            Self::Closed => Told::of(
+                "the lock was released while it was being extended, or its handle is closed; stop what it protects",
+            ),
+        }
+    }
+}
+
+fn lost(report: &Report) -> Told {
+    let rest = "; stop what it protects, and see what it left half done";
+    report.told(" was lost", "", format_args!("{}{rest}", gone(report)))
+}
+
+/// The text for a lock that too few nodes confirm; `again` says what to do before its end.
+fn unconfirmed(report: &Report, again: &str) -> Told {
+    let advice = before_the_end(report, again);
+    let rest = format_args!("; it stays valid until its old deadline: {advice}");
+    report.told(": too few nodes confirmed it", "", rest)
 }
 
 /// Why a lock was not released in time, or perhaps not.
@@ -152,25 +224,46 @@ pub enum ExtendError {
 #[non_exhaustive]
 pub enum UnlockError {
     /// A majority no longer had the lock: the critical section may have overlapped with another holder's.
-    #[error("the lock was no longer held: {0}; what it protected may have overlapped")]
     NotHeld(Report),
     /// Too few nodes answered. The releases stay debts and are sent again when the nodes are back. If the lock was
     /// valid until now, no other client has held it. If its validity had ended, the critical section may have
     /// overlapped with another holder's, and no node could report that.
-    #[error(
-        "too few nodes confirmed the release: {0}; it is repeated until they do or the keys have \
-         expired, check the nodes named here; what the lock protected may have overlapped if its validity \
-         had ended"
-    )]
     Unconfirmed(Report),
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error(
-        "the lock belongs to the parent process, so nothing was sent; only the parent unlocks it"
-    )]
     Forked,
     /// The handle is closed, or a thread has panicked inside it. The key ends with its ttl.
-    #[error("the handle is closed, so the lock was not released; its key ends with its ttl")]
     Closed,
+}
+
+impl UnlockError {
+    /// Returns `true` if no other client has held the lock before this call: it was valid then, and only its release is
+    /// [unconfirmed](Self::Unconfirmed). The release is repeated, and there is nothing to do.
+    #[must_use]
+    pub fn is_harmless(&self) -> bool {
+        matches!(self, Self::Unconfirmed(report) if report.was_valid())
+    }
+
+    fn told(&self) -> Told {
+        match self {
+            Self::NotHeld(report) => report.told(
+                " was no longer held",
+                "",
+                "; what it protected may have overlapped",
+            ),
+            Self::Unconfirmed(report) => report.told(
+                ": too few nodes confirmed its release",
+                "",
+                "; it is repeated until they do or the keys have expired, check the nodes named here; what the lock \
+                 protected may have overlapped if its validity had ended",
+            ),
+            Self::Forked => Told::of(
+                "the lock belongs to the parent process, so nothing was sent; only the parent unlocks it",
+            ),
+            Self::Closed => Told::of(
+                "the handle is closed, so the lock was not released; its key ends with its ttl",
+            ),
+        }
+    }
 }
 
 /// The result of a successful release.
@@ -319,33 +412,47 @@ impl From<InvalidRequest> for LockError {
 pub enum ConfirmError {
     /// The lock was known to be over, or by now its keys on a majority are. It is not revived, because the work since
     /// then may have overlapped with another holder's.
-    #[error("the lock had expired and cannot be confirmed; stop the work, and take the lock again")]
     Expired,
     /// A majority says that the key is missing or another's. The lock is over.
-    #[error("the lock was lost: {0}{gone}; stop what it protects, and see what it left half done", gone = gone(.0))]
     Lost(Report),
     /// Too few nodes answered. The lock stands until its old deadline.
-    #[error(
-        "too few nodes confirmed the lock: {0}; it stays valid until its old deadline: {advice}",
-        advice = before_the_end(.0, "confirm it again before then")
-    )]
     Unconfirmed(Report),
     /// A bound of this handle is reached; nothing was sent, and the lock is as it was.
-    #[error(
-        "too many operations are open on this handle, so nothing was sent; the lock is as it was, \
-         confirm it again when some operations have ended"
-    )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error("{FORKED}")]
     Forked,
     /// The lock was released while it was being confirmed, or the handle is closed.
-    #[error(
-        "the lock was released while it was being confirmed, or its handle is closed; stop what it \
-         protects"
-    )]
     Closed,
 }
+
+impl ConfirmError {
+    fn told(&self) -> Told {
+        match self {
+            Self::Expired => Told::of(
+                "the lock had expired and cannot be confirmed; stop the work, and take the lock again",
+            ),
+            Self::Lost(report) => lost(report),
+            Self::Unconfirmed(report) => unconfirmed(report, "confirm it again before then"),
+            Self::Saturated => Told::of(
+                "too many operations are open on this handle, so nothing was sent; the lock is as it was, confirm \
+                 it again when some operations have ended",
+            ),
+            Self::Forked => Told::of(FORKED),
+            Self::Closed => Told::of(
+                "the lock was released while it was being confirmed, or its handle is closed; stop what it protects",
+            ),
+        }
+    }
+}
+
+told! {
+    LockError { Held, NoQuorum, TooSlow, OtherCluster }
+    ExtendError { Lost, Unconfirmed }
+    ConfirmError { Lost, Unconfirmed }
+    UnlockError { NotHeld, Unconfirmed }
+}
+
+resource!(LockError ExtendError ConfirmError UnlockError);
 
 impl From<ConfirmError> for ExtendError {
     fn from(error: ConfirmError) -> Self {

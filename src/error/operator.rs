@@ -1,7 +1,9 @@
 //! The ways in which a request of an operator can fail: check, trust, reinit.
 
+use alloc::format;
 use alloc::string::String;
 
+use super::told::{Told, told};
 use super::{NodeOutcome, Report, ends_by};
 
 /// Why no lock is granted now: the findings of `Redlock::check` and `LocalRedlock::check`.
@@ -13,16 +15,12 @@ pub enum CheckError {
     /// No majority is left without the nodes that only an operator can repair (a wrong password, a missing permission,
     /// a server of the wrong kind), or a node belongs to another cluster. Every lock is refused at once until that is
     /// repaired.
-    #[error("every lock is refused: {0}; repair what is named here")]
     Unusable(Report),
     /// Too few nodes vote now, but that may pass: they are down, silent or in quarantine.
-    #[error("too few nodes vote now: {0}{ends}; check the nodes named here", ends = ends_by(.0))]
     NoQuorum(Report),
     /// The handle was made before a `fork`, in the parent process.
-    #[error("the handle belongs to the parent process; build a handle after the fork")]
     Forked,
     /// The handle is closed, or a thread has panicked inside it.
-    #[error("the handle is closed; build a new handle")]
     Closed,
 }
 
@@ -75,26 +73,72 @@ pub enum TrustError {
 #[non_exhaustive]
 pub enum ReinitError {
     /// The restart guard is not [`RestartGuard::Strict`](crate::RestartGuard): there are no markers.
-    #[error("only a strict restart guard has markers; there is nothing to do")]
     NotStrict,
     /// A node cannot be asked now. Nothing was changed anywhere.
-    #[error("not every node can be asked: {}; nothing was changed, check them and try again", .0.of_all("answered"))]
     Unready(Report),
     /// Not all nodes have answered in time; those that have are [`Granted`](NodeOutcome::Granted). Repeat the call
     /// before a client takes a lock with the new membership: a client that reaches no node of the other membership does
     /// not know that there are two.
-    #[error("not every node has answered: {}; check them, then call `reinit` again", .0.of_all("answered"))]
     Incomplete(Report),
     /// A bound of this handle is reached; nothing was changed.
-    #[error(
-        "too many operations are open on this handle, so nothing was changed; try again when some \
-         have ended"
-    )]
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    #[error("the handle belongs to the parent process; build a handle after the fork")]
     Forked,
     /// The handle is closed, a thread has panicked inside it, or it could not wait for the nodes.
-    #[error("the handle is closed; build a new handle")]
     Closed,
+}
+
+impl CheckError {
+    fn told(&self) -> Told {
+        match self {
+            Self::Unusable(report) => {
+                report.told("every lock is refused", "", "; repair what is named here")
+            }
+            Self::NoQuorum(report) => report.told(
+                "too few nodes vote now",
+                "",
+                format_args!("{}; check the nodes named here", ends_by(report)),
+            ),
+            Self::Forked => Told::of(FORKED),
+            Self::Closed => Told::of(CLOSED),
+        }
+    }
+}
+
+impl ReinitError {
+    fn told(&self) -> Told {
+        match self {
+            Self::NotStrict => {
+                Told::of("only a strict restart guard has markers; there is nothing to do")
+            }
+            Self::Unready(report) => Told {
+                clause: "not every node can be asked".into(),
+                rest: format!(
+                    ": {}; nothing was changed, check them and try again",
+                    report.of_all("answered")
+                ),
+            },
+            Self::Incomplete(report) => Told {
+                clause: "not every node has answered".into(),
+                rest: format!(
+                    ": {}; check them, then call `reinit` again",
+                    report.of_all("answered")
+                ),
+            },
+            Self::Saturated => Told::of(
+                "too many operations are open on this handle, so nothing was changed; try again when some have ended",
+            ),
+            Self::Forked => Told::of(FORKED),
+            Self::Closed => Told::of(CLOSED),
+        }
+    }
+}
+
+const FORKED: &str = "the handle belongs to the parent process; build a handle after the fork";
+
+const CLOSED: &str = "the handle is closed; build a new handle";
+
+told! {
+    CheckError { Unusable, NoQuorum }
+    ReinitError { Unready, Incomplete }
 }

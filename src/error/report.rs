@@ -10,6 +10,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::span::Span;
+use super::told::Told;
 use super::{LinkError, LinkFault, ServerError, Shown, Unusable};
 use crate::time::Instant;
 
@@ -36,6 +37,20 @@ struct ReportParts {
     held: Option<Box<[u8]>>,
     /// How many permits there are, if all are taken.
     all_taken: Option<u16>,
+    /// What the nodes were asked about: the first resource, and the number of others.
+    resource: Option<(Box<[u8]>, usize)>,
+    asked: Asked,
+    /// The lock was valid when its release was asked for.
+    was_valid: bool,
+}
+
+/// What the nodes were asked for.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Asked {
+    Vote,
+    Answer,
+    /// Nothing was asked: a node that said yes is ready to vote.
+    Nothing,
 }
 
 impl Report {
@@ -57,7 +72,68 @@ impl Report {
             left: None,
             held: None,
             all_taken: None,
+            resource: None,
+            asked: Asked::Vote,
+            was_valid: false,
         }))
+    }
+
+    /// Records the resources that the nodes were asked about.
+    #[must_use]
+    pub(crate) fn about<'a>(mut self, mut names: impl Iterator<Item = &'a [u8]>) -> Self {
+        self.0.resource = names.next().map(|first| (first.into(), names.count()));
+        self
+    }
+
+    /// Records that it is about a question: a node that said yes has answered it.
+    #[must_use]
+    pub(crate) fn of_question(mut self) -> Self {
+        self.0.asked = Asked::Answer;
+        self
+    }
+
+    /// Records that nothing was asked: a node that said yes is ready.
+    #[must_use]
+    pub(crate) fn of_check(mut self) -> Self {
+        self.0.asked = Asked::Nothing;
+        self
+    }
+
+    /// Records whether the lock was valid when its release was asked for.
+    #[must_use]
+    pub(crate) fn of_release(mut self, was_valid: bool) -> Self {
+        self.0.was_valid = was_valid;
+        self
+    }
+
+    /// Returns `true` if it is about the release of a lock that was valid when the release was asked for.
+    pub(super) fn was_valid(&self) -> bool {
+        self.0.was_valid
+    }
+
+    /// Returns the resource that the nodes were asked about, if it is one. For several resources it is the first.
+    #[must_use]
+    pub fn resource(&self) -> Option<&[u8]> {
+        Some(&self.0.resource.as_ref()?.0)
+    }
+
+    /// Returns the text of an error: a `clause` behind the name of the lock, and in the long form a `link` to what the
+    /// nodes said, and the `rest`.
+    pub(crate) fn told(&self, clause: &str, link: &str, rest: impl fmt::Display) -> Told {
+        let lock = match &self.0.resource {
+            None => "the lock".into(),
+            Some((name, 0)) => format!("lock `{}`", Shown(name)),
+            Some((name, 1)) => format!("lock `{}` and another", Shown(name)),
+            Some((name, more)) => format!("lock `{}` and {more} others", Shown(name)),
+        };
+        let clause = match self.0.asked {
+            Asked::Nothing => clause.trim_start_matches(": ").into(),
+            Asked::Vote | Asked::Answer => lock + clause,
+        };
+        Told {
+            clause,
+            rest: format!("{link}: {}{rest}", self.votes()),
+        }
     }
 
     /// Records that several resources were requested. `of_nodes` holds the resource that each node says is another's,
@@ -274,7 +350,7 @@ impl Report {
     /// if let shearline::LockError::NoQuorum(report) = &error
     ///     && report.needs_operator()
     /// {
-    ///     eprintln!("nobody gets a lock before this is repaired: {error}");
+    ///     eprintln!("no client gets a lock before this is repaired: {error:#}");
     /// }
     /// # }
     /// ```
@@ -339,8 +415,14 @@ impl Report {
         node.to_string()
     }
 
-    fn text(&self, vote: &str, granted: &str) -> String {
+    /// Says how many of the nodes needed said yes, and what each one said.
+    fn votes(&self) -> String {
         let (yes, quorum) = (self.granted(), self.quorum());
+        let (vote, granted) = match self.0.asked {
+            Asked::Vote => ("vote", "granted"),
+            Asked::Answer => ("answer", "answered"),
+            Asked::Nothing => ("vote", "ready"),
+        };
         let nodes = self.of_all(granted);
         let plural = if quorum == 1 { "" } else { "s" };
         let mut text = format!("{yes} of the {quorum} {vote}{plural} needed ({nodes})");
@@ -348,25 +430,21 @@ impl Report {
             let elapsed = Span(self.elapsed()).rounded_to_millis();
             text += &format!(" after {} tries in {elapsed}", self.tries());
         }
-        if let Some(left) = self.held_for() {
-            text += &format!(", held for {} more", Span(left).rounded_up());
-        }
-        if self.never_expires() {
-            text += ", held without an expiry";
-        }
         text
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text("vote", "granted"))
+        f.write_str(&self.votes())?;
+        if let Some(left) = self.held_for() {
+            write!(f, ", held for {} more", Span(left).rounded_up())?;
+        }
+        match self.never_expires() {
+            true => f.write_str(", held without an expiry"),
+            false => Ok(()),
+        }
     }
-}
-
-/// The report of a question: a node that said yes has answered it.
-pub(crate) fn answers(report: &Report) -> String {
-    report.text("answer", "answered")
 }
 
 /// What to do about nodes in quarantine, as the end of a sentence.
@@ -407,6 +485,10 @@ pub struct NodeReport {
     /// The reason as a text: from the server, if it refuses with an unknown error, or from `Builder::credentials`, if
     /// that has failed. Printable, and at most 240 characters. Never from a login.
     pub words: Option<Arc<str>>,
+    /// How long the server had been up when this handle met it, if that is less than a minute and
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have forgotten
+    /// locks in a restart.
+    pub met_young: Option<Duration>,
 }
 
 impl NodeReport {
@@ -417,7 +499,14 @@ impl NodeReport {
             latency,
             resource: None,
             words: None,
+            met_young: None,
         }
+    }
+
+    /// Adds how long its server had been up when it was met, if that is too short.
+    #[must_use]
+    pub(crate) fn met(self, met_young: Option<Duration>) -> Self {
+        Self { met_young, ..self }
     }
 
     /// Adds the text of the node, or of its provider, about its outcome.
@@ -427,14 +516,21 @@ impl NodeReport {
         Self { words, ..self }
     }
 
-    /// Returns the resource, or the words of the server, behind the outcome.
+    /// Returns the resource, or the words of the server, behind the outcome. If the key is not ours, also whether the
+    /// server may have forgotten a lock before it was met.
     fn addition(&self) -> String {
-        match (&self.resource, &self.words) {
-            (Some(resource), _) => format!(" ({})", Shown(resource)),
-            (None, Some(words)) => {
+        match (&self.resource, &self.words, self.met_young) {
+            (Some(resource), ..) => format!(" ({})", Shown(resource)),
+            (None, Some(words), _) => {
                 format!(" ({words}){}", instead_of_scripts(self.outcome, words))
             }
-            (None, None) => String::new(),
+            (None, None, Some(uptime))
+                if matches!(self.outcome, NodeOutcome::Held | NodeOutcome::Missing) =>
+            {
+                let uptime = Span(uptime);
+                format!(" (met {uptime} after its start, so it may have forgotten earlier locks)")
+            }
+            (None, None, _) => String::new(),
         }
     }
 }
@@ -535,6 +631,7 @@ const _: () = assert!(size_of::<Report>() == size_of::<usize>());
 mod tests {
     use super::*;
     use crate::error::{ExtendError, LockError};
+    use alloc::borrow::ToOwned as _;
 
     #[test]
     fn a_report_reads_as_a_sentence() {
@@ -551,9 +648,12 @@ mod tests {
             3,
             Duration::from_millis(400),
         );
+        let report = report.about([&b"a"[..]].into_iter());
+        let text = LockError::NoQuorum(report.clone()).to_string();
+        assert_eq!(text, "lock `a`: too few nodes could vote");
         assert_eq!(
-            format!("{}", LockError::NoQuorum(report)),
-            "too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted; \
+            format!("{:#}", LockError::NoQuorum(report)),
+            "lock `a`: too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted; \
              b:2 unreachable: connection refused; c:3 timed out) after 3 tries in 400ms; check the \
              nodes named here"
         );
@@ -605,12 +705,22 @@ mod tests {
             let nodes = nodes.map(|(address, said)| NodeReport::new(address.into(), said, None));
             let report = Report::new(Instant::ZERO, nodes.collect(), 2, 1, Duration::ZERO);
             assert_eq!(
-                ExtendError::Lost(report).to_string(),
+                format!("{:#}", ExtendError::Lost(report)),
                 format!(
                     "the lock was lost: {said}; stop what it protects, and see what it left half done"
                 )
             );
         }
+    }
+
+    #[test]
+    fn a_node_that_was_met_young_says_so_where_the_key_is_not_ours() {
+        let met_young = Some(Duration::from_secs(12));
+        let node = |outcome| NodeReport::new("a:1".into(), outcome, None).met(met_young);
+        let said =
+            "without its key (met 12s after its start, so it may have forgotten earlier locks)";
+        assert_eq!(node(NodeOutcome::Missing).to_string(), said);
+        assert_eq!(node(NodeOutcome::Granted).to_string(), "granted");
     }
 
     #[test]
@@ -648,8 +758,8 @@ mod tests {
         let node = NodeReport::new("a:1".into(), elsewhere, None);
         let report = Report::new(Instant::ZERO, [node].into(), 1, 1, Duration::ZERO);
         assert_eq!(
-            LockError::OtherCluster(report).to_string(),
-            "a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
+            format!("{:#}", LockError::OtherCluster(report)),
+            "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
              is that of a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
              see `Redlock::reinit`)"
         );
@@ -660,38 +770,53 @@ mod tests {
         let report = || {
             let node = NodeReport::new("a:1".into(), NodeOutcome::Held, None);
             let now = Instant::from_millis(1_000);
-            Report::new(now, [node].into(), 1, 1, Duration::ZERO)
+            let report = Report::new(now, [node].into(), 1, 1, Duration::ZERO);
+            report.about([&b"invoice:42"[..]].into_iter())
         };
-        let text = |report| format!("{}", LockError::Held(report));
+        let text = |report| {
+            let error = LockError::Held(report);
+            let (short, long) = (format!("{error}"), format!("{error:#}"));
+            let rest = long.strip_prefix(&short).expect("it begins alike");
+            (short, rest.to_owned())
+        };
         let at = Instant::from_millis;
-        assert_eq!(
-            text(report().held_until(None, Instant::MAX)),
-            "another client holds the lock: 0 of the 1 vote needed (a:1 held); try again later, or \
-             wait longer"
-        );
-        assert_eq!(
-            text(report().held_here(b"billing-7", at(5_001))),
-            "this handle itself holds the lock: 0 of the 1 vote needed (a:1 held), held for 5s \
-             more; try again later, or wait longer"
-        );
-        assert_eq!(
-            text(report().held_until(Some(b"billing\x1b7"), at(1_500))),
-            "another client (billing\\x1b7) holds the lock: 0 of the 1 vote needed (a:1 held), held \
-             for 1s more; try again later, or wait longer"
-        );
-        assert_eq!(
-            text(report().held_for_ever(Some(b""))),
-            "another client holds the lock: 0 of the 1 vote needed (a:1 held), held without an \
-             expiry; it never ends by itself, so if its holder is gone, delete the key"
-        );
+        let again = ": 0 of the 1 vote needed (a:1 held); try again later, or wait longer";
+        for (report, said, rest) in [
+            (
+                report().held_until(None, Instant::MAX),
+                "held by another client",
+                again,
+            ),
+            (
+                report().held_here(b"billing-7", at(5_001)),
+                "held by this handle for another 4.1 s",
+                again,
+            ),
+            (
+                report().held_until(Some(b"billing\x1b7"), at(1_500)),
+                "held by billing\\x1b7 for another 0.5 s",
+                again,
+            ),
+            (
+                report().held_for_ever(Some(b"")),
+                "held by another client without an expiry",
+                ": 0 of the 1 vote needed (a:1 held); it never ends by itself, so if its holder is gone, delete the key",
+            ),
+        ] {
+            let said = format!("lock `invoice:42`: {said}");
+            assert_eq!(text(report), (said, rest.to_owned()));
+        }
         let long = [b'n'; 1_024];
         let several = report().of_several([Some(&long[..])].into_iter(), Some(&long));
+        let several = several.about([&b"a"[..], &long, b"b"].into_iter());
         let shown = "n".repeat(64) + ".. (1024 bytes)";
         assert_eq!(
             text(several),
-            format!(
-                "another client holds the lock on {shown}: 0 of the 1 vote needed (a:1 held ({shown})); try \
-                 again later, or wait longer"
+            (
+                format!("lock `a` and 2 others: `{shown}` is held by another client"),
+                format!(
+                    ": 0 of the 1 vote needed (a:1 held ({shown})); try again later, or wait longer"
+                )
             )
         );
         let other = report().held_until(None, at(1_500));
@@ -734,11 +859,11 @@ mod tests {
         let several = report.clone().of_several(names.into_iter(), None);
         let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";
         assert!(several.to_string().contains(said), "{several}");
-        let taken = LockError::NoQuorum(report.clone()).to_string();
+        let taken = format!("{:#}", LockError::NoQuorum(report.clone()));
         let ends = "; wait for the end of the quarantine, or use `trust_nodes` if no earlier lock can still be held; check";
         assert!(taken.contains(ends), "{taken}");
         // A caller that extends already has a lock.
-        let extended = ExtendError::Unconfirmed(report).to_string();
+        let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; it stays valid until its old deadline: finish the work before then, because a quarantine usually lasts longer";
         assert!(extended.ends_with(ends), "{extended}");
     }

@@ -1,5 +1,7 @@
 //! Times in the texts of errors.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
 
@@ -12,6 +14,20 @@ impl Span {
     pub(super) fn rounded_up(self) -> Self {
         let most = self.0.saturating_add(Duration::from_nanos(999_999_999));
         Self(Duration::from_secs(most.as_secs()))
+    }
+
+    /// Rounds up to tenths of a second, and writes the unit apart: `2.4 s`.
+    pub(super) fn in_tenths(self) -> String {
+        match self.0.as_secs() {
+            0..120 => {
+                let tenths = self.0.as_millis().div_ceil(100);
+                match tenths % 10 {
+                    0 => format!("{} s", tenths / 10),
+                    rest => format!("{}.{rest} s", tenths / 10),
+                }
+            }
+            _ => format!("{}", self.rounded_up()),
+        }
     }
 
     /// Cuts off a fraction of a millisecond, so that the text does not promise too much time.
@@ -63,7 +79,6 @@ mod tests {
     use super::*;
     use crate::error::InvalidRequest;
     use crate::limits::TTL_HARD_MAX;
-    use alloc::format;
 
     #[test]
     fn spans_read_as_people_say_them() {
@@ -83,6 +98,15 @@ mod tests {
         assert_eq!(format!("{}", Span(Duration::from_millis(1_500))), "1.5s");
         let up = Span(Duration::from_millis(1_500)).rounded_up();
         assert_eq!(format!("{up}"), "2s");
+        for (millis, text) in [
+            (2_301, "2.4 s"),
+            (1, "0.1 s"),
+            (5_000, "5 s"),
+            (119_901, "120 s"),
+        ] {
+            assert_eq!(Span(Duration::from_millis(millis)).in_tenths(), text);
+        }
+        assert_eq!(Span(Duration::from_secs(5_400)).in_tenths(), "1 h 30 min");
         let millis = |nanos| format!("{}", Span(Duration::from_nanos(nanos)).in_millis());
         assert_eq!(millis(3_001_110_840), "3.001s");
         assert_eq!(millis(999_999), "0s");

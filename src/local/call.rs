@@ -7,6 +7,7 @@ use crate::calls::Awaited;
 use crate::clock;
 use crate::driver::{Reporter, Working};
 use crate::engine::{Engine, Event, RoundId};
+use crate::error::Report;
 use crate::time::Instant;
 
 /// After a pause of this length, a call reads the sockets first. Unread answers make a node suspect after 100 ms at the
@@ -22,6 +23,13 @@ pub(super) struct Call<'a> {
     pub(super) driver: Working<'a>,
     pub(super) reporter: &'a Reporter,
     pub(super) read_at: &'a mut Instant,
+}
+
+/// A turn has failed, and there is no outcome.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    error: io::Error,
+    report: Report,
 }
 
 impl Call<'_> {
@@ -50,8 +58,8 @@ impl Call<'_> {
     /// Takes turns until the open operation, `round`, has its outcome. If the system cannot wait, cancels the
     /// operation, so that the next one does not meet its outcome. Its debts remain.
     pub(super) fn outcome(&mut self, round: RoundId, since: Instant) -> Awaited {
-        let outcome = self.outcome_by(round, |call| call.turn(None));
-        outcome.map_err(|error| self.reporter.wait_failed(&error, since))
+        let outcome = self.outcome_by(round, since, |call| call.turn(None));
+        outcome.map_err(|stopped| stopped.report)
     }
 
     /// [`outcome`](Self::outcome) until `end`. Then it cancels the operation, and returns `None`.
@@ -61,7 +69,7 @@ impl Call<'_> {
         round: RoundId,
         since: Instant,
     ) -> Option<Awaited> {
-        let outcome = self.outcome_by(round, |call| {
+        let outcome = self.outcome_by(round, since, |call| {
             call.turn(Some(end.saturating_since(clock::now())))?;
             match clock::now() < end {
                 true => Ok(()),
@@ -69,8 +77,8 @@ impl Call<'_> {
             }
         });
         match outcome {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => None,
-            outcome => Some(outcome.map_err(|error| self.reporter.wait_failed(&error, since))),
+            Err(stopped) if stopped.error.kind() == io::ErrorKind::TimedOut => None,
+            outcome => Some(outcome.map_err(|stopped| stopped.report)),
         }
     }
 
@@ -78,8 +86,9 @@ impl Call<'_> {
     pub(super) fn outcome_by(
         &mut self,
         round: RoundId,
+        since: Instant,
         turn: impl Fn(&mut Self) -> io::Result<()>,
-    ) -> io::Result<Event> {
+    ) -> Result<Event, Stopped> {
         let mut turned = Ok(());
         // There may be many unread reports, so that each event is looked at only once.
         let mut seen = self.driver.events.len();
@@ -94,8 +103,10 @@ impl Call<'_> {
             self.keep_reports(); // A call may wait for long.
             seen = self.driver.events.len();
             if let Err(error) = turned {
+                let report = self.reporter.wait_failed(&error, since);
+                let report = self.driver.engine.about(round, report);
                 self.driver.ask(|engine, now| engine.cancel(now, round));
-                return Err(error);
+                return Err(Stopped { error, report });
             }
             turned = turn(self);
         }

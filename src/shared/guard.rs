@@ -3,7 +3,10 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::future::{Future, poll_fn};
 use core::marker::PhantomData;
+use core::pin::{Pin, pin};
+use core::task::Poll;
 use core::time::Duration;
 
 use super::GRACE;
@@ -11,7 +14,7 @@ use super::Redlock;
 use super::at_risk::{AtRisk, Health, early};
 use super::callers::WaitsAs;
 use super::held::{self, Holds};
-use super::lost::Lost;
+use super::lost::{LockLost, Lost};
 use super::notes::{Asked, Note};
 use super::serve::{Times, Wait};
 use super::signal::Signal;
@@ -115,6 +118,37 @@ impl<H: Holds> Guard<H> {
     /// Returns a signal that the lock is lost: a future, with [`Lost::wait`] for threads.
     pub fn lost(&self) -> Lost {
         Lost(self.signal(Duration::ZERO))
+    }
+
+    /// Runs `future` for as long as the lock is held. If the lock is [lost](Self::lost) before the future completes, the
+    /// future is dropped, so it goes no further than to its present `.await`.
+    ///
+    /// [`unlock_async`](Self::unlock_async) still says at the end whether the lock was held until then.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::{LockOptions, Redlock};
+    /// # async fn write_report() {}
+    /// # async fn program(redlock: &Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+    /// let guard = redlock.lock_with_async("report", &kept).await?;
+    /// guard.while_held(write_report()).await?;
+    /// guard.unlock_async().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockLost`] if the lock was lost before the future had completed.
+    pub async fn while_held<F: Future>(&self, future: F) -> Result<F::Output, LockLost> {
+        let (mut lost, mut future) = (self.lost(), pin!(future));
+        let held = poll_fn(|context| match Pin::new(&mut lost).poll(context) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => future.as_mut().poll(context).map(Some),
+        });
+        let lost = || LockLost(self.resource().into());
+        held.await.ok_or_else(lost)
     }
 
     /// Returns a signal that less than a quarter of the ttl is left: a future, with [`AtRisk::wait`] for threads.

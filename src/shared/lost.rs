@@ -3,6 +3,7 @@
 //! A timer of the engine gives the signal a millisecond before the validity ends. An answer gives it when a majority of
 //! the nodes says that the lock is gone.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
@@ -10,6 +11,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use super::signal::Signal;
+use crate::error::Shown;
 
 /// Completes when the lock must not be trusted any more: its validity is about to end, or a majority of the nodes said
 /// that it is gone. [`LockGuard::lost`](super::LockGuard::lost) returns it.
@@ -67,5 +69,18 @@ impl fmt::Debug for Lost {
         f.debug_struct("Lost")
             .field("is_lost", &self.is_lost())
             .finish_non_exhaustive()
+    }
+}
+
+/// A lock was lost before the work under it had ended: [`LockGuard::while_held`](super::LockGuard::while_held).
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("lock `{}`: lost before the work had ended", Shown(.0))]
+pub struct LockLost(pub(crate) Box<[u8]>);
+
+impl LockLost {
+    /// Returns the resource; the first one if the lock was on several.
+    #[must_use]
+    pub fn resource(&self) -> &[u8] {
+        &self.0
     }
 }

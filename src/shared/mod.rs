@@ -48,7 +48,7 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `operator`, `guard`, `future`, `lost`, `at_risk`, `changes`, `election` | what users hold |
+//! | `redlock`, `operator`, `guard`, `with_lock`, `future`, `lost`, `at_risk`, `changes`, `election` | what users hold |
 //! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
 //! | `notes`, `relay`, `gathering` | requests of many callers that begin together, and how these are woken |
 //! | `monitor` | a value with threads that wait for a change |
@@ -127,6 +127,7 @@ mod table;
 mod tenure;
 #[cfg(all(test, feature = "embedded"))]
 pub(crate) mod tests;
+mod with_lock;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -159,8 +160,9 @@ pub(crate) use self::election::Told;
 pub use self::election::{Campaigning, Leader, Leadership, Observer};
 pub use self::future::Acquiring;
 pub use self::guard::{Guard, LockGuard, PermitGuard, SharedGuard};
-pub use self::lost::Lost;
+pub use self::lost::{LockLost, Lost};
 pub use self::redlock::Redlock;
+pub use self::with_lock::WithLockError;
 
 /// How much longer than its deadline a call waits for another thread to deliver its outcome.
 const GRACE: Duration = Duration::from_millis(20);

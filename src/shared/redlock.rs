@@ -16,7 +16,8 @@ use super::notes::{Asked, Note, Wanted};
 use super::reply::Reply;
 use super::serve::{Times, Wait};
 use super::slot::Slot;
-use super::{Acquiring, GRACE, Guard, Handle, LockGuard, Shared};
+use super::with_lock::WithLockError;
+use super::{Acquiring, Building, GRACE, Guard, Handle, LockGuard, Shared};
 use crate::calls::{self, Awaited};
 use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
@@ -96,11 +97,24 @@ impl Redlock {
 
     /// Connects to the nodes at `urls`, with the defaults for everything else.
     ///
+    /// # New servers
+    ///
+    /// A handle that knows the longest ttl ([`Builder::max_ttl`]) does not count a server that has been up for a shorter
+    /// time, because it may have forgotten locks. If the servers are new, an operator says once that they have forgotten
+    /// nothing: [`trust_nodes`](Self::trust_nodes), `--trust` with the command, or [`reinit`](Self::reinit) where markers
+    /// have to change. `connect` knows no longest ttl, so it counts each server at once when it meets it: it has no guard
+    /// at first contact. A report says if a node was [met younger](crate::NodeReport::met_young) than a minute.
+    ///
     /// # Errors
     ///
     /// As [`Builder::build`].
     pub fn connect(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, BuildError> {
         Self::builder().nodes(urls).build()
+    }
+
+    /// [`connect`](Self::connect) as a future, for any executor. Nothing happens before the first poll.
+    pub fn connect_async(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Building {
+        Self::builder().nodes(urls).build_async()
     }
 
     /// Takes the lock on `resource` for `ttl`. If it is held, waits for it: at most 5 s, or as set by the handle's
@@ -140,6 +154,69 @@ impl Redlock {
         options: &LockOptions,
     ) -> Result<LockGuard, LockError> {
         self.acquire(&Request::new(resource.as_ref(), options))
+    }
+
+    /// Takes the lock on `resource`, runs `work`, and unlocks. If `work` panics, the lock is released too.
+    ///
+    /// An unlock that too few nodes confirm in time is no error while the lock is valid, because no other client has
+    /// had it ([`UnlockError::is_harmless`](crate::UnlockError::is_harmless)).
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # fn next_number() -> u64 { 1 }
+    /// use shearline::{LockOptions, Redlock, WithLockError};
+    ///
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1"])?;
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+    /// match redlock.with_lock("invoice:42", &kept, |_guard| next_number()) {
+    ///     Ok(number) => println!("{number}"),
+    ///     Err(WithLockError::NotTaken(error)) if error.is_held() => println!("another client is at work"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WithLockError::NotTaken`]: `work` did not run. [`WithLockError::Lost`]: it has run, and the lock was lost
+    /// meanwhile. The value of `work` is dropped then.
+    pub fn with_lock<T>(
+        &self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+        work: impl FnOnce(&mut LockGuard) -> T,
+    ) -> Result<T, WithLockError> {
+        let mut guard = self.lock_with(resource, options)?;
+        let value = work(&mut guard);
+        WithLockError::unless_lost(value, guard.unlock())
+    }
+
+    /// [`with_lock`](Self::with_lock) as a future, for any executor.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use shearline::{LockGuard, LockOptions, Redlock};
+    /// # async fn write_report() {}
+    /// # async fn program(redlock: &Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let kept = LockOptions::new(Duration::from_secs(10)).keep();
+    /// let work = async |guard: &mut LockGuard| guard.while_held(write_report()).await;
+    /// redlock.with_lock_async("report", &kept, work).await??;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`with_lock`](Self::with_lock).
+    pub async fn with_lock_async<T>(
+        &self,
+        resource: impl AsRef<[u8]>,
+        options: &LockOptions,
+        work: impl AsyncFnOnce(&mut LockGuard) -> T,
+    ) -> Result<T, WithLockError> {
+        let mut guard = self.lock_with_async(resource, options).await?;
+        let value = work(&mut guard).await;
+        WithLockError::unless_lost(value, guard.unlock_async().await)
     }
 
     /// Takes one lock on all of `resources` for `ttl`: all of them or none, on each node at once. If any is held, waits
@@ -355,13 +432,12 @@ impl Redlock {
         since: Instant,
     ) -> Result<Guard<H>, LockError> {
         let lock = calls::acquired(outcome)?;
-        let granted = lock.voters();
         operation.made(slot.attempts());
         let guard = Guard::new(self.clone(), slot, lock);
         // The clock is read last. If the guard is dropped here, its lock is released.
         match guard.is_valid() {
             true => Ok(guard),
-            false => Err(self.shared().reporter.too_slow(granted, since)),
+            false => Err(self.shared().reporter.too_slow(guard.lock(), since)),
         }
     }
 }

@@ -255,14 +255,11 @@ impl Shared {
             }
             let open = round.filter(|round| section.callers.is_open(*round));
             if open.is_none() || times.end().is_some_and(|end| end <= clock::now()) {
-                if let Some(round) = open {
-                    section.cancel(round);
-                }
                 if has_poll {
                     section.pass_on_poll();
                 }
-                if open.is_some() {
-                    section = self.move_bytes(section, Moves::All)?;
+                if let Some(round) = open {
+                    return self.give_up(section, round, slot, times);
                 }
                 drop(section);
                 let pending = || Ok(Err(self.reporter.pending(times.since)));
@@ -276,6 +273,23 @@ impl Shared {
                 next = Some(self.sleep_in_poll(section, times.end())?);
             }
         }
+    }
+
+    /// Cancels the operation of `round`, whose outcome has not come in time, and reports that no answer is known.
+    #[cold]
+    fn give_up<'a>(
+        &'a self,
+        mut section: Section<'a>,
+        round: RoundId,
+        slot: &Slot,
+        times: Times,
+    ) -> Result<Awaited, Refusal> {
+        let pending = self.reporter.pending(times.since);
+        let pending = section.engine.about(round, pending);
+        section.cancel(round);
+        drop(self.move_bytes(section, Moves::All)?);
+        let outcome = slot.take().map(|outcome| outcome.map(Ok));
+        outcome.unwrap_or(Ok(Err(pending)))
     }
 
     /// Ends a section in which the engine got something to write. Writes it unless the I/O thread serves.

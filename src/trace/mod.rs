@@ -18,6 +18,7 @@ mod outcome;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::task::Wake;
@@ -71,6 +72,8 @@ pub(crate) struct Tracer(Arc<Outbox>);
 struct Outbox {
     labels: Box<[Arc<str>]>,
     shows_names: bool,
+    /// What stands before each name that a caller gives.
+    prefix: Box<[u8]>,
     /// The subscriber of the thread that built the handle, if it had one.
     dispatch: Option<Dispatch>,
     queue: Mutex<Queue>,
@@ -91,8 +94,8 @@ pub(crate) struct Attempts(u32);
 
 /// A resource in the form that spans and events show.
 enum Shown<'a> {
-    Name(&'a [u8]),
-    Hash(&'a [u8]),
+    Name(Cow<'a, [u8]>),
+    Hash(Cow<'a, [u8]>),
 }
 
 impl fmt::Display for Shown<'_> {
@@ -123,6 +126,7 @@ impl Tracer {
         Self(Arc::new(Outbox {
             labels: labels.collect(),
             shows_names: config.trace_resources(),
+            prefix: config.key_prefix().into(),
             dispatch: Some(dispatch).filter(|dispatch| !dispatch.is::<NoSubscriber>()),
             queue: Mutex::default(),
         }))
@@ -133,7 +137,7 @@ impl Tracer {
     pub(crate) fn acquire(&self, request: &Request<'_>) -> Operation {
         let names = request.resources();
         operation!("acquire",
-            resource = names.first().map(|name| self.0.shown(name)),
+            resource = names.first().map(|name| self.0.asked(name)),
             resources = names.len() as u64,
             ttl_ms = millis(request.options.ttl());
             granted, attempts)
@@ -153,11 +157,11 @@ impl Tracer {
     }
 
     pub(crate) fn inspect(&self, resource: &[u8]) -> Operation {
-        operation!("inspect", resource = self.0.shown(resource);)
+        operation!("inspect", resource = self.0.asked(resource);)
     }
 
     pub(crate) fn break_lock(&self, resource: &[u8]) -> Operation {
-        operation!("break", resource = self.0.shown(resource);)
+        operation!("break", resource = self.0.asked(resource);)
     }
 
     pub(crate) fn reinit(&self) -> Operation {
@@ -200,7 +204,16 @@ impl Outbox {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown<'a>(&self, name: &'a [u8]) -> DisplayValue<Shown<'a>> {
+    /// Shows the key of a name that a caller has given.
+    fn asked<'a>(&self, name: &'a [u8]) -> DisplayValue<Shown<'a>> {
+        match self.prefix.is_empty() {
+            true => self.shown(name),
+            false => self.shown([&self.prefix, name].concat()),
+        }
+    }
+
+    fn shown<'a>(&self, name: impl Into<Cow<'a, [u8]>>) -> DisplayValue<Shown<'a>> {
+        let name = name.into();
         field::display(match self.shows_names {
             true => Shown::Name(name),
             false => Shown::Hash(name),
@@ -251,7 +264,7 @@ impl Outbox {
                     "the node is owed no release any more");
             }
             Notice::Loss(name) => {
-                event!(name: "loss", target: TARGET, Level::WARN, resource = self.shown(name),
+                event!(name: "loss", target: TARGET, Level::WARN, resource = self.shown(&**name),
                     "a lock that was held is lost");
             }
         }

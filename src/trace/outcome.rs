@@ -40,22 +40,18 @@ impl Success for Broken {}
 
 impl Success for () {}
 
-/// The word for each variant of an error. Those before `;` have a report.
+/// The word for each variant of an error.
 macro_rules! words {
-    ($($error:ident { $($reported:ident: $said:literal),* ; $($plain:ident: $word:literal),* $(,)? })*) => {$(
+    ($($error:ident { $($variant:ident: $word:literal),* $(,)? })*) => {$(
         impl Failure for $error {
             fn word(&self) -> &'static str {
                 match self {
-                    $(Self::$reported(_) => $said,)*
-                    $(Self::$plain { .. } => $word,)*
+                    $(Self::$variant { .. } => $word,)*
                 }
             }
 
             fn report(&self) -> Option<&Report> {
-                match self {
-                    $(Self::$reported(report) => Some(report),)*
-                    $(Self::$plain { .. } => None,)*
-                }
+                self.report()
             }
         }
     )*};
@@ -63,33 +59,33 @@ macro_rules! words {
 
 words! {
     LockError {
-        Held: "held", NoQuorum: "no_quorum", TooSlow: "too_slow", OtherCluster: "other_cluster";
+        Held: "held", NoQuorum: "no_quorum", TooSlow: "too_slow", OtherCluster: "other_cluster",
         Invalid: "invalid", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     ExtendError {
-        Lost: "lost", Unconfirmed: "unconfirmed";
+        Lost: "lost", Unconfirmed: "unconfirmed",
         Expired: "expired", Limit: "limit", Invalid: "invalid", Saturated: "saturated", Forked: "forked",
         Closed: "closed",
     }
     ConfirmError {
-        Lost: "lost", Unconfirmed: "unconfirmed";
+        Lost: "lost", Unconfirmed: "unconfirmed",
         Expired: "expired", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     UnlockError {
-        NotHeld: "not_held", Unconfirmed: "unconfirmed";
+        NotHeld: "not_held", Unconfirmed: "unconfirmed",
         Forked: "forked", Closed: "closed",
     }
     InspectError {
-        NoQuorum: "no_quorum";
+        NoQuorum: "no_quorum",
         Invalid: "invalid", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     BreakError {
-        Changed: "changed", NoQuorum: "no_quorum", Unconfirmed: "unconfirmed";
+        Changed: "changed", NoQuorum: "no_quorum", Unconfirmed: "unconfirmed",
         NotHeld: "not_held", NoExpiry: "no_expiry", TooLong: "too_long", Invalid: "invalid",
         Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
     ReinitError {
-        Unready: "unready", Incomplete: "incomplete";
+        Unready: "unready", Incomplete: "incomplete",
         NotStrict: "not_strict", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
 }

@@ -459,8 +459,23 @@ fn no_token_password_owner_or_name_is_shown_unless_names_were_asked_for() {
 }
 
 #[test]
+fn spans_show_the_key_of_a_name_with_a_prefix() {
+    let (nodes, log) = (nodes(), Log::default());
+    log.hears(|| {
+        let builder = builder(&nodes).trace_resources(true).key_prefix("p:");
+        let redlock = builder.build().unwrap();
+        redlock.lock(NAME, LONG).unwrap().unlock().unwrap();
+        redlock.inspect(NAME).unwrap();
+    });
+    let key = format!("p:{}", NAME.as_bytes().escape_ascii());
+    for span in ["acquire", "release", "inspect"] {
+        assert_eq!(log.last(span)["resource"], key);
+    }
+}
+
+#[test]
 fn a_hash_stands_for_one_name_in_the_whole_process() {
-    let hash = |name: &str| Shown::Hash(name.as_bytes()).to_string();
+    let hash = |name: &str| Shown::Hash(name.as_bytes().into()).to_string();
     assert_eq!(hash("a"), hash("a"));
     assert_ne!(hash("a"), hash("b"));
     assert_eq!(hash("").len(), 16);

@@ -29,7 +29,7 @@ fn wrong_or_missing_credentials_are_named_and_not_shown() {
             assert_not_shown(&format!("{face:?}"));
             let result = face.try_lock("secret", LONG);
             if let Err(error) = &result {
-                assert_not_shown(&format!("{error} {error:?}"));
+                assert_not_shown(&format!("{error:#} {error:?}"));
             }
             let report = no_quorum(result);
             // Two such nodes decide; the third may not have answered by then.

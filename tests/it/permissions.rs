@@ -171,8 +171,8 @@ fn a_user_who_may_not_extend_gets_locks_and_the_first_extension_says_so() {
                 };
                 assert_names(report, lacks(command));
                 assert!(
-                    error.to_string().contains(&format!("+{command}")),
-                    "{error}"
+                    format!("{error:#}").contains(&format!("+{command}")),
+                    "{error:#}"
                 );
                 assert!(lock.is_valid());
                 permit(&cluster, &LINE);

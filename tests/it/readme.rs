@@ -142,7 +142,8 @@ fn the_acl_line_of_fencing_tokens_suffices_and_is_the_least() {
         // Within a script. A Redis 6.2 cannot ask there.
         for command in ["time", "get", "set"].into_iter().filter(|_| asks) {
             let tried = fenced_tried(&server, &without(&line, &format!("+{command}")));
-            let error = tried.expect_err("it does not suffice").to_string();
+            let error = tried.expect_err("it does not suffice");
+            let error = format!("{error:#}");
             let named = format!("may not run `{command}`");
             assert!(error.contains(&named), "{error}");
         }

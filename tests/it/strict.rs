@@ -185,7 +185,7 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
                 _ => None,
             }
         });
-        assert!(error.to_string().contains("unreachable"), "{error}");
+        assert!(format!("{error:#}").contains("unreachable"), "{error:#}");
         cluster[1].restart();
         eventually("both are made its own", || {
             new.settle();

@@ -17,7 +17,7 @@ const PAGE: &str = include_str!("../../docs/troubles.md");
 /// `error` says each of these, and the page has them in quotes.
 #[track_caller]
 fn says(error: impl Display, words: &[&str]) {
-    let error = error.to_string();
+    let error = format!("{error:#}");
     for words in words {
         assert!(error.contains(words), "{words:?} is not in {error:?}");
         let quoted = format!("`{words}`");
@@ -36,7 +36,7 @@ fn nodes_that_are_down_or_silent_are_named() {
     cluster[1].freeze();
     let error = eventually("both are known to be away", || {
         let error = redlock.try_lock("k", LONG).expect_err("one of three");
-        let error = error.to_string();
+        let error = format!("{error:#}");
         let words = ["connection refused", "timed out"];
         words.iter().all(|it| error.contains(it)).then_some(error)
     });
@@ -78,7 +78,8 @@ fn nodes_that_give_no_fencing_tokens_are_named() {
     let once = LockOptions::new(LONG).tries(1).fenced();
     let refused = |words: &str| {
         eventually("no token", || {
-            let error = redlock.lock_with("k", &once).err()?.to_string();
+            let error = redlock.lock_with("k", &once).err()?;
+            let error = format!("{error:#}");
             error.contains(words).then_some(error)
         })
     };
@@ -112,7 +113,8 @@ fn credentials_that_are_not_to_be_had_are_named() {
     let urls = cluster.iter().map(Server::url_without);
     let redlock = at(urls).credentials(|_| Err("the vault is sealed".into()));
     let error = redlock.build().expect("valid").try_lock("k", LONG);
-    let error = error.expect_err("no node is reached").to_string();
+    let error = error.expect_err("no node is reached");
+    let error = format!("{error:#}");
     says(&error, &[NO_QUORUM, "there are no credentials for it"]);
     assert!(error.contains("(the vault is sealed)"), "{error}");
 }
@@ -146,18 +148,15 @@ fn holders_are_named() {
     let (redlock, other) = (shared(&cluster), shared(&cluster));
     let lock = other.try_lock("k", LONG).expect("free");
     let error = redlock.try_lock("k", LONG).expect_err("held");
-    says(error, &["another client holds the lock"]);
+    says(error, &["held by another client"]);
     let error = other.try_lock("k", LONG).expect_err("held");
-    says(error, &["this handle itself holds the lock"]);
+    says(error, &["held by this handle"]);
     lock.unlock().expect("held");
     cluster.run("SET for-ever somebody");
     let options = LockOptions::new(LONG).wait(Duration::from_secs(1));
     let error = redlock.lock_with("for-ever", &options).expect_err("held");
     assert_matches!(error, LockError::Held(_), "{error}");
-    says(
-        error,
-        &["another client holds the lock", "held without an expiry"],
-    );
+    says(error, &["held by another client", "without an expiry"]);
 }
 
 #[test]
@@ -171,11 +170,11 @@ fn a_loss_is_named() {
     };
     let mut lock = redlock.try_lock("k", LONG).expect("free");
     delete("k");
-    says(lock.extend(LONG).expect_err("gone"), &["the lock was lost"]);
+    says(lock.extend(LONG).expect_err("gone"), &["was lost"]);
     let lock = redlock.try_lock("k", LONG).expect("free");
     delete("k");
     let error = lock.unlock().expect_err("gone");
-    says(error, &["the lock was no longer held"]);
+    says(error, &["was no longer held"]);
     let mut lock = redlock.try_lock("k", BRIEF).expect("free");
     assert!(lock.lost().wait(PATIENCE), "the loss is reported");
     let error = lock.extend(LONG).expect_err("over");
@@ -190,9 +189,9 @@ fn what_nodes_do_not_confirm_is_named() {
     let mut lock = redlock.try_lock("k", LONG).expect("free");
     (0..2).for_each(|node| cluster[node].freeze());
     let error = lock.extend(LONG).expect_err("silent");
-    says(error, &["too few nodes confirmed the lock"]);
+    says(error, &["too few nodes confirmed it"]);
     let error = lock.unlock().expect_err("silent");
-    says(error, &["too few nodes confirmed the release"]);
+    says(error, &["too few nodes confirmed its release"]);
     (0..2).for_each(|node| cluster[node].thaw());
     cluster.assert_gone("k");
 }

@@ -413,7 +413,7 @@ pub(crate) fn outcome(told: &Told) -> String {
 }
 
 fn no(what: &str, error: &dyn fmt::Display) -> String {
-    let text = error.to_string();
+    let text = format!("{error:#}");
     let fact = text.split(';').next().unwrap_or_default();
     format!("not {what}: {fact}")
 }

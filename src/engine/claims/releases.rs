@@ -128,6 +128,9 @@ impl ClaimsAt<'_> {
         } else {
             claim.apply(node, Event::Freed);
             if claim.may_hold.is_empty() {
+                if !matches!(reply, Reply::Done) && operation.is_some() {
+                    self.claims.note_name(key); // For the error of its release.
+                }
                 self.settle(key);
             }
         }

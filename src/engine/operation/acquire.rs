@@ -20,7 +20,7 @@ use rand::Rng;
 
 use crate::config::Owner;
 use crate::entry::Entry;
-use crate::error::{LockError, NodeOutcome};
+use crate::error::{LockError, NodeOutcome, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey, WaiterKey};
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
@@ -517,7 +517,7 @@ impl Operate for Acquire {
                     self.keep(lock.as_mut(), cx);
                 }
                 // If there is no lock to hand out, an invariant is broken, and the caller gets no lock.
-                lock.ok_or_else(|| LockError::TooSlow(cx.report()))
+                lock.ok_or_else(|| LockError::TooSlow(cx.report(self)))
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
@@ -526,11 +526,12 @@ impl Operate for Acquire {
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
                         let nodes = &cx.parts.nodes;
-                        LockError::NoQuorum(cx.round.report_by(cx.now, nodes, Ballot::cause))
+                        let report = cx.round.report_by(cx.now, nodes, Ballot::cause);
+                        LockError::NoQuorum(self.about(report, cx.parts))
                     }
-                    Refusal::TooSlow => LockError::TooSlow(cx.report()),
+                    Refusal::TooSlow => LockError::TooSlow(cx.report(self)),
                     Refusal::Saturated => LockError::Saturated,
-                    Refusal::OtherCluster => LockError::OtherCluster(cx.report()),
+                    Refusal::OtherCluster => LockError::OtherCluster(cx.report(self)),
                 };
                 cx.parts.stats.refused(cx.now, cx.round.started, &why);
                 Err(why)
@@ -538,6 +539,11 @@ impl Operate for Acquire {
         };
         let round = self.name(cx.round.key);
         Some(Event::Acquired { round, result })
+    }
+
+    fn about(&mut self, report: Report, parts: &Parts) -> Report {
+        let places = self.places().iter();
+        report.about(places.map(|place| parts.queues.name(*place)))
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {

@@ -7,7 +7,7 @@ mod answers;
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ConfirmError, ExtendError};
+use crate::error::{ConfirmError, ExtendError, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
@@ -328,6 +328,12 @@ impl LockQuestion {
 
     // ----- the outcome ------------------------------------------------------------------------
 
+    #[cold]
+    fn report(&self, cx: &Context<'_>) -> Report {
+        let report = cx.round.report(cx.now, &cx.parts.nodes);
+        report.about(self.entry.names())
+    }
+
     #[inline]
     fn outcome<E: From<ConfirmError>>(
         &mut self,
@@ -335,9 +341,9 @@ impl LockQuestion {
     ) -> Option<Result<Extension, E>> {
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ConfirmError::Lost(cx.report()).into()),
+            Verdict::Lost => Err(ConfirmError::Lost(self.report(cx)).into()),
             Verdict::RunOut => Err(ConfirmError::Expired.into()),
-            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(cx.report()).into()),
+            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(self.report(cx)).into()),
             Verdict::Closed => Err(ConfirmError::Closed.into()),
             Verdict::Kept(majority, end) => Ok(self.kept(majority, end, &mut cx.parts.claims)),
         })
@@ -381,6 +387,10 @@ impl<T: AboutHeld> Operate for T {
         self.judge(cx);
         ask_all(self, cx);
         cx.round.arm(&mut cx.parts.timers);
+    }
+
+    fn about(&mut self, report: Report, _: &Parts) -> Report {
+        report.about(self.held().entry.names())
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {

@@ -24,7 +24,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::NodeOutcome;
+use crate::error::{NodeOutcome, Report};
 use crate::keys::NodeId;
 use crate::node::{Access, Answer, Asker, Asking, Command, Member, Question, Reply, Slot, Whose};
 use crate::quorum::{NodeSet, Vote};
@@ -318,11 +318,15 @@ impl Operate for Inspect {
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let too_few = cx.round.tally.yes().len() < cx.round.tally.quorum();
         let result = match too_few && self.watch.is_none() {
-            true => Err(InspectError::NoQuorum(cx.report())),
+            true => Err(InspectError::NoQuorum(cx.report(self))),
             false => Ok(self.inspection(cx)),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Inspected { round, result })
+    }
+
+    fn about(&mut self, report: Report, _: &Parts) -> Report {
+        report.of_question().about(self.entry.names())
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {

@@ -286,9 +286,11 @@ impl<'a> Context<'a> {
         !self.round.record(node, Vote::Abstain, outcome)
     }
 
-    /// Returns what each node said, for an error.
-    pub(super) fn report(&self) -> Report {
-        self.round.report(self.now, &self.parts.nodes)
+    /// Returns what each node said, for an error of `operation`.
+    #[cold]
+    pub(super) fn report(&self, operation: &mut dyn Operate) -> Report {
+        let report = self.round.report(self.now, &self.parts.nodes);
+        operation.about(report, self.parts)
     }
 }
 
@@ -314,6 +316,11 @@ pub(super) trait Operate {
 
     /// Returns the decided outcome for the caller, or `None` if it no longer stands.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
+
+    /// Adds to a `report` what the operation is about.
+    fn about(&mut self, report: Report, _parts: &Parts) -> Report {
+        report
+    }
 
     // ----- answers of nodes -----------------------------------------------------------------
 

@@ -20,6 +20,7 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
+use crate::error::Report;
 use crate::keys::NodeId;
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
@@ -30,6 +31,7 @@ use super::{Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting, 
 use crate::engine::breaking::{BreakError, Broken};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::Holder;
+use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -84,11 +86,15 @@ impl Operate for Overwrite {
                 nodes: majority.nodes().len(),
                 free_in: self.longest,
             }),
-            Some(Extending::Lost) => Err(BreakError::Changed(cx.report())),
-            Some(Extending::Unconfirmed) | None => Err(BreakError::Unconfirmed(cx.report())),
+            Some(Extending::Lost) => Err(BreakError::Changed(cx.report(self))),
+            Some(Extending::Unconfirmed) | None => Err(BreakError::Unconfirmed(cx.report(self))),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Broken { round, result })
+    }
+
+    fn about(&mut self, report: Report, _: &Parts) -> Report {
+        report.about(self.entry.names())
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {

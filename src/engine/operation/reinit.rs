@@ -82,7 +82,7 @@ impl Operate for Reinit {
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = match self.done.take()? {
             true => Ok(()),
-            false => Err(ReinitError::Incomplete(cx.report())),
+            false => Err(ReinitError::Incomplete(cx.report(self))),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Reinitialised { round, result })

@@ -3,7 +3,7 @@
 //! Every node that may hold the token is asked to delete it, and each answer counts. If a node does not answer, the
 //! claim keeps the debt after the operation has ended.
 
-use crate::error::{NodeOutcome, Released, UnlockError};
+use crate::error::{NodeOutcome, Released, Report, UnlockError};
 use crate::invariant::Must;
 use crate::keys::ClaimKey;
 use crate::quorum::{NodeSet, Releasing, Vote};
@@ -11,6 +11,7 @@ use crate::quorum::{NodeSet, Releasing, Vote};
 use super::patience::Patience;
 use super::{Context, Operate};
 use crate::engine::contract::{Event, RoundId};
+use crate::engine::parts::Parts;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -75,14 +76,22 @@ impl Operate for Release {
             }
             Releasing::NotHeld => {
                 cx.parts.stats.releases.not_held += 1;
-                Err(UnlockError::NotHeld(cx.report()))
+                Err(UnlockError::NotHeld(cx.report(self)))
             }
             Releasing::Unconfirmed => {
                 cx.parts.stats.releases.unconfirmed += 1;
-                Err(UnlockError::Unconfirmed(cx.report()))
+                Err(UnlockError::Unconfirmed(cx.report(self)))
             }
         };
         let round = RoundId(cx.round.key);
         Some(Event::Released { round, result })
+    }
+
+    fn about(&mut self, report: Report, parts: &Parts) -> Report {
+        let report = report.of_release(self.valid);
+        match parts.claims.entry_of(self.claim) {
+            Some(entry) => report.about(entry.names()),
+            None => report,
+        }
     }
 }

@@ -397,6 +397,7 @@ impl Round {
                 let (outcome, latency) = said(ballot);
                 NodeReport::new(Arc::clone(label), outcome, latency)
                     .in_words(node.handshake.words_of(outcome))
+                    .met(node.trust.met_young)
             })
             .collect();
         let elapsed = now.saturating_since(self.started);

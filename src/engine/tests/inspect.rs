@@ -263,8 +263,8 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
     let granted = NodeOutcome::Granted;
     assert_eq!(outcomes(&report), [granted, lost, silent, granted, silent]);
     assert_eq!(
-        InspectError::NoQuorum(report).to_string(),
-        "it is not known who holds the lock: 2 of the 3 answers needed (node0:6379 and node3:6379 each answered; \
+        format!("{:#}", InspectError::NoQuorum(report)),
+        "lock `k`: it is not known who holds it: 2 of the 3 answers needed (node0:6379 and node3:6379 each answered; \
          node1:6379 unreachable: connection reset; node2:6379 and node4:6379 each timed out); check the nodes named here"
     );
     // What they say now comes too late.

@@ -136,9 +136,9 @@ fn a_refusal_says_which_resource_is_held_and_what_was_taken_is_given_back() {
     assert_eq!(report.held_resource(), Some(&b"b"[..]));
     assert_eq!(named_held(&report), [None, Some(&b"b"[..]), Some(b"b")]);
     assert_eq!(outcomes(&report)[1..], [NodeOutcome::Held; 2]);
-    let text = LockError::Held(report).to_string();
+    let text = format!("{:#}", LockError::Held(report));
     assert!(
-        text.starts_with("another client holds the lock on b: 1 of the 2"),
+        text.starts_with("lock `a` and another: `b` is held by another client: 1 of the 2"),
         "{text}"
     );
     assert!(

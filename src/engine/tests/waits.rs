@@ -174,7 +174,7 @@ fn a_call_that_has_waited_says_which_client_holds_the_lock() {
     assert_eq!(asked, 3);
     let report = world.held_by_another();
     assert_eq!(report.holder(), Some(&b"billing-7"[..]));
-    let text = format!("{report:?} {}", LockError::Held(report.clone()));
+    let text = format!("{report:?} {:#}", LockError::Held(report.clone()));
     assert!(!text.contains("1234567"), "a token is secret: {text}");
 }
 

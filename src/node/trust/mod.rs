@@ -77,6 +77,9 @@ pub(crate) struct Trust {
     /// The server refused a command because it was loading or a replica. When it accepts writes again, its keys may
     /// have been replaced, even if its identity is the same.
     alarmed: bool,
+    /// How long the server had been up when it was met, if that is shorter than an assumed longest ttl: it counts at
+    /// once, and may have forgotten locks.
+    pub(crate) met_young: Option<Duration>,
     /// When the quarantine for what the server may have forgotten ends. Zero: there was none.
     until: Instant,
     /// The end of the quarantine for a step of its clock.
@@ -105,6 +108,7 @@ impl Trust {
             run_id: None,
             replid: None,
             alarmed: false,
+            met_young: None,
             until: Instant::ZERO,
             stepped_until: Instant::ZERO,
             names: NodeSet::EMPTY,
@@ -310,6 +314,10 @@ impl Trust {
             || differs(&self.replid, &identity.replid);
         remember(&mut self.run_id, &identity.run_id);
         remember(&mut self.replid, &identity.replid);
+        if !met || changed {
+            let young = |uptime: &Duration| !met && !terms.known && *uptime < terms.span;
+            self.met_young = identity.uptime.filter(young);
+        }
         let span = match identity.uptime {
             _ if changed => terms.span,
             Some(uptime) if guard!(YoungTrusted, !met && terms.known) => terms
@@ -371,6 +379,7 @@ impl Trust {
         self.until = Instant::ZERO;
         self.stepped_until = Instant::ZERO;
         self.alarmed = false;
+        self.met_young = None;
     }
 
     // ----- the cluster ----------------------------------------------------------------------
@@ -481,8 +490,20 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, its assumed value keeps no new node from voting.
+        // If `max_ttl` was not set, its assumed value keeps no new node from voting. Reports name it.
         assert_eq!(met(ASSUMED, 0), None);
+        let met_young = |terms, handshakes: &[Identity]| {
+            let mut trust = observed();
+            for identity in handshakes {
+                trust.identified(Instant::ZERO, identity, terms);
+            }
+            trust.met_young.map(|uptime| uptime.as_secs())
+        };
+        let young = || identity("a", "r", 9);
+        assert_eq!(met_young(ASSUMED, &[young(), young()]), Some(9));
+        assert_eq!(met_young(ASSUMED, &[identity("a", "r", 10)]), None);
+        assert_eq!(met_young(KNOWN, &[young()]), None);
+        assert_eq!(met_young(ASSUMED, &[young(), identity("b", "r", 0)]), None);
     }
 
     #[test]

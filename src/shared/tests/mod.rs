@@ -9,16 +9,19 @@
 )]
 
 mod batches;
+mod errors;
 mod health;
 mod interleavings;
 mod kept;
 mod notes;
 mod panics;
+mod prefix;
 mod stalled;
 mod stories;
 mod stress;
 mod timed;
 mod unserved;
+mod work;
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -50,7 +50,7 @@ fn a_caller_who_waits_for_long_asks_who_holds_the_lock() {
         assert!(report.held_for().is_some_and(|left| left <= LONG));
         let text = LockError::Held(report).to_string();
         assert!(
-            text.starts_with("another client (billing-7) holds the lock"),
+            text.starts_with("lock `key`: held by billing-7 for another "),
             "{text}"
         );
         assert!(!text.contains(&token[..8]), "a token is secret: {text}");

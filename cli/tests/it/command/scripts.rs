@@ -24,8 +24,12 @@ fn a_script_takes_extends_and_releases_a_lock() {
     assert!(2 <= cluster.copies("report"));
 
     let refused = shearline(&cluster, "lock report --trust -n").failed(75);
-    let held = format!("another client ({}:{}) holds", host(), std::process::id());
-    let asked_once = "another client holds the lock: ";
+    let held = format!(
+        "lock `report`: held by {}:{} for another",
+        host(),
+        std::process::id()
+    );
+    let asked_once = "lock `report`: held by another client";
     assert!(
         refused.contains(&held) || refused.contains(asked_once),
         "{refused}"
@@ -33,7 +37,7 @@ fn a_script_takes_extends_and_releases_a_lock() {
     assert_eq!(shearline(&cluster, "lock report --trust -n -q").err, "");
     shearline(&cluster, "lock report --trust -n -E 9").failed(9);
     let waited = shearline(&cluster, "lock report --trust -w 300ms").failed(75);
-    assert!(waited.contains(", held for "), "{waited}");
+    assert!(waited.contains(" for another "), "{waited}");
 
     let extended = shearline(&cluster, &format!("extend {lock} --trust --ttl 60s")).line();
     assert_ne!(extended, lock);
@@ -47,7 +51,7 @@ fn a_script_takes_extends_and_releases_a_lock() {
     let again = shearline(&cluster, &format!("unlock {extended} --trust")).failed(74);
     assert!(again.contains("was no longer held"), "{again}");
     let late = shearline(&cluster, &format!("extend {extended} --trust")).failed(74);
-    assert!(late.contains("the lock was lost"), "{late}");
+    assert!(late.contains("lock `report` was lost"), "{late}");
     cluster.assert_empty();
 }
 

@@ -17,7 +17,8 @@ impl Acquire {
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
         let quorum = cx.round.tally.quorum();
         let taken = self.slots().and_then(|slots| slots.all_taken(quorum));
-        let (report, place) = self.name_held(cx.report(), cx);
+        let report = cx.report(self);
+        let (report, place) = self.name_held(report, cx);
         let report = match taken {
             Some(permits) => report.all_taken(permits),
             None => report,

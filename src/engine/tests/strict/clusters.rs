@@ -205,7 +205,7 @@ fn a_change_of_members_that_not_all_have_heard_is_told_and_can_be_repeated() {
     let [granted, late] = [NodeOutcome::Granted, NodeOutcome::TimedOut];
     assert_eq!(outcomes(&report), [granted, late, granted]);
     assert_eq!(
-        ReinitError::Incomplete(report).to_string(),
+        format!("{:#}", ReinitError::Incomplete(report)),
         "not every node has answered: node0:6379 and node2:6379 each answered; node1:6379 timed out; check them, then \
          call `reinit` again"
     );

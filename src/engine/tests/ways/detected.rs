@@ -301,7 +301,7 @@ fn an_error_that_says_nothing_known_is_shown_in_its_words() {
         world.try_once();
         world.take(0);
         world.say(0, &format!("-ERR {words}|"));
-        let text = world.refusal().to_string();
+        let text = format!("{:#}", world.refusal());
         let said = format!("refused: ERR ({words}){advice}");
         assert!(text.contains(&said), "{text}");
         assert_eq!(world.take(0), ["EVALSHA release"]);

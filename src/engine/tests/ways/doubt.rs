@@ -269,7 +269,7 @@ fn where_every_way_is_refused_the_words_about_scripts_are_told() {
                 0,
                 &format!("{no_way}{no_way}{no_way}{transaction}{no_watch}"),
             );
-            let text = world.refusal().to_string();
+            let text = format!("{:#}", world.refusal());
             assert!(text.contains("refused: ERR (unsupported here)"), "{text}");
             assert_eq!(world.state(0), NodeState::Ready);
             world.is_clean();
@@ -582,7 +582,7 @@ fn a_fencing_token_is_asked_for_by_a_script_all_the_same() {
     world.acquire_of(b"l", &fenced);
     assert!(world.take(0)[0].starts_with("TAKE l"));
     world.say(0, OWN);
-    let text = world.refusal().to_string();
+    let text = format!("{:#}", world.refusal());
     assert!(text.contains("refused: ERR (unsupported here)"), "{text}");
     assert_eq!(world.take(0), ["MULTI", "EXEC", "WATCH l", "GET l"]);
     world.say(0, &format!("{WATCHED}$-1|"));

@@ -1,0 +1,71 @@
+//! The two forms of an error's text. `{}` is one clause that names the lock, for users. `{:#}` adds what each node said,
+//! what follows and what to do, for operators and logs.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+
+/// The text of an error.
+pub(crate) struct Told {
+    pub(crate) clause: String,
+    /// What the long form adds.
+    pub(crate) rest: String,
+}
+
+impl Told {
+    /// Returns the parts of a whole text. Its first clause ends at the first semicolon.
+    pub(crate) fn of(text: impl fmt::Display) -> Self {
+        let text = text.to_string();
+        let (clause, rest) = text.split_at(text.find("; ").unwrap_or(text.len()));
+        Self {
+            clause: clause.into(),
+            rest: rest.into(),
+        }
+    }
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.clause)?;
+        match f.alternate() {
+            true => f.write_str(&self.rest),
+            false => Ok(()),
+        }
+    }
+}
+
+/// For errors with a function `told`: `Display`, and the report of the variants that have one.
+macro_rules! told {
+    ($($error:ident { $($reported:ident),* })*) => {$(
+        impl core::fmt::Display for $error {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                self.told().fmt(f)
+            }
+        }
+
+        impl $error {
+            /// Returns what each node said, if the nodes were asked.
+            #[must_use]
+            pub const fn report(&self) -> Option<&$crate::Report> {
+                match self {
+                    $(Self::$reported(report))|* => Some(report),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+/// For errors with a report about a lock: its resource.
+macro_rules! resource {
+    ($($error:ident)*) => {$(
+        impl $error {
+            /// Returns the resource, if the nodes were asked about it. For several resources it is the first.
+            #[must_use]
+            pub fn resource(&self) -> Option<&[u8]> {
+                self.report()?.resource()
+            }
+        }
+    )*};
+}
+
+pub(crate) use {resource, told};

@@ -1,0 +1,172 @@
+//! The texts of errors name the lock, and in their short form no node.
+
+use super::*;
+use crate::engine::breaking::BreakError;
+use crate::engine::inspection::InspectError;
+use crate::error::{ConfirmError, ExtendError, UnlockError};
+use crate::local::LocalRedlock;
+
+impl World {
+    fn remove(&self, key: &str) {
+        let removed = self.nodes.iter().filter(|node| node.remove(key));
+        assert_ne!(removed.count(), 0);
+    }
+
+    fn impatient(&self) -> Builder {
+        self.builder()
+            .node_timeout(20 * MS)
+            .retry(Retry::new(1, MS..=MS))
+    }
+}
+
+/// Both texts of an error about the lock "a": the short one without a node, the long one with each.
+#[track_caller]
+fn says(error: impl core::fmt::Display, short: &str, long: &str) {
+    let (said, all) = (format!("{error}"), format!("{error:#}"));
+    assert_eq!(said, short);
+    assert!(!said.contains("127.0.0.1:"), "{said}");
+    assert!(all.starts_with(short) && all.contains(long), "{all}");
+    assert!(all.contains("127.0.0.1:"), "{all}");
+}
+
+#[test]
+fn a_refusal_names_its_lock() {
+    let (world, redlock) = World::start();
+    let guard = redlock.lock("a", LONG).unwrap();
+    let error = world.redlock().try_lock("a", LONG).unwrap_err();
+    assert_eq!(error.resource(), Some(&b"a"[..]));
+    assert!(error.is_held() && error.is_retryable());
+    says(error, "lock `a`: held by another client", " votes needed (");
+    let error = redlock.try_lock_all(["b", "a"], LONG).unwrap_err();
+    let text = error.to_string();
+    let begin = "lock `b` and another: `a` is held by this handle for another ";
+    assert!(text.starts_with(begin), "{text}");
+    drop(guard);
+    let redlock = world.impatient().build().unwrap();
+    world.pause();
+    let error = redlock.try_lock("a", LONG).unwrap_err();
+    assert!(!error.is_held() && error.is_retryable());
+    says(
+        error,
+        "lock `a`: too few nodes could vote",
+        "no lock was taken",
+    );
+}
+
+#[test]
+fn a_loss_names_its_lock() {
+    // With one node, nothing is known of the lock any more when it has answered.
+    for nodes in [3, 1] {
+        let world = World::new();
+        let urls = || world.nodes[..nodes].iter().map(EmbeddedNode::url);
+        let redlock = Redlock::builder().nodes(urls()).build().unwrap();
+        let mut local = LocalRedlock::connect(urls()).unwrap();
+        let lost = "lock `a` was lost";
+        let mut guard = redlock.lock("a", LONG).unwrap();
+        world.remove("a");
+        let error = guard.confirm().unwrap_err();
+        assert_matches!(error, ConfirmError::Lost(_));
+        says(error, lost, "its key is gone");
+        let mut guard = redlock.lock("a", LONG).unwrap();
+        world.remove("a");
+        let error = guard.extend(LONG).unwrap_err();
+        assert_matches!(error, ExtendError::Lost(_));
+        says(error, lost, "stop what it protects");
+        let unlocks: [&dyn Fn() -> UnlockError; 2] = [
+            &|| {
+                let guard = redlock.lock("a", LONG).unwrap();
+                world.remove("a");
+                guard.unlock().unwrap_err()
+            },
+            &|| {
+                let guard = redlock.lock("a", LONG).unwrap();
+                world.remove("a");
+                block_on(guard.unlock_async()).unwrap_err()
+            },
+        ];
+        for unlock in unlocks {
+            let error = unlock();
+            assert!(!error.is_harmless());
+            assert_eq!(error.resource(), Some(&b"a"[..]));
+            says(error, "lock `a` was no longer held", "may have overlapped");
+        }
+        let lock = local.lock("a", LONG).unwrap();
+        world.remove("a");
+        let error = local.unlock(lock).unwrap_err();
+        assert_eq!(error.to_string(), "lock `a` was no longer held");
+    }
+}
+
+/// The handle does not serve the caller in time, so no answer is known.
+#[test]
+fn a_call_that_ends_by_its_own_clock_names_its_lock() {
+    let world = World::new();
+    let redlock = world.impatient().build().unwrap();
+    let guards = ["a", "b"].map(|name| redlock.lock(name, LONG).unwrap());
+    let stalled = stall(&redlock);
+    let [mut guard, other] = guards;
+    says(
+        guard.extend(LONG).unwrap_err(),
+        "lock `a`: too few nodes confirmed it",
+        "extend it again",
+    );
+    let error = other.unlock().unwrap_err();
+    assert!(error.is_harmless());
+    says(error, "lock `b`: too few nodes confirmed its release", "");
+    let error = redlock.inspect("c").unwrap_err();
+    assert_matches!(error, InspectError::NoQuorum(_));
+    says(
+        error,
+        "lock `c`: it is not known who holds it",
+        " answers needed (",
+    );
+    let error = redlock.try_lock("d", LONG).unwrap_err();
+    assert_eq!(error.to_string(), "lock `d`: too few nodes could vote");
+    drop(stalled);
+}
+
+#[test]
+fn an_unlock_that_is_only_unconfirmed_harms_nobody_while_the_lock_is_valid() {
+    let world = World::new();
+    let redlock = world.impatient().build().unwrap();
+    let guard = redlock.lock("a", LONG).unwrap();
+    let short = short_lock(&redlock, "b", 300 * MS, |options| options);
+    world.pause();
+    let error = guard.unlock().unwrap_err();
+    assert_matches!(error, UnlockError::Unconfirmed(_));
+    assert!(error.is_harmless());
+    says(
+        error,
+        "lock `a`: too few nodes confirmed its release",
+        "it is repeated",
+    );
+    eventually("it is over", || short.valid_until() <= clock::now());
+    let error = short.unlock().unwrap_err();
+    assert!(!error.is_harmless(), "{error:#}");
+    world.resume();
+}
+
+#[test]
+fn an_inspection_has_no_grants() {
+    let world = World::new();
+    let redlock = world.impatient().build().unwrap();
+    world.nodes[..2]
+        .iter()
+        .for_each(|node| node.pause().unwrap());
+    let error = redlock.inspect("a").unwrap_err();
+    let report = error.report().unwrap().to_string();
+    assert!(
+        report.contains(" answered") && !report.contains("granted"),
+        "{report}"
+    );
+    says(
+        error,
+        "lock `a`: it is not known who holds it",
+        "1 of the 2 answers needed",
+    );
+    world.resume();
+    let redlock = world.redlock();
+    let error = redlock.break_lock("a").unwrap_err();
+    assert_matches!(error, BreakError::NotHeld(_));
+    says(error, "no client holds the lock", "nothing was changed");
+}

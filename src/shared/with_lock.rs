@@ -1,0 +1,29 @@
+//! The outcome of work under a lock: [`Redlock::with_lock`](super::Redlock::with_lock).
+
+use crate::error::{LockError, Released, UnlockError};
+
+/// Why [`Redlock::with_lock`](crate::Redlock::with_lock) returns no value: the lock was not taken, or it was lost.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WithLockError {
+    /// The lock was not taken, and the work did not run.
+    #[error(transparent)]
+    NotTaken(#[from] LockError),
+    /// The work has run, and the lock was lost before its end, or that is not known. It may have overlapped with another
+    /// holder's.
+    #[error(transparent)]
+    Lost(UnlockError),
+}
+
+impl WithLockError {
+    /// Returns the `value` of the work, unless the lock was lost meanwhile.
+    pub(super) fn unless_lost<T>(
+        value: T,
+        unlocked: Result<Released, UnlockError>,
+    ) -> Result<T, Self> {
+        match unlocked {
+            Err(error) if !error.is_harmless() => Err(Self::Lost(error)),
+            Ok(_) | Err(_) => Ok(value),
+        }
+    }
+}
