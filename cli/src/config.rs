@@ -28,7 +28,7 @@ use crate::secrets::{self, wrong};
 const FILE: &str = "SHEARLINE_CONFIG";
 
 /// The keys: options by their names, and [`NODES`]. A command ignores those that it does not have.
-const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
+pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
 /// The one that stands for `--node`, given several times.

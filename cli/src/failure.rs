@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 24] = [
+const WORDS: [(&str, &str); 23] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -104,7 +104,6 @@ const WORDS: [(&str, &str); 24] = [
         "fencing tokens, shared locks, permits and a strict restart guard need scripts",
         "fencing tokens, shared locks, permits and `--guard strict` need scripts",
     ),
-    ("leave out `fenced`", "leave out `--fenced`"),
     (" (`LockOptions::extensions`)", ""),
     ("build a new handle", "try again"),
     (

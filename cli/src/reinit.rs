@@ -6,9 +6,31 @@ use shearline::{Config, Instant, RestartGuard};
 
 use crate::connect::Connect;
 use crate::failure::Failure;
+use crate::help::Texts;
 use crate::json::object;
 use crate::output::{Format, confirm, count};
-use crate::status::Status;
+use crate::status::{self, Status};
+
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+shearline reinit --guard strict
+shearline reinit --guard strict --yes --trust    # no client holds a lock",
+    &[
+        status::DONE,
+        (
+            "1",
+            "nothing was changed: the answer was no; or another failure",
+        ),
+        (
+            "64",
+            "the arguments cannot be used, or stdin is not a terminal (give --yes)",
+        ),
+        ("69", "not all nodes answered; repeat it"),
+        status::OPERATOR,
+    ],
+    &["shearline-nodes(1)"],
+);
 
 /// Makes the nodes a new cluster, for --guard strict.
 ///
@@ -19,7 +41,7 @@ use crate::status::Status;
 /// No lock is granted before every lock of either cluster must be over; with --trust at once, if you know
 /// that no client holds one.
 ///
-/// All nodes have to answer. With status 69 not all did: repeat it.
+/// All nodes have to answer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Does not ask for confirmation.
@@ -27,10 +49,10 @@ pub(crate) struct Args {
     yes: bool,
 
     #[command(flatten)]
-    connect: Connect,
+    format: Format,
 
     #[command(flatten)]
-    format: Format,
+    connect: Connect,
 }
 
 /// Asks, and writes the markers.

@@ -59,7 +59,7 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
         ("held", "billing-7")
     );
     assert_eq!(object.number("holder.nodes"), 2);
-    assert!((1..50_000).contains(&object.number("holder.left_ms")));
+    assert!((1..50_000).contains(&object.number("holder.valid_for_ms")));
     assert_eq!(object.text("nodes.0.address"), address(&cluster[0]));
     let found = (0..3).map(|node| object.text(&format!("nodes.{node}.found")).to_owned());
     assert_eq!(found.collect::<Vec<_>>(), ["copy", "holder", "holder"]);
@@ -70,7 +70,7 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
         assert_eq!(server.raw().integer(&[b"PERSIST", b"report"]), 1);
     }
     let object = shearline(&cluster, "status report --guard off --json").object();
-    assert_eq!(object.at("holder.left_ms"), &Value::Null);
+    assert_eq!(object.at("holder.valid_for_ms"), &Value::Null);
     let held = shearline(&cluster, "status report --guard off").done();
     assert!(
         held.contains(" without an expiry, on 2 of 3 nodes\n"),
