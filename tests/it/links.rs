@@ -87,7 +87,7 @@ fn the_package_has_what_its_texts_link_to() {
     let output = cargo.current_dir(root()).output().expect("cargo runs");
     let list = String::from_utf8(output.stdout).expect("text");
     let list: Vec<&str> = list.lines().collect();
-    for page in ["README.md", "CHANGELOG.md", "SECURITY.md"]
+    for page in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
         .map(String::from)
         .into_iter()
         .chain(manual())
@@ -175,6 +175,7 @@ fn pages() -> Vec<String> {
     let others = [
         "README.md",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "SECURITY.md",
         "benches/README.md",
         "benches/instructions/README.md",
