@@ -57,6 +57,7 @@ what_waits() {
     step docs docs
     step doctests cargo test --doc --workspace --all-features
     step no-std cargo check --manifest-path tests/no_std/Cargo.toml
+    step pictures pictures
     step package package_list
     step static static_command
     step image image

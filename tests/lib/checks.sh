@@ -67,6 +67,15 @@ public_names() (
     done
 )
 
+# pictures: those of the manual are what their script draws.
+pictures() {
+    if ! command -v python3 >/dev/null; then
+        echo "NOT RUN: pictures: python3 is missing"
+        return 0
+    fi
+    python3 docs/pictures.py --check
+}
+
 # package_list: what `cargo publish` would upload has no files that only tests need, and each package its licences.
 package_list() {
     local files package
