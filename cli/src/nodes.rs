@@ -3,6 +3,8 @@
 //! Both ask as a handle does that meets every node for the first time. `nodes` tries a lock on each node alone,
 //! `check` none.
 
+mod metrics;
+
 use std::ffi::OsString;
 
 use anstyle::Style;
@@ -14,7 +16,7 @@ use crate::duration;
 use crate::failure::{Failure, in_words_of_the_command};
 use crate::help::Texts;
 use crate::json::{self, joined, millis};
-use crate::output::{BAD, Format, GOOD, count, item, painted};
+use crate::output::{self, BAD, Format, GOOD, count, item, painted};
 use crate::pace;
 use crate::status::{self, Status};
 use crate::trial::{self, Name, Trial};
@@ -42,7 +44,8 @@ shearline nodes --fenced report:try   # a name that the user may lock",
 pub(crate) const CHECK_TEXTS: Texts = Texts::new(
     "\
 shearline check || logger -t shearline \"locks are in danger: status $?\"
-shearline check --json",
+shearline check --json
+shearline check --prometheus >shearline.prom.new; mv shearline.prom.new DIR/shearline.prom",
     &[
         ("0", "every node would vote, and has nothing wrong"),
         (
@@ -118,6 +121,12 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     format: Format,
 
+    /// Prints metrics for Prometheus.
+    ///
+    /// The status is the same. DIR of the example is that of node_exporter's textfile collector.
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
+
     /// Name of the lock that is tried on each node.
     name: Option<OsString>,
 
@@ -154,6 +163,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     let name = Name::of(args.name.as_deref(), false);
     let seen = Seen::by(&args.nodes, name, false, false)?;
     let mut status = seen.status();
+    if args.prometheus {
+        output::say(metrics::text(&seen))?;
+    }
     if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
         status = Status::Failure;
     }
@@ -163,7 +175,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
         let pace = seen.pace().map(|line| format!("\n{line}"));
         seen.summary() + &wrong.collect::<String>() + &pace.unwrap_or_default()
     };
-    args.format.say(|| seen.object("check"), lines)?;
+    if !args.prometheus {
+        args.format.say(|| seen.object("check"), lines)?;
+    }
     Ok(status)
 }
 
