@@ -48,7 +48,7 @@ pub(crate) struct Acquire {
     )]
     conflict_status: u8,
 
-    /// Who others see as the holder [default: HOST:PID].
+    /// Owner that others see [default: HOST:PID].
     #[arg(long, value_name = "OWNER")]
     owner: Option<OsString>,
 

@@ -74,7 +74,12 @@ pub(crate) fn arguments(
             (true, _) => return Err(wrong(path, format_args!("{key} is neither true nor false"))),
             (false, value) => texts(value),
         };
-        let not_text = || wrong(path, format_args!("{key} is not a text or a list of texts"));
+        let not_text = || {
+            wrong(
+                path,
+                format_args!("{key} is neither a string nor a list of strings"),
+            )
+        };
         settings.push((key.clone(), values.ok_or_else(not_text)?));
     }
     let is_strict = arguments.get_flag("strict_files");

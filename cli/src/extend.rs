@@ -33,8 +33,8 @@ lock=$next",
 
 /// Extends a lock of a script, and prints the line that replaces it.
 ///
-/// Go on with the line that this prints: the old one ends when the lock would have ended. After status 69 try again
-/// before the old end.
+/// Use the printed line from now on: the old one ends when the lock would have ended. After status 69 try again before
+/// then.
 ///
 /// The nodes have to be those of the lock, in the same order.
 #[derive(Debug, clap::Args)]

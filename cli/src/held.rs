@@ -74,7 +74,7 @@ impl Held {
         };
         let no_lock = || {
             Failure::usage(
-                "this is no lock; pass on the line that `shearline lock` printed, unchanged",
+                "this is not a lock; pass on the line that `shearline lock` printed, unchanged",
             )
         };
         let (digits, token) = match text.trim().split_once(' ') {

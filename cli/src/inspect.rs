@@ -42,7 +42,7 @@ shearline status --json report | jq -r .holder.owner",
 ///
 /// A lock is held while a majority of the nodes has the same token. All holders of shared locks and permits are shown.
 /// Another token on a node is a copy, of an attempt under way or of one that failed; it ends by itself. The answer is
-/// already old when it is printed, so it gives no right to do anything.
+/// old when you read it, so it is no permission to act.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -175,7 +175,7 @@ pub(crate) fn state(told: &Inspection) -> String {
              deletes the key on each node (`DEL`)"
                 .to_owned()
         }
-        (None, _) => "held by nobody: no majority has the same token".to_owned(),
+        (None, _) => "no holder: no majority has the same token".to_owned(),
     }
 }
 

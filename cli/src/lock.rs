@@ -50,7 +50,7 @@ write-to-store --token \"${lock#* }\"",
 
 /// Takes a lock for a script, and prints it as one line of text.
 ///
-/// The script extends it while it works, and unlocks it at the end. Nothing else extends it: a step that takes longer
+/// The script extends it while it works, and unlocks it at the end. No other process extends it: a step that takes longer
 /// than the ttl works without the lock. Where one command does all the work, `shearline run` is better: it extends the
 /// lock, and ends the command if the lock is lost.
 ///

@@ -64,18 +64,16 @@ shearline check --prometheus >shearline.prom.new; mv shearline.prom.new DIR/shea
 
 /// Says which nodes would vote for a lock, or why not.
 ///
-/// It asks as a program does that begins now: a node that has not been up for --max-ttl does not vote yet.
-/// Programs that have known the nodes for longer may count it already; `Redlock::nodes` shows theirs. With
-/// --guard strict it also shows the longest ttl in the marker of each node, and its barrier; a node without
-/// a marker gets one, as from any client.
+/// It asks as a new program does: a node that has not been up for --max-ttl does not vote yet. Programs that have known
+/// the nodes for longer may count it already; their `Redlock::nodes` shows that. With --guard strict it also shows the
+/// longest ttl in the marker of each node, and its barrier; a node without a marker gets one, as from any client.
 ///
-/// It also says what the user of each node may do with a lock, how the node releases one, and whether it wakes
-/// clients that wait for one. To find out, it takes, extends and releases a lock on each node alone. Permissions
-/// depend on the name, so give one that the user may use and no program does, such as lock:test. Without it
-/// the name is lock:try:HOST:PID, and it says so if the user may not use that.
+/// It also takes, extends and releases a lock on each node alone, and says what the user of the node may do, how the
+/// node releases a lock, and whether it wakes waiting clients. Permissions depend on the name: give a NAME that the user
+/// may use and no program does, such as lock:test. Without one the name is lock:try:HOST:PID.
 ///
 /// With --fenced the lock has a fencing token, and a node that gives none would not vote for it. A node that has lost
-/// its counter floor notes that it is to be repaired. With --shared it is a shared lock.
+/// its counter floor then notes that it needs repair. With --shared it is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Tries a lock with a fencing token.
@@ -107,15 +105,15 @@ pub(crate) struct Args {
     nodes: Nodes,
 }
 
-/// Tells monitoring by its status whether locks can be taken.
+/// Says by its status whether locks can be taken.
 ///
-/// A memory that is 80 % full is wrong. A full memory, or too few replicas, may pass by itself: status 69.
+/// It takes and releases a lock on each node alone, as `nodes` does, because a node that answers may refuse to write.
+/// Give a NAME that the user may use; without one it is lock:try:HOST:PID. It takes three seconds at most, and five with
+/// --guard strict.
 ///
-/// A node that answers may refuse to write: so it tries a lock on each node alone that no program uses, and releases it,
-/// as `nodes` does. Give a NAME that the user may use, or the name is lock:try:HOST:PID. It takes three seconds
-/// at most, and five with --guard strict.
-///
-/// If a node has restarted, it says until when no other may be restarted.
+/// Something is wrong with a node that would not vote, whose memory is 80 % full, that may evict locks, or whose clock
+/// was stepped. A full memory, or too few replicas, may pass by itself: status 69. After a restart of a node it says when
+/// the next node may be restarted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -461,7 +459,7 @@ fn about(node: &NodeStatus) -> String {
         text += "; its clock was stepped";
     }
     if node.run_id.is_none() && node.state == NodeState::Ready {
-        text += "; a restart would not be noticed: its user may not ask `info`";
+        text += "; a restart would not be noticed: its user may not run `INFO`";
     }
     text
 }

@@ -69,7 +69,8 @@ pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
 fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
     let all = help::built();
     let page = match command {
-        None => all,
+        // There is no page about `help`.
+        None => all.mut_subcommand("help", |it| it.hide(true)),
         Some(name) => {
             let found = all.find_subcommand(name).cloned();
             let found = found.ok_or_else(|| {
@@ -110,7 +111,7 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     let of_nodes = of_nodes.filter(|_| asks_nodes || has_commands);
     let variables = texts.environment.iter().chain(of_nodes);
     rows("ENVIRONMENT", variables.chain([&help::COLOURS]), to)?;
-    if asks_nodes {
+    if asks_nodes || has_commands {
         writeln!(to, ".SH FILES")?;
         paragraphs(FILES, to)?;
     }

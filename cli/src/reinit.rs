@@ -34,12 +34,12 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
 
 /// Makes the nodes a new cluster, for --guard strict.
 ///
-/// It writes the marker of every node, whatever marker is there: after a change of the number of nodes, or of
-/// the name of the cluster. Do it once, when every client of the old nodes has stopped, and before the first
-/// client of the new ones takes a lock. Nodes that are left out keep their old marker: stop them.
+/// It overwrites the marker of every node. Do it once after the number of nodes or the name of the cluster has changed,
+/// when every client of the old nodes has stopped, and before the first client of the new ones takes a lock. Stop nodes
+/// that are left out: they keep their old marker.
 ///
-/// No lock is granted before every lock of either cluster must be over; with --trust at once, if you know
-/// that no client holds one.
+/// No client gets a lock before every lock of either cluster must be over. With --trust it gets one at once: only if no
+/// client holds a lock.
 ///
 /// All nodes have to answer.
 #[derive(Debug, clap::Args)]
@@ -85,7 +85,7 @@ fn question(config: &Config) -> String {
     let nodes: String = nodes.map(|node| format!("  {}\n", node.label())).collect();
     let (number, cluster) = (count(config.nodes().len(), "node"), config.cluster());
     format!(
-        "{nodes}Make these {number} the cluster {cluster}, whatever they were?\n\
-         No client of their old clusters may go on."
+        "{nodes}Make these {number} the cluster {cluster}?\n\
+         All clients of their old clusters must have stopped."
     )
 }

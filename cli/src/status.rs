@@ -87,7 +87,7 @@ pub(crate) const OPERATOR: Row = (
     "78",
     "only an operator can repair it: configuration, password, permission",
 );
-pub(crate) const SIGNAL: Row = ("128+N", "ended by signal N, as shells count");
+pub(crate) const SIGNAL: Row = ("128+N", "ended by signal N");
 
 /// All statuses.
 pub(crate) const ALL: &[Row] = &[

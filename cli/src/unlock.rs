@@ -35,8 +35,8 @@ pub(crate) const TEXTS: Texts = Texts::new(
 
 /// Releases a lock of a script.
 ///
-/// The nodes have to be those of the lock, in the same order. One that is not connected yet is waited for
-/// (`--connect-timeout`), and then its answer (`--node-timeout`).
+/// The nodes have to be those of the lock, in the same order. It waits for nodes that are not connected yet
+/// (--connect-timeout), and for their answers (--node-timeout).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

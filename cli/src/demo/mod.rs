@@ -64,7 +64,7 @@ shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
 
 /// Shows the lock at work, and checks that it excludes.
 ///
-/// It needs nothing installed. Several workers contend for one lock while they update a counter that is not atomic. Without
+/// It needs no server. Several workers contend for one lock while they update a counter that is not atomic. Without
 /// `--node` it uses five nodes in this process, of which two are stopped in the middle and come
 /// back. The verdict at the end says whether the counter is right, whether two workers were ever in
 /// the critical section at once, and whether a key was left behind.

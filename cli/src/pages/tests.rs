@@ -178,7 +178,7 @@ fn manual_pages_have_their_sections() {
         let page = page_of(&command);
         let asks_nodes = page.contains("\\-\\-max\\-ttl");
         let notes = (command == "run").then_some("NOTES");
-        let files = asks_nodes.then_some("FILES");
+        let files = (asks_nodes || command.is_empty()).then_some("FILES");
         let sections = [
             "NAME",
             "SYNOPSIS",

@@ -209,7 +209,7 @@ fn can_see_processes() -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::new(
             Status::Configuration,
-            "/proc does not show this process: mount the one of this container",
+            "/proc does not show this process: mount the /proc of this container",
         )),
     }
 }

@@ -75,8 +75,8 @@ fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
             "lock report --ttl 59s --lock-delay 9s".into(),
             "shorten `--lock-delay`",
         ),
-        ("unlock lock".into(), "this is no lock"),
-        ("unlock 0".into(), "this is no lock"),
+        ("unlock lock".into(), "this is not a lock"),
+        ("unlock 0".into(), "this is not a lock"),
         (
             "extend 534c".into(),
             "pass on what `shearline lock` printed",

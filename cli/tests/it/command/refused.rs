@@ -19,7 +19,7 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
         ("look report", "similar subcommands exist: 'unlock', 'lock'"),
         ("lock shearline:marker --guard strict", "is reserved"),
         ("lock report --guard strict --ttl 61s", "raise `--max-ttl`"),
-        ("unlock lock", "this is no lock"),
+        ("unlock lock", "this is not a lock"),
         ("man nothing", "there is no command"),
     ] {
         let error = shearline(&cluster, line).failed(64);
