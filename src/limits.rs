@@ -108,6 +108,7 @@ pub(crate) const HANDSHAKE_STRING_BYTES_MAX: usize = REPLY_BYTES_MAX / 2;
 pub(crate) const HOLDERS_SHOWN_MAX: usize = 512;
 
 /// The longest member of such a set: `1024/1023/`, and a token.
+#[cfg(feature = "embedded")]
 pub(crate) const MEMBER_BYTES_MAX: usize = 10 + TOKEN_BYTES_MAX;
 
 /// Deepest nesting of a reply. The deepest that a server sends is four: `HELLO`, its modules, one

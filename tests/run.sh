@@ -57,7 +57,10 @@ what_waits() {
     step docs docs
     step doctests cargo test --doc --workspace --all-features
     step no-std cargo check --manifest-path tests/no_std/Cargo.toml
+    step pictures pictures
     step package package_list
+    step static static_command
+    step image image
 }
 
 # The simulator is optimised, and built once, with all breakages in it. Its build has a folder of its own in

@@ -17,46 +17,60 @@ use crate::waiting::{Talk, Waiting};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Lock")]
 pub(crate) struct Acquire {
-    /// How long the lock lives if it is not extended.
+    /// Life of a lock that is not extended.
     ///
-    /// A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5. `run` extends the lock, and needs 2s
-    /// at least; `lock` does not extend its lock.
+    /// `run` extends the lock, and needs 2s at least. `lock` does not extend its lock.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     pub(crate) ttl: Duration,
 
-    /// Gives up after this time. Without it, it waits for as long as it takes.
+    /// Gives up after this time [default: never].
     ///
-    /// It counts from the beginning of the command. Nodes that do not answer get --connect-timeout all the same. What
-    /// only an operator can repair, such as a wrong password, is not waited for.
-    #[arg(short, long, value_name = "TIME", value_parser = duration::parse)]
+    /// It counts from the beginning of the command. Nodes that do not answer get --connect-timeout all the same. The
+    /// command does not wait if only an operator can repair the cause, such as a wrong password. --timeout is the same.
+    #[arg(short, long, alias = "timeout", value_name = "TIME", value_parser = duration::parse)]
     wait: Option<Duration>,
 
-    /// Does not wait: fails at once if another holds the lock.
-    #[arg(short, long, conflicts_with = "wait")]
+    /// Fails at once if another holds the lock.
+    ///
+    /// --nonblock is the same.
+    #[arg(short, long, alias = "nonblock", conflicts_with = "wait")]
     no_wait: bool,
 
-    /// The exit status if another holds the lock.
-    #[arg(short = 'E', long, value_name = "N", default_value_t = 75)]
+    /// Exit status if another holds the lock.
+    ///
+    /// --conflict-exit-code is the same.
+    #[arg(
+        short = 'E',
+        long,
+        alias = "conflict-exit-code",
+        value_name = "N",
+        default_value_t = 75
+    )]
     conflict_status: u8,
 
-    /// The label that others see as the holder. Default: the host and a process id.
-    #[arg(long, value_name = "LABEL")]
+    /// Owner that others see [default: HOST:PID].
+    #[arg(long, value_name = "OWNER")]
     owner: Option<OsString>,
 
-    /// Gives the lock a fencing token: a number that is larger than that of every earlier lock of this name.
+    /// Takes a fencing token for the store too.
     ///
-    /// Hand it to the store with each write, and with each read that a write is computed from. The store keeps the
-    /// largest number that it has seen, and refuses smaller ones: a holder that was stopped for longer than its lock
-    /// cannot do harm. The nodes have to run scripts, and need a floor for these numbers. --trust gives it to new
-    /// nodes. A node that restarts gets it from the others, by programs that go on for longer than --max-ttl.
+    /// This fencing token is larger than that of every earlier lock of this name. Hand it to the store with each write,
+    /// and with each read that a write is computed from. The store keeps the largest number that it has seen, and
+    /// refuses smaller ones: a holder that was paused for longer than its lock cannot do harm. The nodes have to run
+    /// scripts, and need a counter floor. --trust gives it to new nodes. A node that restarts gets it from the others,
+    /// by programs that run for longer than --max-ttl.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
-    /// Keeps others out for this much longer if the lock ends without being released.
+    /// Keeps others out longer after a loss.
+    ///
+    /// The nodes keep the lock for this much longer if it is not released.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     lock_delay: Duration,
 
-    /// Says nothing while it waits, and if another holds the lock; the status tells it.
+    /// Says nothing while another holds the lock.
+    ///
+    /// The status tells that it was not taken.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -66,7 +80,7 @@ impl Acquire {
     /// one that the lock is for.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Result<Builder, Failure> {
         let owner = match &self.owner {
-            Some(label) => label.clone().into_vec(),
+            Some(owner) => owner.clone().into_vec(),
             None => host_and(process),
         };
         let builder = builder.owner(owner).lock_delay(self.lock_delay);
@@ -115,16 +129,16 @@ impl Acquire {
     }
 }
 
-/// The longest label that [`Builder::owner`] takes.
-const LABEL_BYTES_MAX: usize = 64;
+/// The longest owner that [`Builder::owner`] takes.
+const OWNER_BYTES_MAX: usize = 64;
 
-/// Returns `host:process`, with as much of the host's name as a label has room for.
+/// Returns `host:process`, with as much of the host's name as an owner has room for.
 pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let uname = rustix::system::uname();
     let process = format!(":{process}");
-    let room = LABEL_BYTES_MAX.saturating_sub(process.len());
+    let room = OWNER_BYTES_MAX.saturating_sub(process.len());
     let host = uname.nodename().to_bytes();
-    let mut label = host[..host.len().min(room)].to_vec();
-    label.extend_from_slice(process.as_bytes());
-    label
+    let mut owner = host[..host.len().min(room)].to_vec();
+    owner.extend_from_slice(process.as_bytes());
+    owner
 }

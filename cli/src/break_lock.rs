@@ -5,25 +5,34 @@ use shearline::{Breaking, Broken, Inspection};
 
 use crate::duration;
 use crate::failure::Failure;
+use crate::help::Texts;
 use crate::inspect::{self, Subject};
 use crate::json::{self, joined, millis, named};
 use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
-use crate::status::Status;
+use crate::status::{self, Status};
 
-const NOTES: &str = "\
-Examples:
-  shearline break report                # shows the holder, and asks
-  shearline break report --yes
-  shearline break report --now --yes    # its machine is known to be off
-
-Exit statuses:
-  0    broken
-  1    nothing was changed: nobody holds the lock, or no longer the holder that
-       was shown; its keys have no expiry (--now deletes them), or are no lock
-       (delete them with DEL on each node); or the answer was no
-  64   the arguments cannot be used, or stdin is not a terminal (give --yes)
-  69   too few nodes answered or confirmed it; try again
-  78   only an operator can repair it: configuration, password, permission";
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+shearline break report                # shows the holder, and asks
+shearline break report --yes
+shearline break report --now --yes    # its machine is known to be off",
+    &[
+        ("0", "broken"),
+        (
+            "1",
+            "nothing was changed: the lock is free, or has another holder than the one shown; its keys have no expiry \
+             (--now deletes them), or are no lock (delete them with DEL on each node); or the answer was no",
+        ),
+        (
+            "64",
+            "the arguments cannot be used, or stdin is not a terminal (give --yes)",
+        ),
+        ("69", "too few nodes answered or confirmed it; try again"),
+        status::OPERATOR,
+    ],
+    &["shearline-status(1)", "shearline-watch(1)"],
+);
 
 /// Ends a lock whose holder is gone or hangs.
 ///
@@ -34,22 +43,22 @@ Exit statuses:
 ///
 /// A lock that another client has taken since it was shown is left alone.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = NOTES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    subject: Subject,
-
     /// Does not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Deletes the key on each node, so that others get the lock at once. Only for a holder that is known to have
-    /// stopped: if it still works, two clients hold the lock.
+    /// Deletes the keys: others get the lock at once.
+    ///
+    /// Only for a holder that is known to have stopped: if it still works, two clients hold the lock.
     #[arg(long)]
     now: bool,
 
     #[command(flatten)]
     format: Format,
+
+    #[command(flatten)]
+    subject: Subject,
 }
 
 /// Asks, and breaks the lock that was shown.

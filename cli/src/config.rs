@@ -28,7 +28,7 @@ use crate::secrets::{self, wrong};
 const FILE: &str = "SHEARLINE_CONFIG";
 
 /// The keys: options by their names, and [`NODES`]. A command ignores those that it does not have.
-const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
+pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
 /// The one that stands for `--node`, given several times.
@@ -74,7 +74,12 @@ pub(crate) fn arguments(
             (true, _) => return Err(wrong(path, format_args!("{key} is neither true nor false"))),
             (false, value) => texts(value),
         };
-        let not_text = || wrong(path, format_args!("{key} is not a text or a list of texts"));
+        let not_text = || {
+            wrong(
+                path,
+                format_args!("{key} is neither a string nor a list of strings"),
+            )
+        };
         settings.push((key.clone(), values.ok_or_else(not_text)?));
     }
     let is_strict = arguments.get_flag("strict_files");

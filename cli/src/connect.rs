@@ -43,84 +43,92 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct Nodes {
-    /// A node: redis://user:password@host:port/db, rediss://.. or unix:///path. Give it once for each,
-    /// always in the same order.
+    /// Comma-separated URLs; or set SHEARLINE_NODES.
     ///
-    /// Without it, the URLs come from SHEARLINE_NODES, separated by commas. Other users of this machine
-    /// can read the arguments of a command, so put passwords into the variable. A comma in a password is %2C.
+    /// A URL is redis://user:password@host:port/db, rediss://.. or unix:///path. The option may be repeated. Give all
+    /// clients the same nodes in the same order. Other users of this machine can read the arguments of a command, so
+    /// put passwords into the variable or a file. Write a comma in a password as %2C.
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
-    /// The user of nodes whose URL names none. It needs a password file.
+    /// User of URLs that name none.
+    ///
+    /// It needs a password file.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// A file with the password of nodes whose URL has none, wherever that URL comes from. It is read again
-    /// before each connection.
+    /// Password of URLs that have none.
+    ///
+    /// It applies wherever the URL comes from. The file is read again before each connection.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// A TOML file with options that are not given here, such as nodes = ["..", ".."] and max-ttl = "60s".
+    /// Options as TOML; or set SHEARLINE_CONFIG.
     ///
-    /// SHEARLINE_CONFIG may name it too. Its keys are nodes, user, password-file (in the folder of this file),
-    /// ca, cert, key, guard, cluster, max-ttl, node-timeout, connect-timeout, without-scripts, ttl, lock-delay, owner
-    /// and fenced.
+    /// FILES lists its keys. An option on the command line and a variable override the file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Refuses a file with a password that every user can read, instead of a warning.
+    /// Refuses password files open to all users.
+    ///
+    /// Without it, such a file causes a warning.
     #[arg(long)]
     strict_files: bool,
 
-    /// Trusts the authorities in this PEM file instead of the system's, for rediss:// nodes.
+    /// PEM file of authorities, for rediss://.
+    ///
+    /// Without it, the authorities of the system are trusted.
     #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE")]
     ca: Option<String>,
 
-    /// Shows the nodes the client certificate in this PEM file.
+    /// PEM file of a client certificate.
     #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<String>,
 
-    /// The key of the client certificate.
+    /// PEM file of its key.
     #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<String>,
 
-    /// How nodes that restarted, and may have forgotten locks, are kept from voting.
+    /// Guard: off, observed [default] or strict.
+    ///
+    /// The restart guard keeps a node that has restarted, and may have forgotten locks, from voting.
     #[arg(long, value_name = "GUARD", value_enum, default_value_t = Guard::Observed)]
     guard: Guard,
 
-    /// The name of the cluster, for --guard strict.
+    /// Name of the cluster, for --guard strict.
     #[arg(long, value_name = "NAME", default_value = "default")]
     cluster: String,
 
-    /// The longest ttl that any client of these nodes uses, lock delay included. [default: 60s]
+    /// Longest ttl of any client [default: 60s].
     ///
-    /// A node that has not been up for as long does not vote. Give all clients the same. A TIME is 30s, 500ms, 2m,
-    /// 1h or 1d, or a number of seconds: 30, 0.5. With --guard strict the default is what the markers of the nodes
-    /// say: with a longer one no client would get a lock before that time has passed.
+    /// It includes the lock delay. A node that has not been up for as long does not vote. Give all clients the same.
+    /// With --guard strict the default is what the markers of the nodes say: with a longer one no client would get a
+    /// lock before that time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_ttl: Option<Duration>,
 
-    /// How long a node may take to answer. Nodes that are far away need a longer one, and a longer --connect-timeout.
+    /// Longest wait for an answer.
     ///
-    /// It should be longer than the longest round trip, and far shorter than the ttl.
-    /// A command waits as long for nodes that are silent, and once more at its end, two seconds at most.
+    /// It should be longer than the longest round trip, and far shorter than the ttl. Nodes that are far away need a
+    /// longer one, and a longer --connect-timeout. A command waits as long for nodes that are silent, and once more at
+    /// its end, two seconds at most.
     #[arg(long, value_name = "TIME", value_parser = patience, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
 
-    /// How long a connection and the login on it may take: some three round trips.
+    /// Longest wait for a connection.
     ///
-    /// A command that needs all nodes waits as long for those that are not connected yet, and twice as long if a
-    /// majority is missing.
+    /// A connection and the login on it take some three round trips. A command that needs all nodes waits as long for
+    /// those that are not connected yet, and twice as long if a majority is missing.
     #[arg(long, value_name = "TIME", value_parser = patience, default_value = "1s")]
     connect_timeout: Duration,
 
-    /// Runs no script on the nodes: where operators forbid EVAL, or there is no Lua.
+    /// Runs no script on the nodes.
     ///
-    /// SHEARLINE_WITHOUT_SCRIPTS=true says it too. Give all clients the same. --guard strict,
-    /// --fenced, --shared and --permits need scripts.
+    /// For nodes whose operators forbid EVAL, or that have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the same. Give
+    /// all clients the same. --guard strict, --fenced, --shared and --permits need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     without_scripts: Option<bool>,
 }
@@ -131,13 +139,13 @@ pub(crate) struct Connect {
     #[command(flatten)]
     pub(crate) nodes: Nodes,
 
-    /// Lets all nodes vote at once. Only if no lock can be alive that one of them has forgotten.
+    /// Lets nodes vote at once; for new nodes only.
     ///
-    /// For nodes that were just installed. A node that is connected later is trusted too, if its server was
-    /// up before the command began. With --guard strict it is written on the nodes that are connected at the
-    /// beginning, and holds for all clients. With --fenced, of `run` and `lock`, it also gives nodes a floor for
-    /// tokens, for all clients: a second more than the present time. Then no older token must be larger, which is
-    /// so unless a clock was set back.
+    /// Use it only if no lock can be alive that a node has forgotten, as on nodes that were just installed. A node that
+    /// is connected later is trusted too, if its server was up before the command began. With --guard strict it is
+    /// written on the nodes that are connected at the beginning, and holds for all clients. With --fenced, of `run` and
+    /// `lock`, it also gives nodes a counter floor, for all clients: a second more than the present time. No older token
+    /// may be larger, which is so unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
     trust: bool,
 }
@@ -154,7 +162,7 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns a builder of a handle with these options. The label of the owner and the lock delay are
+    /// Returns a builder of a handle with these options. The owner and the lock delay are
     /// [`Acquire`](crate::acquire::Acquire)'s.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         self.builder_of(self.urls()?)
@@ -265,18 +273,11 @@ impl Nodes {
 
     fn urls(&self) -> Result<Vec<String>, Failure> {
         if !self.node.is_empty() {
-            return Ok(self.node.clone());
+            return secrets::urls("--node", &self.node);
         }
         let listed = env::var_os(NODES).unwrap_or_default();
-        let listed = listed.to_string_lossy(); // What is no text is refused as a URL.
-        let urls = secrets::cut(&listed).ok_or_else(|| {
-            let what = format!(
-                "{NODES}: there is a comma in a user or a password, or a URL with credentials without its scheme: \
-                 write such a comma as %2C, and begin such a URL with redis:// or another scheme"
-            );
-            Failure::new(Status::Configuration, what)
-        })?;
-        Ok(urls.into_iter().map(str::to_owned).collect())
+        // What is no text is refused as a URL.
+        secrets::urls(NODES, &[listed.to_string_lossy().into_owned()])
     }
 
     #[cfg(feature = "tls")]
@@ -430,6 +431,32 @@ mod tests {
     struct Line {
         #[command(flatten)]
         nodes: Nodes,
+    }
+
+    /// `--node` takes a list, and may be repeated. A comma in a password is refused, and no part of the URL is shown.
+    #[test]
+    fn nodes_are_lists() {
+        let urls = |lists: &[&str]| {
+            let options = lists.iter().flat_map(|list| ["--node", *list]);
+            Line::parse_from(["x"].into_iter().chain(options))
+                .nodes
+                .urls()
+        };
+        let three = ["a:1", "b:2", "redis://:p%2Cq@c"];
+        for lists in [
+            &three[..],
+            &["a:1,b:2,redis://:p%2Cq@c"],
+            &["a:1, b:2", "redis://:p%2Cq@c,"],
+        ] {
+            assert_eq!(urls(lists).expect("three URLs"), three, "{lists:?}");
+        }
+        let failure = urls(&["a:1", "redis://:p,secret@b"]).expect_err("a comma");
+        assert_eq!(failure.status, Status::Configuration);
+        assert!(
+            failure.message.starts_with("--node: there is a comma"),
+            "{failure:?}"
+        );
+        assert!(!failure.message.contains("secret"), "{failure:?}");
     }
 
     /// Options of TLS are no mistake where only some of the nodes have it.

@@ -7,28 +7,47 @@ use shearline::LockGuard;
 use crate::duration;
 use crate::failure::Failure;
 use crate::held::Held;
+use crate::help::Texts;
 use crate::lock;
 use crate::output::Format;
 use crate::status::{self, Status};
 
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+next=$(shearline extend --ttl 1m \"$lock\") || exit
+lock=$next",
+    &[
+        status::DONE,
+        status::FAILED,
+        status::USAGE,
+        (
+            "69",
+            "too few nodes answered; the lock is valid until its old end",
+        ),
+        ("74", "the lock is lost: stop what it protects"),
+        status::OPERATOR,
+    ],
+    &["shearline-lock(1)", "shearline-unlock(1)"],
+);
+
 /// Extends a lock of a script, and prints the line that replaces it.
 ///
-/// Go on with the line that this prints: the old one ends when the lock would have ended. Status 74 means
-/// that the lock is lost: stop what it protects. With 69 it is valid until its old end: try again before then.
+/// Use the printed line from now on: the old one ends when the lock would have ended. After status 69 try again before
+/// then.
 ///
 /// The nodes have to be those of the lock, in the same order.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = status::table_with(Status::Lost))]
 pub(crate) struct Args {
-    #[command(flatten)]
-    held: Held,
-
-    /// How long the lock lives from now on if it is not extended again.
+    /// Life of the lock from now on.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     ttl: Duration,
 
     #[command(flatten)]
     format: Format,
+
+    #[command(flatten)]
+    held: Held,
 }
 
 /// Extends the lock and prints it.

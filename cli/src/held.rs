@@ -20,8 +20,9 @@ const LOOK: Duration = Duration::from_micros(500);
 /// The lock that a script has, and where it is.
 #[derive(Debug, Args)]
 pub(crate) struct Held {
-    /// The lock as `shearline lock` or `shearline extend` has printed it, with or without its fencing token.
-    /// Without it, or with -, it is read from stdin.
+    /// Lock as `lock` or `extend` printed it; else from stdin.
+    ///
+    /// It may have its fencing token behind it. With - it is read from stdin too.
     lock: Option<String>,
 
     #[command(flatten)]
@@ -73,7 +74,7 @@ impl Held {
         };
         let no_lock = || {
             Failure::usage(
-                "this is no lock; pass on the line that `shearline lock` printed, unchanged",
+                "this is not a lock; pass on the line that `shearline lock` printed, unchanged",
             )
         };
         let (digits, token) = match text.trim().split_once(' ') {

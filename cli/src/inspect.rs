@@ -14,30 +14,48 @@ use shearline::{
 use crate::connect::Nodes;
 use crate::duration;
 use crate::failure::{Failure, in_words_of_the_command};
+use crate::help::Texts;
 use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
-use crate::status::Status;
+use crate::status::{self, Status};
+
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+shearline status report
+shearline status --json report | jq -r .holder.owner",
+    &[
+        ("0", "the lock is held"),
+        ("1", "it is not held, or another failure, named on stderr"),
+        status::USAGE,
+        ("69", "too few nodes answered to know"),
+        status::OPERATOR,
+    ],
+    &[
+        "shearline-watch(1)",
+        "shearline-break(1)",
+        "shearline-nodes(1)",
+    ],
+);
 
 /// Says who holds a lock, for how long, and which nodes disagree.
 ///
-/// A lock is held while a majority of the nodes has the same token. Of shared locks and permits all holders are shown. What else a node may have is a copy: of
-/// an attempt under way, or of one that failed; it ends by itself. The answer is already old when it is
-/// printed, so it gives no right to do anything.
-///
-/// The status is 0 if the lock is held, 1 if it is not, and 69 if too few nodes answered to know.
+/// A lock is held while a majority of the nodes has the same token. All holders of shared locks and permits are shown.
+/// Another token on a node is a copy, of an attempt under way or of one that failed; it ends by itself. The answer is
+/// old when you read it, so it is no permission to act.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    subject: Subject,
+    format: Format,
 
     #[command(flatten)]
-    format: Format,
+    subject: Subject,
 }
 
 /// A lock that is looked at, and where.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Subject {
-    /// The name of the lock.
+    /// Name of the lock.
     name: OsString,
 
     #[command(flatten)]
@@ -157,7 +175,7 @@ pub(crate) fn state(told: &Inspection) -> String {
              deletes the key on each node (`DEL`)"
                 .to_owned()
         }
-        (None, _) => "held by nobody: no majority has the same token".to_owned(),
+        (None, _) => "no holder: no majority has the same token".to_owned(),
     }
 }
 
@@ -207,7 +225,7 @@ fn why(outcome: &NodeOutcome) -> String {
 pub(crate) fn by(owner: &[u8]) -> String {
     match owner {
         [] => String::new(),
-        label => format!(" by {}", printable(label)),
+        owner => format!(" by {}", printable(owner)),
     }
 }
 
@@ -236,7 +254,7 @@ pub(crate) fn holder_object(holder: &Holder) -> Value {
         HolderKind::Exclusive | _ => ("exclusive", None),
     };
     let fields = json!({
-        "left_ms": left_ms(holder.valid_for),
+        "valid_for_ms": left_ms(holder.valid_for),
         "nodes": holder.nodes,
         "kind": kind,
         "slot": permit.map(|(_, slot)| slot),

@@ -78,11 +78,11 @@ mod tests {
     fn an_object_is_one_line_in_the_order_of_its_fields() {
         let resource = named("resource", b"a\"b\\c\n\x7f\xc2\x9b\xc3\xa9");
         let object = object("status", joined(resource, named("owner", b"\xff\x00")));
-        let more = json!({ "left_ms": millis(Duration::from_micros(1_999)), "holder": null });
+        let more = json!({ "valid_for_ms": millis(Duration::from_micros(1_999)), "holder": null });
         assert_eq!(
             line(&joined(object, more)),
             "{\"version\":1,\"command\":\"status\",\"resource\":\"a\\\"b\\\\c\\n\\u007f\\u009b\u{e9}\",\
-             \"owner_hex\":\"ff00\",\"left_ms\":1,\"holder\":null}"
+             \"owner_hex\":\"ff00\",\"valid_for_ms\":1,\"holder\":null}"
         );
     }
 }

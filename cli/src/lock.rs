@@ -13,37 +13,57 @@ use crate::acquire::Acquire;
 use crate::connect::Connect;
 use crate::failure::Failure;
 use crate::held;
+use crate::help::Texts;
 use crate::json::{self, hex, millis};
 use crate::output::Format;
 use crate::signals::Signals;
 use crate::status::{self, Status};
 use crate::taking;
 
-const EXAMPLE: &str = "\
-Example:
-  lock=$(shearline lock -w 10s report) || exit
-  trap 'shearline unlock \"$lock\"' EXIT
-  first-step
-  next=$(shearline extend \"$lock\") || exit
-  lock=$next
-  second-step
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+lock=$(shearline lock -w 10s report) || exit
+trap 'shearline unlock \"$lock\"' EXIT
+first-step
+next=$(shearline extend \"$lock\") || exit
+lock=$next
+second-step
 
-With --fenced the line is the lock, a space, and the fencing token:
-  lock=$(shearline lock --fenced report) || exit
-  write-to-store --token \"${lock#* }\"
-extend and unlock take the whole line, so keep the quotes.";
+lock=$(shearline lock --fenced report) || exit
+write-to-store --token \"${lock#* }\"",
+    &[
+        status::DONE,
+        status::FAILED,
+        status::USAGE,
+        status::NO_QUORUM,
+        status::HELD,
+        status::OPERATOR,
+        status::SIGNAL,
+    ],
+    &[
+        "shearline-extend(1)",
+        "shearline-unlock(1)",
+        "shearline-run(1)",
+    ],
+);
 
 /// Takes a lock for a script, and prints it as one line of text.
 ///
-/// The script extends it while it works, and unlocks it at the end. Nothing else extends it: a step that
-/// takes longer than the ttl works without the lock. Where one command does all the work, `shearline run` is
-/// better: it extends the lock, and ends the command if the lock is lost.
+/// The script extends it while it works, and unlocks it at the end. No other process extends it: a step that takes longer
+/// than the ttl works without the lock. Where one command does all the work, `shearline run` is better: it extends the
+/// lock, and ends the command if the lock is lost.
 ///
-/// The text is enough to release the lock, so keep it to yourself.
+/// The text is enough to release the lock, so keep it secret. With --fenced the line is the lock, a space, and the
+/// fencing token. extend and unlock take the whole line, so keep the quotes.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = format!("{EXAMPLE}\n\n{}", status::table_with(Status::NotTaken)))]
 pub(crate) struct Args {
-    /// The name of the lock, the same for all who must not work at once.
+    #[command(flatten)]
+    format: Format,
+
+    /// Name of the lock.
+    ///
+    /// The name is the key on the nodes.
     name: OsString,
 
     #[command(flatten)]
@@ -51,9 +71,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     connect: Connect,
-
-    #[command(flatten)]
-    format: Format,
 }
 
 /// Takes the lock and prints it.

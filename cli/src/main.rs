@@ -10,6 +10,7 @@
 //! | `waiting` | what is said while it is waited for |
 //! | `status`, `failure` | the exit statuses, and the line that says why |
 //! | `mistyped` | that line for arguments that cannot be used |
+//! | `help` | the help on a terminal |
 //! | `duration`, `json` | spans of time as people write them, and what programs read |
 //! | `output`, `signals` | what is printed, and the signals that end a wait |
 //! | `run` | a command that runs while a lock is held |
@@ -18,7 +19,7 @@
 //! | `break_lock` | the end of a lock whose holder is gone or hangs |
 //! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how they become a cluster |
 //! | `pace` | when the next node may be restarted |
-//! | `pages` | the manual page, and the completions of shells |
+//! | `pages` | the manual pages, and the completions of shells |
 //! | `demo` | the demo |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -36,6 +37,7 @@ mod duration;
 mod extend;
 mod failure;
 mod held;
+mod help;
 mod inspect;
 mod json;
 mod lock;
@@ -66,20 +68,10 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 use failure::Failure;
 use status::Status;
 
-/// What a reader of the long help begins with.
-const BEGIN: &str = "\
-Begin with:
-  export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
-  shearline nodes
-  shearline run report -- make report
-
-Environment:
-  SHEARLINE_NODES            the URLs of the nodes, separated by commas
-  SHEARLINE_CONFIG           a configuration file: --config
-  SHEARLINE_WITHOUT_SCRIPTS  true or false: --without-scripts
-  NO_COLOR, CLICOLOR_FORCE   no colours, or colours into a pipe too";
-
 /// A distributed lock over N independent Redis or Valkey masters.
+///
+/// `run` runs a command while it holds a lock. `lock`, `extend` and `unlock` are for scripts. `status`, `watch`, `break`,
+/// `nodes`, `check` and `reinit` are for operators.
 #[derive(Debug, Parser)]
 #[command(
     name = "shearline",
@@ -87,7 +79,6 @@ Environment:
     arg_required_else_help = true,
     max_term_width = 80
 )]
-#[command(after_help = status::TABLE, after_long_help = format!("{BEGIN}\n\n{}", status::TABLE))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -171,7 +162,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
         Command::Check(args) => nodes::check(args),
         Command::Reinit(args) => reinit::run(args),
         Command::Demo(args) => demo::run(args),
-        Command::Man(args) => pages::man(Cli::command(), args),
+        Command::Man(args) => pages::man(args),
         Command::Completions(args) => pages::completions(Cli::command(), args),
     }
 }

@@ -10,22 +10,20 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::Cli;
 use crate::failure::Failure;
-use crate::status::Status;
+use crate::help;
 
 /// Prints the help that was asked for, or what is wrong with the words that were typed, and returns the status.
 pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
     let is_page = matches!(
         error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
-    if is_page {
+    if error.kind() == ErrorKind::DisplayVersion {
         let _ = error.print(); // A terminal that is gone does not change the status.
-        return match error.use_stderr() {
-            true => Status::Usage.into(),
-            false => ExitCode::SUCCESS,
-        };
+        return ExitCode::SUCCESS;
+    }
+    if is_page {
+        return help::end(words, error.use_stderr());
     }
     crate::end(wants_object(words).as_deref(), Err(failure(error, words)))
 }
@@ -40,7 +38,8 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
             hide(&mut error, ContextKind::InvalidArg, "a password");
         }
     }
-    let is_unknown = error.kind() == ErrorKind::InvalidSubcommand;
+    let is_unknown = error.kind() == ErrorKind::InvalidSubcommand
+        && error.get(ContextKind::SuggestedSubcommand).is_none();
     let mut line = line(error);
     if is_unknown {
         let all = Cli::command();
@@ -70,11 +69,12 @@ pub(crate) fn line(error: clap::Error) -> String {
     let text = without_credentials(error).to_string();
     let parts = text.split("\n\n").filter_map(|part| {
         let part = part.trim();
-        // The tip to pass it as a value: no option of ours is one.
         let is_kept = !part.starts_with("For more information")
-            && !part.starts_with("tip: to pass")
             && (!part.starts_with("Usage: ") || shows_usage);
-        let words: Vec<&str> = part.split_whitespace().collect();
+        // Without the tip to pass it as a value: no option of ours is one.
+        let lines = part.lines().map(str::trim);
+        let lines = lines.filter(|line| !line.starts_with("tip: to pass"));
+        let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
         (is_kept && !words.is_empty()).then(|| words.join(" "))
     });
     let parts: Vec<String> = parts.collect();

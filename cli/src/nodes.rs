@@ -3,6 +3,8 @@
 //! Both ask as a handle does that meets every node for the first time. `nodes` tries a lock on each node alone,
 //! `check` none.
 
+mod metrics;
+
 use std::ffi::OsString;
 
 use anstyle::Style;
@@ -12,78 +14,122 @@ use shearline::{CheckError, NodeOutcome, NodeState, NodeStatus};
 use crate::connect::Nodes;
 use crate::duration;
 use crate::failure::{Failure, in_words_of_the_command};
+use crate::help::Texts;
 use crate::json::{self, joined, millis};
-use crate::output::{BAD, Format, GOOD, count, item, painted};
+use crate::output::{self, BAD, Format, GOOD, count, item, painted};
 use crate::pace;
-use crate::status::Status;
+use crate::status::{self, Status};
 use crate::trial::{self, Name, Trial};
 
-/// Says which nodes would vote for a lock, and why the others would not.
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+shearline nodes
+shearline nodes --fenced report:try   # a name that the user may lock",
+    &[
+        ("0", "a majority would vote"),
+        status::FAILED,
+        status::USAGE,
+        ("69", "too few nodes would vote"),
+        status::OPERATOR,
+    ],
+    &[
+        "shearline-check(1)",
+        "shearline-status(1)",
+        "shearline-reinit(1)",
+    ],
+);
+
+/// What the help of `check` says.
+pub(crate) const CHECK_TEXTS: Texts = Texts::new(
+    "\
+shearline check || logger -t shearline \"locks are in danger: status $?\"
+shearline check --json
+shearline check --prometheus >shearline.prom.new; mv shearline.prom.new DIR/shearline.prom",
+    &[
+        ("0", "every node would vote, and has nothing wrong"),
+        (
+            "1",
+            "a majority would vote, and something is wrong; or another failure",
+        ),
+        status::USAGE,
+        ("69", "too few nodes would vote; that may pass"),
+        (
+            "78",
+            "too few nodes would vote until an operator repairs it",
+        ),
+    ],
+    &["shearline-nodes(1)", "shearline-status(1)"],
+);
+
+/// Says which nodes would vote for a lock, or why not.
 ///
-/// It asks as a program does that begins now: a node that has not been up for --max-ttl does not vote yet.
-/// Programs that have known the nodes for longer may count it already; `Redlock::nodes` shows theirs. With
-/// --guard strict it also shows the longest ttl in the marker of each node, and its barrier; a node without
-/// a marker gets one, as from any client.
+/// It asks as a new program does: a node that has not been up for --max-ttl does not vote yet. Programs that have known
+/// the nodes for longer may count it already; their `Redlock::nodes` shows that. With --guard strict it also shows the
+/// longest ttl in the marker of each node, and its barrier; a node without a marker gets one, as from any client.
 ///
-/// It also says what the user of each node may do with a lock, how the node releases one, and whether it wakes
-/// clients that wait for one. To find out, it takes, extends and releases a lock on each node alone. Permissions
-/// depend on the name, so give one that the user may use and no program does, such as lock:test. Without it
-/// the name is lock:try:HOST:PID, and it says so if the user may not use that.
+/// It also takes, extends and releases a lock on each node alone, and says what the user of the node may do, how the
+/// node releases a lock, and whether it wakes waiting clients. Permissions depend on the name: give a NAME that the user
+/// may use and no program does, such as lock:test. Without one the name is lock:try:HOST:PID.
 ///
-/// With --fenced the lock is one with a fencing token, and a node that gives none would not vote for it. A node
-/// that has lost its floor for tokens notes that it is to be repaired.
-///
-/// With --shared it is a shared one. What the user may do with it, it may do with permits.
-///
-/// With --counters it also says how many counters of fencing tokens each node has: very many of them fill its memory.
-/// A node looks at all its keys for that, 2,000 at a time, and the user needs the permission +scan.
-///
-/// The status is 0 if a majority would vote, 69 if not, and 78 if only an operator can repair it.
+/// With --fenced the lock has a fencing token, and a node that gives none would not vote for it. A node that has lost
+/// its counter floor then notes that it needs repair. With --shared it is a shared lock.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The name of the lock that is tried on each node.
-    name: Option<OsString>,
-
-    /// Tries a lock with a fencing token. A node that is new or has restarted gives none.
+    /// Tries a lock with a fencing token.
+    ///
+    /// A node that is new or has restarted gives none.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fenced: Option<bool>,
 
-    /// Tries a shared lock. It needs more permissions than a lock, and a permit needs the same.
+    /// Tries a shared lock.
+    ///
+    /// It needs more permissions than a lock. A permit needs the same.
     #[arg(long)]
     shared: bool,
 
-    /// Counts the counters of fencing tokens on each node, for ten seconds at most.
+    /// Counts the counters of fencing tokens.
+    ///
+    /// Very many counters fill the memory of a node. It looks at all its keys, 2,000 at a time and for ten seconds at
+    /// most, and the user needs the permission +scan.
     #[arg(long)]
     counters: bool,
 
     #[command(flatten)]
-    nodes: Nodes,
-
-    #[command(flatten)]
     format: Format,
-}
 
-/// Tells monitoring by its status whether locks can be taken.
-///
-/// The status is 0 if every node would vote and has nothing wrong, 1 if a majority would vote and something
-/// is wrong, 69 if too few would vote, and 78 if that is so until an operator repairs it. A memory that is 80 % full is
-/// wrong. A full memory, or too few replicas, may pass by itself: 69.
-///
-/// A node that answers may refuse to write: so it tries a lock on each node alone that no program uses, and releases it,
-/// as `nodes` does. Give a NAME that the user may use, or the name is lock:try:HOST:PID. It takes three seconds
-/// at most, and five with --guard strict.
-///
-/// If a node has restarted, it says until when no other may be restarted.
-#[derive(Debug, clap::Args)]
-pub(crate) struct CheckArgs {
-    /// The name of the lock that is tried on each node.
+    /// Name of the lock that is tried on each node.
     name: Option<OsString>,
 
     #[command(flatten)]
     nodes: Nodes,
+}
 
+/// Says by its status whether locks can be taken.
+///
+/// It takes and releases a lock on each node alone, as `nodes` does, because a node that answers may refuse to write.
+/// Give a NAME that the user may use; without one it is lock:try:HOST:PID. It takes three seconds at most, and five with
+/// --guard strict.
+///
+/// Something is wrong with a node that would not vote, whose memory is 80 % full, that may evict locks, or whose clock
+/// was stepped. A full memory, or too few replicas, may pass by itself: status 69. After a restart of a node it says when
+/// the next node may be restarted.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     format: Format,
+
+    /// Prints metrics for Prometheus.
+    ///
+    /// The status is the same. DIR of the example is that of node_exporter's textfile collector.
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
+
+    /// Name of the lock that is tried on each node.
+    name: Option<OsString>,
+
+    #[command(flatten)]
+    nodes: Nodes,
 }
 
 /// In percent of `maxmemory`.
@@ -115,6 +161,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     let name = Name::of(args.name.as_deref(), false);
     let seen = Seen::by(&args.nodes, name, false, false)?;
     let mut status = seen.status();
+    if args.prometheus {
+        output::say(metrics::text(&seen))?;
+    }
     if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
         status = Status::Failure;
     }
@@ -124,7 +173,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
         let pace = seen.pace().map(|line| format!("\n{line}"));
         seen.summary() + &wrong.collect::<String>() + &pace.unwrap_or_default()
     };
-    args.format.say(|| seen.object("check"), lines)?;
+    if !args.prometheus {
+        args.format.say(|| seen.object("check"), lines)?;
+    }
     Ok(status)
 }
 
@@ -408,7 +459,7 @@ fn about(node: &NodeStatus) -> String {
         text += "; its clock was stepped";
     }
     if node.run_id.is_none() && node.state == NodeState::Ready {
-        text += "; a restart would not be noticed: its user may not ask `info`";
+        text += "; a restart would not be noticed: its user may not run `INFO`";
     }
     text
 }

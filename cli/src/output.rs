@@ -34,9 +34,8 @@ pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
 
 /// For whom a command prints.
 #[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Output")]
 pub(crate) struct Format {
-    /// Prints a JSON object for programs, on one line.
+    /// Prints a JSON object on one line.
     #[arg(long)]
     pub(crate) json: bool,
 }

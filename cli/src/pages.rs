@@ -8,36 +8,47 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::failure::Failure;
+use crate::help::{self, Texts};
 use crate::output::unwritten;
-use crate::status::Status;
+use crate::status::{self, Status};
+
+/// What the help of `man` says.
+pub(crate) const MAN_TEXTS: Texts = Texts::new(
+    "\
+shearline man run | man -l -
+shearline man lock >~/.local/share/man/man1/shearline-lock.1",
+    &[status::DONE, status::FAILED, status::USAGE],
+    &["man(1)"],
+);
 
 /// Prints the manual page of a command.
 ///
-/// Read it with `shearline man lock | man -l -`, or install it as shearline-lock.1 into a directory of
-/// MANPATH. Without a command it is shearline(1).
+/// Without a command it prints shearline(1).
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
-    /// The command.
+    /// Command.
     command: Option<String>,
 }
 
-/// Where they are looked for.
-const PLACES: &str = "\
-Install them once:
-  mkdir -p ~/.local/share/bash-completion/completions
-  shearline completions bash \\
-    > ~/.local/share/bash-completion/completions/shearline
+/// What the help of `completions` says.
+pub(crate) const COMPLETIONS_TEXTS: Texts = Texts::new(
+    "\
+mkdir -p ~/.local/share/bash-completion/completions
+shearline completions bash \\
+  > ~/.local/share/bash-completion/completions/shearline
 
-  shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
+shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
 
-  mkdir -p ~/.config/fish/completions
-  shearline completions fish > ~/.config/fish/completions/shearline.fish";
+mkdir -p ~/.config/fish/completions
+shearline completions fish > ~/.config/fish/completions/shearline.fish",
+    &[status::DONE, status::FAILED, status::USAGE],
+    &[],
+);
 
 /// Prints the completions for bash, zsh or fish.
 #[derive(Debug, clap::Args)]
-#[command(after_help = PLACES)]
 pub(crate) struct CompletionsArgs {
-    /// The shell.
+    /// Shell.
     shell: For,
 }
 
@@ -50,15 +61,16 @@ enum For {
 }
 
 /// Prints a manual page.
-pub(crate) fn man(all: Command, args: &ManArgs) -> Result<Status, Failure> {
-    written(&page(all, args.command.as_deref())?)
+pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
+    written(&page(args.command.as_deref())?)
 }
 
 /// Returns the manual page of a command, or that of all.
-fn page(mut all: Command, command: Option<&str>) -> Result<Vec<u8>, Failure> {
-    all.build();
+fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let all = help::built();
     let page = match command {
-        None => all,
+        // There is no page about `help`.
+        None => all.mut_subcommand("help", |it| it.hide(true)),
         Some(name) => {
             let found = all.find_subcommand(name).cloned();
             let found = found.ok_or_else(|| {
@@ -75,32 +87,86 @@ fn page(mut all: Command, command: Option<&str>) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// Renders the sections of a page. The synopsis is the usage line of the help. What stands below the options there has
-/// tables and lists in it that are laid out already, 80 columns wide: it is not filled, and not indented.
+/// Renders the sections of a page. The synopsis is the usage line of the help.
 fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     let usage = page.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    let notes = page.get_after_long_help().or(page.get_after_help());
-    let notes = notes.map(ToString::to_string);
-    let (has_commands, has_version) = (page.has_subcommands(), page.get_version().is_some());
+    let texts = help::texts(page.get_name());
+    let (has_commands, asks_nodes) = (page.has_subcommands(), help::asks_nodes(&page));
+    let has_times = page.get_arguments().any(help::has_time);
     let man = Man::new(page).source(concat!("shearline ", env!("CARGO_PKG_VERSION")));
     man.render_title(to)?;
     man.render_name_section(to)?;
     writeln!(to, ".SH SYNOPSIS\n{}", as_roff(usage))?;
     man.render_description_section(to)?;
     man.render_options_section(to)?;
+    if has_times {
+        writeln!(to, ".PP\n{}", as_roff(help::TIMES))?;
+    }
     if has_commands {
         man.render_subcommands_section(to)?;
     }
-    if let Some(notes) = notes {
-        writeln!(to, ".SH NOTES\n.nf\n.in 0")?;
-        for line in notes.lines() {
-            writeln!(to, "{}", as_roff(line))?;
-        }
-        writeln!(to, ".in\n.fi")?;
+    rows("EXIT STATUS", texts.statuses.iter(), to)?;
+    let of_nodes = help::VARIABLES.iter();
+    let of_nodes = of_nodes.filter(|_| asks_nodes || has_commands);
+    let variables = texts.environment.iter().chain(of_nodes);
+    rows("ENVIRONMENT", variables.chain([&help::COLOURS]), to)?;
+    if asks_nodes || has_commands {
+        writeln!(to, ".SH FILES")?;
+        paragraphs(FILES, to)?;
     }
-    if has_version {
-        man.render_version_section(to)?;
+    if !texts.notes.is_empty() {
+        writeln!(to, ".SH NOTES")?;
+        paragraphs(texts.notes, to)?;
+    }
+    writeln!(to, ".SH EXAMPLES\n.nf")?;
+    for line in texts.examples.lines() {
+        writeln!(to, "{}", as_roff(line))?;
+    }
+    writeln!(to, ".fi\n.SH SEE ALSO")?;
+    let of_all = (!has_commands).then_some("shearline(1)");
+    let pages: Vec<&str> = of_all
+        .into_iter()
+        .chain(texts.see.iter().copied())
+        .collect();
+    writeln!(to, "{}", as_roff(&pages.join(", ")))?;
+    writeln!(to, ".PP\n{}", as_roff(MANUAL))
+}
+
+/// Where the manual of the library has more.
+const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
+
+/// The files that are read.
+const FILES: &str = "\
+No file is read that is not named.
+
+--config FILE or SHEARLINE_CONFIG names a configuration file in TOML. Its keys are nodes (a list), user, password-file \
+(relative to the folder of this file), ca, cert, key, guard, cluster, max-ttl, node-timeout, connect-timeout, \
+without-scripts, ttl, lock-delay, owner and fenced; all values are texts but without-scripts and fenced, which are true \
+or false. An unknown key is refused.
+
+--password-file FILE holds one line. Give a file with a password the mode 0600.";
+
+/// Writes a section of rows, each with an indented text.
+fn rows<'a>(
+    title: &str,
+    rows: impl Iterator<Item = &'a (&'static str, &'static str)>,
+    to: &mut Vec<u8>,
+) -> io::Result<()> {
+    writeln!(to, ".SH {title}")?;
+    for (first, text) in rows {
+        writeln!(to, ".TP\n\\fB{}\\fR\n{}", as_roff(first), as_roff(text))?;
+    }
+    Ok(())
+}
+
+/// Writes paragraphs, and items of lists, which begin with a star.
+fn paragraphs(text: &str, to: &mut Vec<u8>) -> io::Result<()> {
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        match line.strip_prefix("* ") {
+            Some(item) => writeln!(to, ".IP \\(bu 2\n{}", as_roff(item))?,
+            None => writeln!(to, ".PP\n{}", as_roff(line))?,
+        }
     }
     Ok(())
 }

@@ -6,20 +6,42 @@ use shearline::{Config, Instant, RestartGuard};
 
 use crate::connect::Connect;
 use crate::failure::Failure;
+use crate::help::Texts;
 use crate::json::object;
 use crate::output::{Format, confirm, count};
-use crate::status::Status;
+use crate::status::{self, Status};
+
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+shearline reinit --guard strict
+shearline reinit --guard strict --yes --trust    # no client holds a lock",
+    &[
+        status::DONE,
+        (
+            "1",
+            "nothing was changed: the answer was no; or another failure",
+        ),
+        (
+            "64",
+            "the arguments cannot be used, or stdin is not a terminal (give --yes)",
+        ),
+        ("69", "not all nodes answered; repeat it"),
+        status::OPERATOR,
+    ],
+    &["shearline-nodes(1)"],
+);
 
 /// Makes the nodes a new cluster, for --guard strict.
 ///
-/// It writes the marker of every node, whatever marker is there: after a change of the number of nodes, or of
-/// the name of the cluster. Do it once, when every client of the old nodes has stopped, and before the first
-/// client of the new ones takes a lock. Nodes that are left out keep their old marker: stop them.
+/// It overwrites the marker of every node. Do it once after the number of nodes or the name of the cluster has changed,
+/// when every client of the old nodes has stopped, and before the first client of the new ones takes a lock. Stop nodes
+/// that are left out: they keep their old marker.
 ///
-/// No lock is granted before every lock of either cluster must be over; with --trust at once, if you know
-/// that no client holds one.
+/// No client gets a lock before every lock of either cluster must be over. With --trust it gets one at once: only if no
+/// client holds a lock.
 ///
-/// All nodes have to answer. With status 69 not all did: repeat it.
+/// All nodes have to answer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Does not ask for confirmation.
@@ -27,10 +49,10 @@ pub(crate) struct Args {
     yes: bool,
 
     #[command(flatten)]
-    connect: Connect,
+    format: Format,
 
     #[command(flatten)]
-    format: Format,
+    connect: Connect,
 }
 
 /// Asks, and writes the markers.
@@ -63,7 +85,7 @@ fn question(config: &Config) -> String {
     let nodes: String = nodes.map(|node| format!("  {}\n", node.label())).collect();
     let (number, cluster) = (count(config.nodes().len(), "node"), config.cluster());
     format!(
-        "{nodes}Make these {number} the cluster {cluster}, whatever they were?\n\
-         No client of their old clusters may go on."
+        "{nodes}Make these {number} the cluster {cluster}?\n\
+         All clients of their old clusters must have stopped."
     )
 }

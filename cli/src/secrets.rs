@@ -95,13 +95,26 @@ impl Login {
 ///
 /// What follows a comma is another URL only if it begins with a scheme, or holds no credentials. Any other piece
 /// could be the rest of a password, and what stands before it a part of that, which must not be taken for a host.
-pub(crate) fn cut(list: &str) -> Option<Vec<&str>> {
+fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
     match pieces.iter().skip(1).any(is_rest) {
         true => None,
         false => Some(pieces.into_iter().filter(|url| !url.is_empty()).collect()),
     }
+}
+
+/// Returns the URLs in lists of them, which come from there.
+pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
+    let lists: Option<Vec<_>> = lists.iter().map(|list| cut(list)).collect();
+    let lists = lists.ok_or_else(|| {
+        let what = format!(
+            "{from}: there is a comma in a user or a password, or a URL with credentials without its scheme: write \
+             such a comma as %2C, and begin such a URL with redis:// or another scheme"
+        );
+        Failure::new(Status::Configuration, what)
+    })?;
+    Ok(lists.concat().into_iter().map(str::to_owned).collect())
 }
 
 /// Warns of a file with a password that every user can read, or refuses it if `is_strict`.

@@ -74,34 +74,37 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// The table of all statuses, for the help.
-pub(crate) const TABLE: &str = "\
-Exit statuses:
-  0    done
-  1    the answer is no (status: it is not held), or another failure
-  64   the arguments cannot be used
-  69   too few nodes could vote, or answered: that may pass
-  74   the lock was lost, or is not held any more
-  75   not taken, because another holds it (-E gives another status)
-  78   only an operator can repair it: configuration, password, permission
-  126  the command of `run` cannot be run
-  127  the command of `run` does not exist
-  128+N  ended by signal N, as shells count";
+/// Rows of the tables in the help: a status, and when it occurs.
+pub(crate) type Row = (&'static str, &'static str);
 
-/// Returns the table of the statuses with which one command ends. Each has these: 0, 1, 64, 69, 78 and 128+N.
-pub(crate) fn table_with(status: Status) -> String {
-    let others = [
-        Status::Lost,
-        Status::NotTaken,
-        Status::CannotRun,
-        Status::NotFound,
-    ];
-    let others = others.map(Status::code).map(|code| format!("  {code:<4} "));
-    let own = format!("  {:<4} ", status.code());
-    let is_kept =
-        |line: &&str| line.starts_with(&own) || !others.iter().any(|other| line.starts_with(other));
-    TABLE.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
-}
+pub(crate) const DONE: Row = ("0", "done");
+pub(crate) const FAILED: Row = ("1", "another failure, named on stderr");
+pub(crate) const USAGE: Row = ("64", "the arguments cannot be used");
+pub(crate) const NO_QUORUM: Row = ("69", "too few nodes voted or answered; try again");
+pub(crate) const LOST: Row = ("74", "the lock was lost, or is not held any more");
+pub(crate) const HELD: Row = ("75", "another holds the lock; -E sets another status");
+pub(crate) const OPERATOR: Row = (
+    "78",
+    "only an operator can repair it: configuration, password, permission",
+);
+pub(crate) const SIGNAL: Row = ("128+N", "ended by signal N");
+
+/// All statuses.
+pub(crate) const ALL: &[Row] = &[
+    DONE,
+    (
+        "1",
+        "the answer is no (status: it is not held), or another failure",
+    ),
+    USAGE,
+    NO_QUORUM,
+    LOST,
+    HELD,
+    OPERATOR,
+    ("126", "the command of `run` cannot be run"),
+    ("127", "the command of `run` does not exist"),
+    SIGNAL,
+];
 
 #[cfg(test)]
 mod tests {
@@ -120,8 +123,8 @@ mod tests {
             Status::CannotRun,
             Status::NotFound,
         ] {
-            let line = format!("\n  {:<4} ", status.code());
-            assert!(TABLE.contains(&line), "{status:?}");
+            let code = status.code().to_string();
+            assert!(ALL.iter().any(|(it, _)| *it == code), "{status:?}");
         }
         assert_eq!(Status::Conflict(9).code(), 9);
         assert_eq!(Status::Signal(15).code(), 143);

@@ -25,12 +25,12 @@ use crate::output::printable;
 const TTL: Duration = Duration::from_secs(5);
 
 /// What is said of a node that has no floor. It was asked alone, so it knows nothing of the others.
-const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or a `run \
-    --fenced` that goes on for longer than --max-ttl repairs it, if enough of the others give some; if a majority \
-    gives none, `run --fenced --trust` gives them floors";
+const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or `run \
+    --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give some; if a majority gives \
+    none, `run --fenced --trust` gives counter floors";
 
 /// What is said of a node that refuses the keys of a lock with a fencing token. It does not say which.
-const NO_KEYS: &str = "its user may not use a key of this name, or none of those of fencing tokens; permit them \
+const NO_KEYS: &str = "its user may not use a key of this name, or the keys of fencing tokens; permit both \
     (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)";
 
 /// The name of the lock that is tried.
@@ -183,7 +183,7 @@ impl Trial {
             if matches!(verdict, Verdict::No(Unusable::KeyPermission, _)) {
                 *verdict = match is_fenced {
                     true => Verdict::Refused(format!(
-                        "its user may not use the name {name}, or none of the keys shearline:* of fencing tokens; \
+                        "its user may not use the name {name}, or the keys shearline:* of fencing tokens; \
                          give a NAME that it may use"
                     )),
                     false => Verdict::Unknown(format!(
@@ -298,7 +298,7 @@ pub(crate) fn object(trial: Option<&Trial>) -> Value {
 
 /// Returns how a node wakes those who wait for a lock, if that is known: for programs, and for people.
 fn waking(waking: Waking) -> Option<(&'static str, String)> {
-    let look = "clients that wait for a lock have to look again and again";
+    let look = "waiting clients have to ask again and again";
     match waking {
         Waking::Push => Some(("push", "wakes clients that wait for a lock".to_owned())),
         Waking::Resp2 => Some(("resp2", format!("{look}: it does not speak RESP3"))),

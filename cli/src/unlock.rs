@@ -4,25 +4,46 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::held::Held;
+use crate::help::Texts;
 use crate::json::{joined, line, named, object};
 use crate::output::Format;
 use crate::status::{self, Status};
 
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "shearline unlock \"$lock\"",
+    &[
+        status::DONE,
+        status::FAILED,
+        status::USAGE,
+        (
+            "69",
+            "too few nodes answered; try again, or the lock ends with its ttl",
+        ),
+        (
+            "74",
+            "the lock was not held any more: another client may have worked meanwhile",
+        ),
+        status::OPERATOR,
+    ],
+    &[
+        "shearline-lock(1)",
+        "shearline-extend(1)",
+        "shearline-break(1)",
+    ],
+);
+
 /// Releases a lock of a script.
 ///
-/// Status 74 means that the lock was not held any more: what it protected may have overlapped with another's
-/// work. With 69 too few nodes have answered: try again, or the lock ends with its ttl.
-///
-/// The nodes have to be those of the lock, in the same order. One that is not connected yet is waited for
-/// (`--connect-timeout`), and then its answer (`--node-timeout`).
+/// The nodes have to be those of the lock, in the same order. It waits for nodes that are not connected yet
+/// (--connect-timeout), and for their answers (--node-timeout).
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = status::TABLE)]
 pub(crate) struct Args {
     #[command(flatten)]
-    held: Held,
+    format: Format,
 
     #[command(flatten)]
-    format: Format,
+    held: Held,
 }
 
 /// Releases the lock. A person reads nothing: the status says it.

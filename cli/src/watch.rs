@@ -1,10 +1,26 @@
 //! `shearline watch`: who holds a lock, and each change.
 
 use crate::failure::Failure;
+use crate::help::Texts;
 use crate::inspect::{self, Subject};
 use crate::output::Format;
 use crate::signals::Signals;
-use crate::status::Status;
+use crate::status::{self, Status};
+
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+shearline watch report
+shearline watch --count 2 report      # how it is now, and its next change",
+    &[
+        ("0", "--count lines were printed"),
+        status::FAILED,
+        status::USAGE,
+        status::OPERATOR,
+        status::SIGNAL,
+    ],
+    &["shearline-status(1)", "shearline-break(1)"],
+);
 
 /// Says who holds a lock, and each change, until Ctrl-C.
 ///
@@ -12,15 +28,15 @@ use crate::status::Status;
 /// push changes. Changes that follow each other within a hundredth of a second are shown as one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    subject: Subject,
-
     /// Ends after this many lines.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
     #[command(flatten)]
     format: Format,
+
+    #[command(flatten)]
+    subject: Subject,
 }
 
 /// Prints each state.

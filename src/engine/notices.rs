@@ -17,11 +17,13 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use core::time::Duration;
 
+use crate::entry::Entry;
 use crate::keys::NodeId;
 use crate::limits::NOTICES_MAX;
 use crate::node::Node;
 use crate::time::Instant;
 
+pub(crate) use super::claims::claim::Reason;
 use super::nodes::Nodes;
 
 /// Something that has happened.
@@ -40,7 +42,22 @@ pub(crate) enum Notice {
     /// This node is owed no release any more.
     DebtPaid(NodeId),
     /// The lock on this resource is lost. For several resources, the first one.
-    Loss(Box<[u8]>),
+    Loss {
+        resource: Box<[u8]>,
+        owner: Box<[u8]>,
+        reason: Reason,
+    },
+}
+
+impl Notice {
+    /// The lock in `entry` is lost.
+    pub(super) fn loss(entry: &Entry, reason: Reason) -> Self {
+        Self::Loss {
+            resource: entry.resource().into(),
+            owner: entry.token().owner().into(),
+            reason,
+        }
+    }
 }
 
 /// Waiting notices, oldest first.

@@ -21,6 +21,7 @@ use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::claims::busy::Questions;
+use super::claims::claim::Reason;
 use super::claims::{Claims, ClaimsAt};
 use super::contract::Cause;
 use super::fencing::Fencing;
@@ -389,23 +390,25 @@ impl Parts {
             .await_repairs(now, span, &self.nodes, &mut self.timers);
     }
 
-    /// Reports to the holder of `key`, once, that its lock is over. Returns the questions about it, which the caller
-    /// has to end.
-    pub(super) fn tell_lost(&mut self, now: Instant, key: ClaimKey) -> Questions {
+    /// Reports to the holder of `key`, once, that its lock is over for this reason. Returns the questions about it, which
+    /// the caller has to end.
+    pub(super) fn tell_lost(&mut self, now: Instant, key: ClaimKey, reason: Reason) -> Questions {
         let id = self.claims.lock_id(key);
         let Some(claim) = self.claims.get_mut(key).must() else {
             return Questions::default();
         };
         let open = claim.busy().questions;
         #[cfg(feature = "tracing")]
-        let name = claim.entry.resource().into();
+        let notice = Notice::loss(&claim.entry, reason);
+        #[cfg(not(feature = "tracing"))]
+        let _ = reason; // Only an operator asks for it.
         self.stats
             .end_hold(now, claim.held_since(), claim.kept.is_some());
         if guard!(LossNotTold, claim.tell_lost()) {
             self.stats.lost += 1;
             self.news.push_back(News::Expired(id));
             #[cfg(feature = "tracing")]
-            self.notices.queue.push(Notice::Loss(name));
+            self.notices.queue.push(notice);
         }
         open
     }

@@ -263,8 +263,14 @@ impl Outbox {
                 event!(name: "debt_paid", target: TARGET, Level::INFO, node = self.label(*node),
                     "the node is owed no release any more");
             }
-            Notice::Loss(name) => {
-                event!(name: "loss", target: TARGET, Level::WARN, resource = self.shown(&**name),
+            Notice::Loss {
+                resource,
+                owner,
+                reason,
+            } => {
+                let owner = (!owner.is_empty()).then(|| field::display(owner.escape_ascii()));
+                event!(name: "loss", target: TARGET, Level::WARN, resource = self.shown(&**resource),
+                    owner, reason = reason.word(),
                     "a lock that was held is lost");
             }
         }

@@ -31,11 +31,12 @@ use super::*;
 use crate::config::{Builder, LockOptions, Retry};
 use crate::embedded::node::Options;
 use crate::embedded::{EmbeddedNode, Memory};
+use crate::engine::notices::Reason;
 use crate::limits::NOTICES_MAX;
 use crate::local::LocalRedlock;
 use crate::shared::Redlock;
 use crate::shared::tests::{LONG, PATIENCE, block_on, eventually};
-use crate::{NodeState, NodeStatus};
+use crate::{Breaking, NodeState, NodeStatus};
 
 const PASSWORD: &str = "canary-password";
 const OWNER: &str = "canary-owner";
@@ -252,6 +253,23 @@ fn a_loss(log: &Log) {
     let lock = redlock.lock(NAME, Duration::from_secs(1)).unwrap();
     eventually("the loss is reported", || !log.last("loss").is_empty());
     assert!(!lock.is_valid());
+    assert_eq!(log.last("loss")["reason"], "expired");
+    assert_eq!(log.last("loss")["owner"], OWNER);
+    let kept = LockOptions::new(LONG).keep();
+    let operator = builder(&nodes).build().unwrap();
+    let lock = redlock.lock_with("deleted", &kept).unwrap();
+    let seen = operator.inspect("deleted").unwrap();
+    operator
+        .break_seen("deleted", &seen, Breaking::AtOnce)
+        .unwrap();
+    eventually("a deletion is one", || {
+        !lock.is_valid() && log.all("loss", "reason") == ["expired", "gone"]
+    });
+    let lock = redlock.lock_with("broken", &kept).unwrap();
+    operator.break_lock("broken").unwrap();
+    eventually("so is a break", || {
+        !lock.is_valid() && log.all("loss", "reason") == ["expired", "gone", "taken"]
+    });
 }
 
 fn too_many(log: &Log) {
@@ -259,7 +277,11 @@ fn too_many(log: &Log) {
     let config = builder(&nodes).config().unwrap();
     let tracer = Tracer::new(&config);
     for _ in 0..NOTICES_MAX + 3 {
-        tracer.0.lock().push(Notice::Loss(NAME.as_bytes().into()));
+        tracer.0.lock().push(Notice::Loss {
+            resource: NAME.as_bytes().into(),
+            owner: [].into(),
+            reason: Reason::Expired,
+        });
     }
     Waker::from(Arc::clone(&tracer.0)).wake();
     assert_eq!(log.all("dropped", "events"), ["3"]);
@@ -437,7 +459,9 @@ fn no_token_password_owner_or_name_is_shown_unless_names_were_asked_for() {
             eventually("the loss is reported", || !log.last("loss").is_empty());
             drop(short);
         });
-        let shown = format!("{:?}", log.lines());
+        // An owner is there to be seen, where a lock is lost.
+        assert_eq!(log.last("loss")["owner"], OWNER);
+        let shown = format!("{:?}", log.lines()).replace(&format!("\"owner\": {OWNER:?}"), "");
         for secret in tokens
             .lock()
             .unwrap()

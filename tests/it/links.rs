@@ -3,6 +3,7 @@
 //!
 //! A page of `docs` defines its links at its end, as a forge wants them: `[waiting]: waiting.md`. In rustdoc the
 //! definitions of `src/manual/links.md` stand before each page, so there the same link leads to a module or an item.
+//! Those of `pictures.md` have the pictures themselves.
 //! The tests hold the two against each other; that the modules and items are there is checked by rustdoc.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LINKS: &str = "src/manual/links.md";
+const PICTURES: &str = "src/manual/pictures.md";
+/// The address of a picture begins so: the picture follows.
+const PICTURE: &str = "data:image/svg+xml,";
 const ITEMS: &str = "https://docs.rs/shearline/latest/shearline/";
 const FILES: &str = "https://docs.rs/crate/shearline/latest/source/";
 
@@ -69,7 +73,17 @@ fn links_lead_to_the_same_place_in_the_documentation() {
             expected.insert(label, documented);
         }
     }
-    let found: BTreeMap<String, String> = definitions_of(LINKS).into_iter().collect();
+    let links = definitions_of(LINKS).into_iter();
+    let found = links.chain(definitions_of(PICTURES));
+    let found = found.map(|(label, target)| match target.strip_prefix(PICTURE) {
+        Some(drawn) => {
+            let file = read(&format!("docs/{label}"));
+            assert!(file == Some(decoded(drawn)), "run python3 docs/pictures.py");
+            (label, PICTURE.to_owned())
+        }
+        None => (label, target),
+    });
+    let found: BTreeMap<String, String> = found.collect();
     assert_eq!(found, expected);
 }
 
@@ -87,10 +101,15 @@ fn the_package_has_what_its_texts_link_to() {
     let output = cargo.current_dir(root()).output().expect("cargo runs");
     let list = String::from_utf8(output.stdout).expect("text");
     let list: Vec<&str> = list.lines().collect();
-    for page in ["README.md", "CHANGELOG.md", "SECURITY.md"]
-        .map(String::from)
-        .into_iter()
-        .chain(manual())
+    for page in [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+    ]
+    .map(String::from)
+    .into_iter()
+    .chain(manual())
     {
         assert!(
             list.contains(&page.as_str()),
@@ -108,18 +127,33 @@ fn the_package_has_what_its_texts_link_to() {
     }
 }
 
-/// The page or file of the repository, for rustdoc.
+/// The page or file of the repository, for rustdoc. A picture is there itself.
 fn documented_place(target: &str) -> String {
     let (file, heading) = target.split_once('#').unwrap_or((target, ""));
     let heading = match heading {
         "" => String::new(),
         heading => format!("#{heading}"),
     };
+    if file.ends_with(".svg") {
+        return PICTURE.to_owned();
+    }
     match file.strip_suffix(".md") {
         Some("README") => format!("crate::manual{heading}"),
         Some(page) if !page.contains('/') => format!("crate::manual::{page}{heading}"),
         _ => format!("{FILES}{}", from_root("docs/README.md", file).display()),
     }
+}
+
+/// The text of an address, in which `%3C` stands for a byte.
+fn decoded(address: &str) -> String {
+    let mut parts = address.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (byte, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(byte, 16).expect("two digits"));
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).expect("text")
 }
 
 /// An item of the standard library has the path that is its label.
@@ -175,6 +209,7 @@ fn pages() -> Vec<String> {
     let others = [
         "README.md",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "SECURITY.md",
         "benches/README.md",
         "benches/instructions/README.md",

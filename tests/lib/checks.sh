@@ -67,12 +67,51 @@ public_names() (
     done
 )
 
-# package_list: what `cargo publish` would upload has no files that only tests need.
+# pictures: those of the manual are what their script draws.
+pictures() {
+    if ! command -v python3 >/dev/null; then
+        echo "NOT RUN: pictures: python3 is missing"
+        return 0
+    fi
+    python3 docs/pictures.py --check
+}
+
+# package_list: what `cargo publish` would upload has no files that only tests need, and each package its licences.
 package_list() {
-    local files
-    files=$(cargo package --list --allow-dirty -p shearline -p shearline-cli) || return 1
-    echo "$files"
-    ! grep -E '^(tests|benches|fuzz|proofs|\.ci)/' <<<"$files"
+    local files package
+    for package in shearline shearline-cli; do
+        files=$(cargo package --list --allow-dirty -p $package) || return 1
+        echo "$files"
+        ! grep -E '^(tests|benches|fuzz|proofs|\.ci)/' <<<"$files" || return 1
+        [[ $(grep -cE '^LICENSE-(MIT|APACHE)$' <<<"$files") == 2 ]] ||
+            { echo "error: $package has no licences" && return 1; }
+    done
+}
+
+# static_command: the command as one file that needs no library of the system, where rustup has the target. TLS also
+# needs a C compiler for it.
+static_command() {
+    local target=x86_64-unknown-linux-musl tls=() binary
+    if [[ ! -d $(rustc --print target-libdir --target $target) ]]; then
+        echo "NOT RUN: static: rustup target add $target"
+        return 0
+    fi
+    command -v musl-gcc >/dev/null || tls=(--no-default-features)
+    cargo build -p shearline-cli --target $target ${tls[@]+"${tls[@]}"} || return 1
+    binary=$CARGO_TARGET_DIR/$target/debug/shearline
+    # The linker of a program is named in it, unless it is static.
+    ! grep -aqF 'ld-linux' "$binary" && ! grep -aqF 'ld-musl' "$binary" && "$binary" demo --seconds 1
+}
+
+# image: the container file, where there is a daemon that has its base image.
+image() {
+    local file=examples/docker/Dockerfile base
+    base=$(sed -n 's/^FROM \(.*\) AS build$/\1/p' $file)
+    if ! docker image inspect "$base" >/dev/null 2>&1; then
+        echo "NOT RUN: image: no Docker daemon that has $base"
+        return 0
+    fi
+    docker build -f $file -t shearline-test . && docker run --rm shearline-test demo --seconds 1
 }
 
 # linked ARGUMENTS...: how many crates besides ours `cargo tree` lists.

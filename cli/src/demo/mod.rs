@@ -31,9 +31,11 @@ use view::View;
 use crate::connect::settled;
 use crate::duration;
 use crate::failure::Failure;
+use crate::help::Texts;
 use crate::output::{self, count};
+use crate::secrets;
 use crate::signals::Signals;
-use crate::status::Status;
+use crate::status::{self, Status};
 
 /// When nodes are stopped and when they come back, in shares of the demo's length.
 const DISTURBED: f64 = 0.30;
@@ -45,9 +47,24 @@ The servers are left alone. To see what a frozen one does, stop it on its
 host, and let it go on with kill -CONT:
   kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')";
 
-/// Shows the lock at work and checks that it excludes. Needs nothing installed.
+/// What its help says.
+pub(crate) const TEXTS: Texts = Texts::new(
+    "\
+shearline demo
+shearline demo --seconds 30 --node 10.0.0.1,10.0.0.2,10.0.0.3",
+    &[
+        ("0", "the verdict is good"),
+        ("1", "it is not, or another failure, named on stderr"),
+        status::USAGE,
+        status::NO_QUORUM,
+        status::OPERATOR,
+    ],
+    &["shearline-run(1)", "shearline-nodes(1)"],
+);
+
+/// Shows the lock at work, and checks that it excludes.
 ///
-/// Several workers contend for one lock while they update a counter that is not atomic. Without
+/// It needs no server. Several workers contend for one lock while they update a counter that is not atomic. Without
 /// `--node` it uses five nodes in this process, of which two are stopped in the middle and come
 /// back. The verdict at the end says whether the counter is right, whether two workers were ever in
 /// the critical section at once, and whether a key was left behind.
@@ -56,30 +73,32 @@ host, and let it go on with kill -CONT:
 /// other workers. A node that does not vote is named, with the reason. A release is unconfirmed if too
 /// few nodes have confirmed it in time; it is sent all the same.
 ///
-/// The exit status is 0 only if the verdict is good. Ctrl-C ends the demo early, with
-/// the verdict. Without a terminal it writes one line each second. NO_COLOR is honoured.
+/// Ctrl-C ends the demo early, with the verdict. Without a terminal it writes one line each second.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A real server to use instead. Give the option once for each: redis://user:password@host:port/db,
-    /// unix:///path or host:port.
+    /// Comma-separated URLs of servers to use instead.
     ///
-    /// The demo stops none of them. To see what a frozen node does, freeze one yourself (kill -STOP
-    /// with the process id that `redis-cli info server` shows), and let it go on later (kill -CONT). A minority of them may be down. The demo uses one key, named shearline-demo: and a number.
+    /// A URL is redis://user:password@host:port/db, unix:///path or host:port. The option may be repeated. A minority
+    /// of the servers may be down. The demo uses one key, named shearline-demo: and a number. It stops no server: to see
+    /// what a frozen node does, freeze one yourself (kill -STOP with the process id that `redis-cli info server`
+    /// shows), and let it go on later (kill -CONT).
     #[arg(long, value_name = "URL")]
     node: Vec<String>,
 
-    /// How long it runs.
+    /// Seconds that it runs.
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
 
-    /// How many threads contend.
+    /// Threads that contend.
     #[arg(long, value_name = "N", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
 
-    /// The ttl of each lock, from 50ms to 60s, such as 500ms or 2s; it is also the handle's max_ttl.
-    #[arg(long, default_value = "2s", value_parser = ttl)]
+    /// Ttl of each lock, from 50ms to 60s.
+    ///
+    /// It is the longest ttl of any client too.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = ttl)]
     ttl: Duration,
 }
 
@@ -96,7 +115,7 @@ fn ttl(text: &str) -> Result<Duration, String> {
 /// Runs the demo. The status says whether the verdict was good.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
-    let nodes = Nodes::start(&args.node)?;
+    let nodes = Nodes::start(&secrets::urls("--node", &args.node)?)?;
     // The lock is held for a tenth of a millisecond: the usual delay of 50 to 250 ms would be too long.
     let pace = Duration::from_micros(500)..=Duration::from_millis(2);
     let builder = Redlock::builder()

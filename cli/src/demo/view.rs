@@ -165,7 +165,7 @@ impl<'a> View<'a> {
              waits      {waits}\n\
              counter    {value}, written {written} times under the lock\n\
              holders    {inside} at most, at any time\n\n\
-             node                        grants/s   answers in   owed\n{rows}{voters}\n\n\
+             node                        grants/s   answers in  debts\n{rows}{voters}\n\n\
              outcomes   {outcomes}"
         )
     }

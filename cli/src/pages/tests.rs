@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use clap::builder::StyledStr;
 
 use super::*;
-use crate::status;
+use crate::help::help;
 
 /// The page of the manual that is about the command.
 const MANUAL: &str = include_str!("../../../docs/command.md");
@@ -14,35 +14,24 @@ const MANUAL: &str = include_str!("../../../docs/command.md");
 /// Statuses that are in every table.
 const STATUSES: [&str; 9] = ["0", "1", "64", "69", "74", "75", "78", "126", "127"];
 
-fn all() -> Command {
-    let mut all = crate::Cli::command();
-    all.build();
-    all
-}
-
 /// The commands.
 fn pages() -> Vec<String> {
     names(&crate::Cli::command())
 }
 
-/// The long help of each command.
-fn helps() -> impl Iterator<Item = StyledStr> {
-    pages().into_iter().map(|name| help(&name))
+/// The short and the long help of each command, and of the program.
+fn helps() -> impl Iterator<Item = (String, bool, StyledStr)> {
+    let names = pages().into_iter().chain([String::new()]);
+    names
+        .flat_map(|name| [false, true].map(|is_long| (name.clone(), is_long, help(&name, is_long))))
 }
 
-fn help(command: &str) -> StyledStr {
-    let mut all = all();
-    match command {
-        "" => all.render_long_help(),
-        _ => all
-            .find_subcommand_mut(command)
-            .expect("it is there")
-            .render_long_help(),
-    }
+fn long(command: &str) -> String {
+    help(command, true).to_string()
 }
 
 fn page_of(command: &str) -> String {
-    let page = page(all(), Some(command).filter(|command| !command.is_empty()));
+    let page = page(Some(command).filter(|command| !command.is_empty()));
     String::from_utf8(page.expect("it is there")).expect("text")
 }
 
@@ -62,7 +51,7 @@ fn every_command_has_a_page() {
         }
     }
     assert!(page_of("").contains("\n.TH shearline 1"));
-    let error = page(crate::Cli::command(), Some("nothing")).expect_err("no such page");
+    let error = page(Some("nothing")).expect_err("no such page");
     assert!(error.message.contains("there is no command"), "{error:?}");
 }
 
@@ -76,113 +65,176 @@ fn the_manual_has_every_command_and_every_status() {
     }
 }
 
-/// Short and long, on a terminal with colours too.
+/// The short help on one screen, the long one on two, each 80 columns wide; on a terminal with colours too.
 #[test]
 fn the_help_fits() {
-    let short = pages().into_iter().map(|name| {
-        let mut all = all();
-        all.find_subcommand_mut(name)
-            .expect("it is there")
-            .render_help()
-    });
-    for help in helps().chain(short).chain([help("")]) {
+    for (name, is_long, help) in helps() {
         let plain = help.to_string();
         let narrow = plain.lines().all(|line| line.chars().count() <= 80);
         assert!(narrow, "{plain}");
+        let (lines, most) = (plain.lines().count(), if is_long { 80 } else { 40 });
+        assert!(lines <= most, "{name}: {lines} lines: {plain}");
         let coloured = help.ansi().to_string();
         assert!(coloured.contains("\x1b["), "colours");
         assert_eq!(anstream::adapter::strip_str(&coloured).to_string(), plain);
     }
 }
 
-/// Its lines are broken where they are written, and nowhere else.
+/// The block of the options that all share is the same everywhere, but for `--trust`.
 #[test]
-fn what_stands_below_the_options_fits() {
-    for command in all().get_subcommands() {
-        let notes = command.get_after_long_help().or(command.get_after_help());
-        let notes = notes.map(ToString::to_string).unwrap_or_default();
-        let is_long = |line: &&str| 80 < line.chars().count();
-        assert_eq!(notes.lines().find(is_long), None, "{}", command.get_name());
-    }
+fn options_that_name_the_nodes_are_the_same_everywhere() {
+    let block_of = |name: &str| {
+        let help = long(name);
+        let (_, block) = help.split_once("\nNodes:\n")?;
+        let lines = block.lines().take_while(|line| !line.is_empty());
+        let lines = lines.filter(|line| !line.contains("--trust"));
+        Some(lines.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let of_run = block_of("run").expect("it names nodes");
+    assert_eq!(of_run.len(), 14, "a line for each: {of_run:?}");
+    let blocks = pages().into_iter().filter_map(|name| block_of(&name));
+    let blocks: Vec<_> = blocks.collect();
+    assert_eq!(blocks.len(), 10);
+    assert!(blocks.iter().all(|block| *block == of_run), "{blocks:?}");
 }
 
 #[test]
 fn the_help_names_every_command_and_every_status() {
-    let all = help("").to_string();
+    let all = long("");
     for command in pages() {
-        assert!(
-            all.contains(&format!("\n  {command} ")),
-            "{command} in {all}"
-        );
+        let line = format!("\n  {command} ");
+        assert!(all.contains(&line), "{command} in {all}");
     }
-    assert!(all.contains(status::TABLE), "{all}");
-    let run = help("run").to_string();
-    // The command of `run` has a status too, so its help has a table of its own.
-    for status in STATUSES.iter().filter(|status| **status != "0") {
-        for help in [&all, &run] {
-            let line = format!("\n  {status:<4} ");
-            assert!(help.contains(&line), "{status} in {help}");
+    for (command, but) in [("", ".."), ("run", "0")] {
+        let help = long(command);
+        for status in STATUSES.iter().chain(&["128+N"]) {
+            let line = format!("\n  {status:<5}  ");
+            assert!(*status == but || help.contains(&line), "{status} in {help}");
         }
     }
-    assert!(run.contains("\n  128+N "), "{run}");
 }
 
+/// A manual page has the statuses of the help, and no other.
 #[test]
-fn the_help_of_a_command_has_no_status_that_it_never_has() {
-    for (command, has, hasnt) in [("lock", "75", "74"), ("extend", "74", "75")] {
-        let help = help(command).to_string();
-        for status in ["0", "1", "64", "69", "78", has] {
-            assert!(
-                help.contains(&format!("\n  {status:<4} ")),
-                "{status} in {help}"
-            );
-        }
-        for status in [hasnt, "126", "127"] {
-            assert!(
-                !help.contains(&format!("\n  {status} ")),
-                "{status} in {help}"
-            );
-        }
+fn each_status_of_a_help_is_in_its_manual_page() {
+    for command in pages() {
+        let page = page_of(&command);
+        let (_, listed) = page.split_once("\n.SH EXIT STATUS\n").expect("statuses");
+        let (listed, _) = listed.split_once("\n.SH ").expect("their end");
+        let listed = listed.split("\\fB").skip(1);
+        let listed: Vec<&str> = listed
+            .filter_map(|it| Some(it.split_once("\\fR")?.0))
+            .collect();
+        let statuses = help::texts(&command).statuses.iter();
+        let statuses: Vec<String> = statuses.map(|(it, _)| as_roff(it)).collect();
+        assert_eq!(listed, statuses, "{command}");
+    }
+    let has = |command, status| long(command).contains(&format!("\n  {status} "));
+    for (command, status, is_there) in [
+        ("lock", "75", true),
+        ("lock", "74", false),
+        ("extend", "74", true),
+        ("extend", "75", false),
+        ("watch", "69", false),
+        ("status", "126", false),
+    ] {
+        assert_eq!(has(command, status), is_there, "{command}: {status}");
     }
 }
 
 #[test]
 fn the_help_of_run_says_what_is_not_promised() {
-    let help = help("run").to_string();
+    let (help, page) = (long("run"), page_of("run"));
+    assert!(help.contains("Before another can take the lock"), "{help}");
+    assert!(help.contains("\nThis fails if keys are deleted"), "{help}");
     for said in [
-        "Before another client can take the lock",
         "This is not promised",
-        "KillMode=control-group",
+        "KillMode=control\\-group",
         "SHEARLINE_FENCING_TOKEN",
     ] {
-        assert!(help.contains(said), "{said}: {help}");
+        assert!(page.contains(said), "{said}: {page}");
     }
-    assert!(!help.contains("guardian>"), "{help}");
+    assert!(!help.contains("watchdog>"), "{help}");
 }
 
-/// How a time is written stands wherever one is asked for.
+/// A time is a TIME wherever one is asked for, and its forms stand there.
 #[test]
 fn the_help_says_how_a_time_is_written() {
-    for help in helps().map(|help| help.to_string()) {
-        let words: Vec<&str> = help.split_whitespace().collect();
-        let says = words
-            .join(" ")
-            .contains("A TIME is 30s, 500ms, 2m, 1h or 1d");
-        assert!(says || !help.contains("<TIME>"), "{help}");
+    for (name, is_long, help) in helps() {
+        let asks = help.to_string().contains("<TIME>");
+        let says = help.to_string().contains(help::TIMES);
+        assert_eq!(says, asks && is_long, "{help}");
+        assert_eq!(
+            page_of(&name).contains(&as_roff(help::TIMES)),
+            long(&name).contains("<TIME>")
+        );
     }
 }
 
-/// The tables and lists of the help stand in the manual page line by line.
+/// In this order, and each with something in it.
+#[test]
+fn manual_pages_have_their_sections() {
+    for command in pages().into_iter().chain([String::new()]) {
+        let page = page_of(&command);
+        let asks_nodes = page.contains("\\-\\-max\\-ttl");
+        let notes = (command == "run").then_some("NOTES");
+        let files = (asks_nodes || command.is_empty()).then_some("FILES");
+        let sections = [
+            "NAME",
+            "SYNOPSIS",
+            "DESCRIPTION",
+            "EXIT STATUS",
+            "ENVIRONMENT",
+        ];
+        let sections = sections.into_iter().chain(files).chain(notes);
+        let mut rest = page.as_str();
+        for section in sections.chain(["EXAMPLES", "SEE ALSO"]) {
+            let title = format!("\n.SH {section}\n");
+            let (_, behind) = rest.split_once(&title).expect(section);
+            assert!(
+                !behind.starts_with(".SH"),
+                "{section} of {command} is empty"
+            );
+            rest = behind;
+        }
+        for other in help::texts(&command).see {
+            let ours = other
+                .strip_prefix("shearline-")
+                .and_then(|it| it.strip_suffix("(1)"));
+            assert!(
+                ours.is_none_or(|it| pages().iter().any(|page| page == it)),
+                "{other}"
+            );
+        }
+    }
+}
+
+/// The variables that the command reads, and the keys of its file.
+#[test]
+fn manual_pages_name_the_variables_and_the_keys() {
+    let page = page_of("lock");
+    for word in crate::config::KEYS
+        .split(", ")
+        .chain(["SHEARLINE_CONFIG", "SHEARLINE_NODES"])
+    {
+        let word = as_roff(word);
+        let (_, page) = page.split_once(".SH ENVIRONMENT").expect("it is there");
+        assert!(page.contains(&word), "{word} in {page}");
+    }
+}
+
+/// Lines of a shell stand there as they are.
 #[test]
 fn manual_pages_keep_what_is_laid_out() {
     for command in ["", "run", "lock", "completions"] {
         let page = page_of(command);
-        let (_, notes) = page.split_once("\n.SH NOTES\n.nf\n.in 0\n").expect("notes");
-        let (notes, _) = notes.split_once("\n.in\n.fi\n").expect("their end");
-        let notes = notes.replace("\\-", "-").replace("\\(aq", "'");
-        let notes = notes.replace("\\(ga", "`").replace("\\e", "\\");
-        let help = help(command).to_string();
-        assert!(help.trim_end().ends_with(&notes), "{notes}");
+        let (_, lines) = page.split_once("\n.SH EXAMPLES\n.nf\n").expect("examples");
+        let (lines, _) = lines.split_once("\n.fi\n").expect("their end");
+        let lines = lines.replace("\\-", "-").replace("\\(aq", "'");
+        let lines = lines.replace("\\(ga", "`").replace("\\e", "\\");
+        assert_eq!(lines, help::texts(command).examples);
+        let shown = lines.replace('\n', "\n  ").replace("  \n", "\n");
+        assert!(long(command).contains(&shown), "{lines}");
     }
 }
 

@@ -24,7 +24,7 @@ use rustix::net::{
 };
 use shearline::Instant;
 
-/// What the tool and the guardian, and the guardian and the trampoline, say to one another.
+/// What the supervisor and the watchdog, and the watchdog and the trampoline, say to one another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Message {
     /// Start the command. Its standard input comes with it. All must be dead at this time.

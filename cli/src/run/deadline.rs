@@ -4,9 +4,9 @@
 //! machine is suspended, and is the same in every process.
 //!
 //! ```text
-//! at risk (TERM)      guardian kills     tool kills    the lock may be another's
-//! |-------------------|------------------|-------------|
-//! a quarter of the    margin before      half of it    end of validity
+//! at risk (TERM)      watchdog kills     supervisor kills  the lock may be another's
+//! |-------------------|------------------|-----------------|
+//! a quarter of the    margin before      half of it        end of validity
 //! ttl is left
 //! ```
 //!
@@ -30,17 +30,17 @@ pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 const MARGIN_MAX: Duration = Duration::from_secs(2);
 
-/// How long the guardian may take to kill all processes of a lock that is lost already.
+/// How long the watchdog may take to kill all processes of a lock that is lost already.
 const PROMPTLY: Duration = Duration::from_millis(100);
 
-/// Returns how long before the end of the validity the guardian kills all processes. The tool waits half as long
+/// Returns how long before the end of the validity the watchdog kills all processes. The supervisor waits half as long
 /// for it.
 pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns when the tool kills all processes itself, of a lock that the guardian was given until `until`, and that was
-/// found lost at `lost`. The guardian may not have heard of the loss.
+/// Returns when the supervisor kills all processes itself, of a lock that the watchdog was given until `until`, and that was
+/// found lost at `lost`. The watchdog may not have heard of the loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tool_kills_half_a_margin_after_the_guardian_and_promptly_after_a_loss() {
+    fn the_tool_kills_half_a_margin_after_the_watchdog_and_promptly_after_a_loss() {
         let at = Instant::from_millis;
         let ttl = Duration::from_secs(16);
         for (lost, kills) in [

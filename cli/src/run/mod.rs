@@ -2,9 +2,9 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `tool` | takes the lock, has the command run, releases |
-//! | `supervisor` | what the tool does while the command runs |
-//! | `guardian` | the parent of the command, which ends it if the tool cannot |
+//! | `supervisor` | takes the lock, has the command run, releases |
+//! | `supervision` | what the supervisor does while the command runs |
+//! | `watchdog` | the parent of the command, which ends it if the supervisor cannot |
 //! | `trampoline` | the process that becomes the command |
 //! | `processes`, `tree` | finding descendants, and ending them |
 //! | `channel` | the socketpairs between them |
@@ -12,23 +12,21 @@
 //! | `report` | how it ended |
 //!
 //! ```text
-//! shell -> tool -> guardian -> command -> ..
-//!           |         |
-//!           |         holds the command's life: kills all when the tool ends, or at the deadline
-//!           holds the lock: kills all, the guardian included, if that does not
+//! shell -> supervisor -> watchdog -> command -> ..
+//!             |            |
+//!             |            holds the command's life: kills all when the supervisor ends, or at the deadline
+//!             holds the lock: kills all, the watchdog included, if that does not
 //! ```
 //!
 //! # Guarantees
 //!
 //! No process of the command that may be signalled is alive when another can hold the lock, whichever
-//! *one* of tool, guardian and nodes fails.
+//! *one* of supervisor, watchdog and nodes fails.
 
 #[cfg(target_os = "linux")]
 mod channel;
 #[cfg(target_os = "linux")]
 mod deadline;
-#[cfg(target_os = "linux")]
-mod guardian;
 #[cfg(target_os = "linux")]
 mod notice;
 #[cfg(target_os = "linux")]
@@ -38,13 +36,15 @@ mod report;
 #[cfg(target_os = "linux")]
 mod signals;
 #[cfg(target_os = "linux")]
-mod supervisor;
+mod supervision;
 #[cfg(target_os = "linux")]
-mod tool;
+mod supervisor;
 #[cfg(target_os = "linux")]
 mod trampoline;
 #[cfg(target_os = "linux")]
 mod tree;
+#[cfg(target_os = "linux")]
+mod watchdog;
 
 mod args;
 
@@ -53,18 +53,18 @@ use std::process::ExitCode;
 use crate::failure::Failure;
 use args::Part;
 
-pub(crate) use args::Args;
+pub(crate) use args::{Args, TEXTS};
 
 /// Runs the command under the lock.
 #[cfg(target_os = "linux")]
 pub(crate) fn run(args: &Args) -> ExitCode {
-    tool::run(args)
+    supervisor::run(args)
 }
 
 /// Ends a run that cannot begin, because the configuration is wrong.
 #[cfg(target_os = "linux")]
 pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
-    tool::in_vain(args, failure)
+    supervisor::in_vain(args, failure)
 }
 
 /// Without a report: there is none elsewhere.
@@ -80,11 +80,11 @@ pub(crate) fn run(_: &Args) -> ExitCode {
     Failure::usage(text).report()
 }
 
-/// Plays the part of a guardian or of a trampoline, if this process was started for that.
+/// Plays the part of a watchdog or of a trampoline, if this process was started for that.
 pub(crate) fn as_part() -> Option<ExitCode> {
     Some(match Part::of_this_process()? {
         #[cfg(target_os = "linux")]
-        Part::Guardian(args) => guardian::guard(&args),
+        Part::Watchdog(args) => watchdog::guard(&args),
         #[cfg(target_os = "linux")]
         Part::Trampoline(args) => trampoline::become_command(&args),
         // By `exec` it has lost its handlers.
@@ -94,7 +94,7 @@ pub(crate) fn as_part() -> Option<ExitCode> {
             u8::try_from(128 + number).unwrap_or(u8::MAX).into()
         }
         #[cfg(not(target_os = "linux"))]
-        Part::Guardian(_) | Part::Trampoline(_) | Part::Signal { .. } => ExitCode::FAILURE,
+        Part::Watchdog(_) | Part::Trampoline(_) | Part::Signal { .. } => ExitCode::FAILURE,
     })
 }
 

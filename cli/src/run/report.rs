@@ -25,8 +25,8 @@ pub(super) enum Outcome {
     Unconfirmed,
     /// The lock was lost while the command ran, or was not held any more at its end.
     Lost,
-    /// The command was killed because its guardian had ended or was stopped.
-    GuardianEnded,
+    /// The command was killed because its watchdog had ended or was stopped.
+    WatchdogEnded,
     /// The command could not be run.
     NotStarted,
     /// The lock was not taken: another holds it.
@@ -45,7 +45,7 @@ impl Outcome {
             Self::Released => "released",
             Self::Unconfirmed => "release_unconfirmed",
             Self::Lost => "lost",
-            Self::GuardianEnded => "guardian_ended",
+            Self::WatchdogEnded => "watchdog_ended",
             Self::NotStarted => "not_started",
             Self::Held => "held",
             Self::NoQuorum => "no_quorum",

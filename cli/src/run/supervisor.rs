@@ -1,330 +1,402 @@
-//! What the tool does while the command runs: it tells the guardian of the lock, and ends everything
-//! if the guardian does not.
-//!
-//! # Guarantees
-//!
-//! * When [`run`](Supervisor::run) returns, no process of the command is left that this one may
-//!   signal.
-//! * The guardian hears of each extension; it never hears a deadline that a majority of the nodes did
-//!   not confirm.
-//! * A guardian that was killed or stopped is noticed at once, and its processes are inherited and
-//!   ended.
-//!
-//! # Not here
-//!
-//! Taking and releasing the lock (`tool`).
+//! The supervisor: takes the lock, has the command run, keeps the lock, releases it.
 
-use std::ffi::OsStr;
-use std::fs::File;
+use std::fmt;
+use std::future::{Future as _, poll_fn};
 use std::io;
+use std::mem;
 use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::pin::pin;
-use std::process::ExitStatus;
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::task::{Context, Waker};
-use std::thread::{self, JoinHandle};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
-use rustix::termios::tcgetpgrp;
 use shearline::held::Holds;
-use shearline::internals::now;
-use shearline::{Guard, Instant};
+use shearline::internals::{check_resources, now};
+use shearline::{ExtendError, Guard, Instant, LockOptions, Redlock, UnlockError};
 
-use super::args::End;
-use super::channel::{Channel, Message, Received};
-use super::deadline::{Timer, kill_at, margin, warning};
+use super::Args;
+use super::deadline::{TTL_MIN, Timer};
 use super::notice::Notice;
-use super::signals::{Signals, continued_last};
-use super::tree::{Child, Tree, go_first};
-use super::{Args, args, itself, wait_for};
-use crate::json::hex;
-use crate::output::{BAD, complain};
-use crate::signals::ends;
+use super::report::{Ending, Exit, Outcome, Report};
+use super::signals::Signals;
+use super::supervision::{Ended, Supervision};
+use super::wait_for;
+use crate::failure::Failure;
+use crate::pace::Pace;
+use crate::status::Status;
+use crate::taking::{self, Ask};
+use crate::trust::Trust;
 
-/// The longest time between two looks at the deadline.
-const TICK_MAX: Duration = Duration::from_millis(500);
-
-/// Where the command finds the number for its store.
-const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
-
-/// Where the command finds the number of its permit.
-const SLOT: &str = "SHEARLINE_SLOT";
-
-/// What became of the command.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ended {
-    /// Whether it may have run; the error of the system if it could not be run.
-    pub(super) started: Option<Result<(), i32>>,
-    /// Its status, if it is known.
-    pub(super) status: Option<ExitStatus>,
-    /// A signal of the terminal that may have ended the guardian before the command was there.
-    pub(super) early: Option<i32>,
-    /// Whether it was asked to end, or killed, because of the lock.
-    pub(super) for_lock: bool,
-    /// Whether it had ended before that, or a signal was passed on that asks it to end.
-    pub(super) is_done: bool,
-    /// Whether nothing is left of it. What is left is of another user.
-    pub(super) all: bool,
+/// Runs the command under the lock.
+pub(super) fn run(args: &Args) -> ExitCode {
+    reported(args, |handle| attempt(args, handle))
 }
 
-/// A command that runs under a lock.
-#[derive(Debug)]
-pub(super) struct Supervisor<'a, H: Holds> {
-    guard: &'a Guard<H>,
-    /// The names of the lock, as messages show them.
-    names: String,
-    ttl: Duration,
-    end: &'a End,
-    signals: &'a Signals,
-    notice: &'a Arc<Notice>,
-    channel: Channel,
-    timer: Timer,
-    tree: Tree,
-    guardian: Pid,
-    /// When the guardian kills all.
-    until: Instant,
-    /// When the lock was found lost.
-    lost_at: Option<Instant>,
-    /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
-    shares_group: bool,
-    ended: Ended,
-    /// Writes why the command is asked to end.
-    told: &'a mut Option<JoinHandle<()>>,
+/// Ends a run that cannot begin.
+pub(super) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
+    reported(args, |_| Err(failure))
 }
 
-impl<'a, H: Holds> Supervisor<'a, H> {
-    /// Starts the guardian, and the command with it. `slot` is the number of its permit.
-    pub(super) fn start(
-        args: &'a Args,
-        (guard, slot): (&'a Guard<H>, Option<u16>),
-        signals: &'a Signals,
-        notice: &'a Arc<Notice>,
-        told: &'a mut Option<JoinHandle<()>>,
-    ) -> io::Result<Self> {
-        set_child_subreaper(Some(getpid()))?;
-        let mut tree = Tree::new();
-        let timer = Timer::new()?;
-        let (channel, far) = Channel::pair()?;
-        let group = foreground_group();
-        let own = getpid().as_raw_pid().to_string();
-        let names: Vec<&[u8]> = guard.resources().collect();
-        let child = itself("guardian")
-            .args(["--group", &group.unwrap_or(0).to_string()])
-            .args(args.end.words())
-            .arg("--")
-            .args(&args.command)
-            .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
-            .env(
-                "SHEARLINE_RESOURCES",
-                OsStr::from_bytes(&names.join(&b'\n')),
-            )
-            .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
-            // Not that of another lock, under which this program may run itself.
-            .env_remove(FENCING_TOKEN)
-            .env_remove(SLOT)
-            .envs(
-                guard
-                    .fencing_token()
-                    .map(|token| (FENCING_TOKEN, token.to_string())),
-            )
-            .envs(slot.map(|slot| (SLOT, slot.to_string())))
-            .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
-            .stdin(far)
-            .process_group(0)
-            .spawn()
-            .map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot start the guardian: {error}"))
-            })?;
-        let guardian = Pid::from_child(&child);
-        tree.remember(guardian);
-        let ttl = args.acquire.ttl;
-        let until = guard.valid_until().saturating_sub(margin(ttl));
-        let mut this = Self {
-            guard,
-            names: args.title(),
-            ttl,
-            end: &args.end,
-            signals,
-            notice,
-            channel,
-            timer,
-            tree,
-            guardian,
-            until,
-            lost_at: None,
-            shares_group: group.is_some(),
-            ended: Ended::default(),
-            told,
-        };
-        let start = Message::Start(until);
-        match this.channel.send_with(start, io::stdin().as_fd()) {
-            // That the guardian has ended already is noticed elsewhere.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                this.tree.end(None);
-                Err(error)
+/// Writes the report of what `attempt` comes to, before its handle waits for nodes that are slow to release.
+fn reported(
+    args: &Args,
+    attempt: impl FnOnce(&mut Option<Redlock>) -> Result<Ending, Failure>,
+) -> ExitCode {
+    let report = match args.report.as_deref().map(Report::open).transpose() {
+        Ok(report) => report,
+        Err(error) => {
+            let error = format!(
+                "cannot write the report: {error}; give --report a file that can be written, or the number of \
+                 an open descriptor"
+            );
+            return Failure::usage(error).report();
+        }
+    };
+    let mut handle = None;
+    let mut ending = attempt(&mut handle).unwrap_or_else(failed);
+    if let Some(report) = report
+        && let Err(error) = report.write(&ending.line(&args.names()))
+    {
+        say(format_args!("cannot write the report: {error}"));
+    }
+    ending.tell();
+    drop(handle);
+    ending.exit()
+}
+
+/// An end before the command was started.
+fn failed(failure: Failure) -> Ending {
+    let outcome = match failure.status {
+        Status::NotTaken | Status::Conflict(_) => Outcome::Held,
+        Status::NoQuorum => Outcome::NoQuorum,
+        Status::CannotRun | Status::NotFound => Outcome::NotStarted,
+        Status::Success
+        | Status::Failure
+        | Status::Usage
+        | Status::Lost
+        | Status::Configuration
+        | Status::Signal(_) => Outcome::Failed,
+    };
+    let ending = Ending::before(outcome, Exit::Status(failure.status));
+    let error = Some(failure);
+    Ending { error, ..ending }
+}
+
+fn say(text: impl fmt::Display) {
+    Failure::new(Status::Failure, text).report();
+}
+
+fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
+    let ttl = args.acquire.ttl;
+    if ttl < TTL_MIN {
+        let least = TTL_MIN.as_secs();
+        return Err(Failure::usage(format!(
+            "the ttl is too short to end the command in time: give {least}s or more"
+        )));
+    }
+    let names = args.names();
+    if (args.shared || args.permits.is_some()) && names.len() != 1 {
+        return Err(Failure::usage(format_args!(
+            "--shared and --permits take one name, and {} are given: {}",
+            names.len(),
+            args.title()
+        )));
+    }
+    can_see_processes()?;
+    let builder = args.connect.nodes.builder()?;
+    let builder = args.acquire.builder(builder, std::process::id())?;
+    // Before anything is sent: a strict guard writes markers when it connects.
+    builder.config()?.check_request(names[0], ttl)?;
+    check_resources(&names)?;
+    // The first process of a container would not get what comes until then.
+    let signals = Signals::catch().map_err(broken)?;
+    let notice = Notice::new().map_err(broken)?;
+    let by = args.acquire.by();
+    let (redlock, mut trust) = args.connect.connect(&builder, by)?;
+    let redlock = &*handle.insert(redlock);
+    let (mut pace, title) = (Pace::default(), args.title());
+    let mut look = |trust: &mut Trust| {
+        trust.look(redlock);
+        if !args.acquire.quiet {
+            pace.look(redlock, &title);
+        }
+    };
+    let mut once = |by| {
+        let handle = (redlock, &mut trust, by);
+        once_as_asked(args, handle, (&signals, &notice), &mut look)
+    };
+    let (mut ending, mut goes_on) = once(by)?;
+    while goes_on {
+        ending.tell();
+        match once(args.acquire.by()) {
+            Ok((mut next, again)) => {
+                next.started |= ending.started;
+                (ending, goes_on) = (next, again);
             }
-            Ok(()) | Err(_) => Ok(this),
+            Err(failure) => {
+                // What the command has begun may be half done: that comes first.
+                ending.error = Some(failure);
+                break;
+            }
         }
     }
+    Ok(ending)
+}
 
-    /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
-    pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
-        let _before = go_first(); // The next guardian starts as this one did.
-        let watched = self.watch(look);
-        self.hear();
-        let may_live = self.end.leave_children && !self.ended.for_lock;
-        self.ended.all = match (may_live, self.ended.status, self.tree.child()) {
-            (true, Some(_), Child::Ended(_)) => true,
-            _ => self.tree.end(Some(self.guardian)),
-        };
-        self.hear();
-        if self.ended.started.is_none() {
-            self.pass_on(true); // What came in the turn in which the guardian ended.
-        }
-        watched.map(|()| self.ended)
+/// [`once`] with the lock, the shared lock or the permit that the arguments ask for.
+fn once_as_asked(
+    args: &Args,
+    handle: (&Redlock, &mut Trust, Instant),
+    caught: (&Signals, &Arc<Notice>),
+    look: &mut impl FnMut(&mut Trust),
+) -> Result<(Ending, bool), Failure> {
+    let (redlock, names) = (handle.0, args.names());
+    let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
+    let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
+    if let Some(permits) = args.permits {
+        let permit = |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
+        return once(args, (&permit, |it| Some(it.slot())), handle, caught, look);
     }
+    match args.shared {
+        true => once(args, (&shared, |_| None), handle, caught, look),
+        false => once(args, (&alone, |_| None), handle, caught, look),
+    }
+}
 
-    /// Returns when the guardian has ended or does not do its duty.
-    fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
-        let waker = Waker::from(Arc::clone(self.notice));
-        let mut context = Context::from_waker(&waker);
-        let mut at_risk = pin!(self.guard.at_risk());
-        let mut lost = pin!(self.guard.lost());
-        loop {
-            // Before the looks at what they announce.
-            self.notice.clear();
-            // In this order: what came before the command was started is passed on.
-            let is_early = self.ended.started.is_none();
-            self.hear();
-            self.pass_on(is_early);
-            self.tree.reap();
-            self.tree.spare_orphans();
-            self.extend();
-            look();
-            if lost.as_mut().poll(&mut context).is_ready() {
-                self.end();
-            } else if self.warn_at() <= now() || at_risk.as_mut().poll(&mut context).is_ready() {
-                self.warn();
-            }
-            if self.tree.child() != Child::Running || self.kill_at() <= now() {
-                return Ok(());
-            }
-            let tick = now().saturating_add((self.ttl / 16).min(TICK_MAX));
-            let next = match self.ended.for_lock {
-                true => self.kill_at(),
-                false => self.warn_at(),
+/// Returns the number of a permit.
+type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
+
+/// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done again.
+fn once<H: Holds>(
+    args: &Args,
+    (ask, slot_of): (Ask<'_, H>, SlotOf<H>),
+    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
+    (signals, notice): (&Signals, &Arc<Notice>),
+    look: &mut impl FnMut(&mut Trust),
+) -> Result<(Ending, bool), Failure> {
+    let guard = match acquire(args, ask, (redlock, trust, by), (signals, notice))? {
+        Ok(guard) => guard,
+        Err(signal) => {
+            let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
+            return Ok((ending, false));
+        }
+    };
+    let at_least = now().saturating_add(args.at_least);
+    let mut told = None;
+    let slot = slot_of(&guard);
+    let supervision = Supervision::start(args, (&guard, slot), signals, notice, &mut told);
+    let ended = supervision.and_then(|supervision| supervision.run(|| look(trust)));
+    let ended = ended.map_err(broken)?;
+    if !ended.for_lock && ended.started == Some(Ok(())) {
+        keep_until(at_least, &guard, args, signals).map_err(broken)?;
+    }
+    let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
+    let ending = finish(args, guard, ended)?;
+    let ending = Ending {
+        slot,
+        told,
+        ..ending
+    };
+    Ok((ending, goes_on))
+}
+
+/// Without `/proc`, or with that of other processes, no descendant could be found.
+fn can_see_processes() -> Result<(), Failure> {
+    let own = std::fs::read_link("/proc/self").ok();
+    let id = own.and_then(|id| id.to_str()?.parse::<u32>().ok());
+    match id == Some(std::process::id()) {
+        true => Ok(()),
+        false => Err(Failure::new(
+            Status::Configuration,
+            "/proc does not show this process: mount the /proc of this container",
+        )),
+    }
+}
+
+/// A failure of the system.
+fn broken(error: io::Error) -> Failure {
+    Failure::new(Status::Failure, error)
+}
+
+/// Waits for the lock, or for a signal, which it returns then.
+fn acquire<H: Holds>(
+    args: &Args,
+    ask: Ask<'_, H>,
+    handle: (&Redlock, &mut Trust, Instant),
+    (signals, notice): (&Signals, &Arc<Notice>),
+) -> Result<Result<Guard<H>, i32>, Failure> {
+    let mut acquiring = pin!(extended(args, ask, handle));
+    let waker = Waker::from(Arc::clone(notice));
+    let timer = Timer::new().map_err(broken)?;
+    loop {
+        notice.clear();
+        if let Some(signal) = signals.take_end(&args.end) {
+            return Ok(Err(signal));
+        }
+        if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
+            let guard = result?;
+            // The command is not there yet: no other process ends for the signal.
+            let Some(signal) = signals.take_end(&args.end) else {
+                return Ok(Ok(guard));
             };
-            self.wait(tick.min(next))?;
+            // If no majority confirms that, the lock ends by itself.
+            let _ = guard.unlock();
+            return Ok(Err(signal));
         }
-    }
-
-    /// Sleeps until something happens, at most until a time.
-    fn wait(&self, until: Instant) -> io::Result<()> {
-        self.timer.set(until)?;
-        wait_for(&[
-            self.channel.as_fd(),
-            self.signals.as_fd(),
-            self.notice.as_fd(),
-            self.timer.as_fd(),
-        ])
-    }
-
-    /// Takes in what the guardian said.
-    fn hear(&mut self) {
-        while let Ok(Received::Message(message, _)) = self.channel.try_receive() {
-            match message {
-                Message::Started => self.ended.started = Some(Ok(())),
-                Message::NotStarted(error) => self.ended.started = Some(Err(error)),
-                Message::Exited(status) => {
-                    self.ended.status = Some(status);
-                    self.ended.is_done |= !self.ended.for_lock;
-                }
-                Message::Start(_)
-                | Message::Extend(_)
-                | Message::Signal(_)
-                | Message::Risk
-                | Message::End => {}
-            }
-        }
-    }
-
-    /// Names another deadline to the guardian: a later one after an extension.
-    fn extend(&mut self) {
-        // A lock that is lost has no deadline of its own: the guardian is given the time to tell how the command ended.
-        if !self.guard.is_valid() {
-            return;
-        }
-        let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
-        // If it cannot be told, the earlier deadline stands.
-        let is_told = until != self.until && self.channel.send(Message::Extend(until)).is_ok();
-        if is_told || until < self.until {
-            self.until = until;
-        }
-    }
-
-    /// Says once why the command does not go on.
-    fn tell(&mut self, why: &str) {
-        if !self.ended.for_lock {
-            self.ended.for_lock = true;
-            let line = format!("{}: {why}", self.names);
-            // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
-            *self.told = thread::Builder::new()
-                .spawn(move || complain(BAD, line))
-                .ok();
-        }
-    }
-
-    /// Asks all processes to end, because the lock is at risk.
-    fn warn(&mut self) {
-        if !self.ended.for_lock {
-            let _ = self.channel.send(Message::Risk);
-            self.tell("the lock is at risk, so the command is asked to end");
-        }
-    }
-
-    /// Has all processes killed, because the lock is lost.
-    fn end(&mut self) {
-        if self.lost_at.is_none() {
-            self.lost_at = Some(now());
-            let _ = self.channel.send(Message::End);
-            self.tell("the lock is lost, so the command and what it has started are killed");
-        }
-    }
-
-    /// When all processes are asked to end at the latest.
-    fn warn_at(&self) -> Instant {
-        self.until.saturating_sub(warning(self.ttl))
-    }
-
-    /// When the guardian has been waited for long enough.
-    fn kill_at(&self) -> Instant {
-        kill_at(self.until, self.ttl, self.lost_at)
-    }
-
-    /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
-    /// the command may not have been there.
-    fn pass_on(&mut self, is_early: bool) {
-        for arrived in continued_last(self.signals.take()) {
-            let signal = arrived.number;
-            self.ended.is_done |= self.end.asks_for_end(signal);
-            let came_to_both = self.shares_group && arrived.is_of_terminal;
-            if is_early && came_to_both && ends(signal) {
-                self.ended.early = Some(signal);
-            }
-            if is_early || !came_to_both {
-                // A guardian that is stopped, or has ended, is noticed elsewhere.
-                let _ = self.channel.send(Message::Signal(signal));
-            }
-        }
+        timer
+            .set(now().saturating_add(taking::LOOK))
+            .map_err(broken)?;
+        wait_for(&[notice.as_fd(), signals.as_fd(), timer.as_fd()]).map_err(broken)?;
     }
 }
 
-/// Returns the group of this process if it is in the foreground of its terminal.
-fn foreground_group() -> Option<i32> {
-    let terminal = File::open("/dev/tty").ok()?;
-    let group = tcgetpgrp(terminal).ok()?;
-    (group == getpgrp()).then(|| group.as_raw_pid())
+/// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
+/// command would be ended halfway.
+async fn extended<H: Holds>(
+    args: &Args,
+    ask: Ask<'_, H>,
+    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
+) -> Result<Guard<H>, Failure> {
+    let (names, ttl) = (args.names(), args.acquire.ttl);
+    // A little shorter: an extension that changes nothing needs no permission.
+    let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
+    let mut waiting = args.acquire.waiting(redlock, &names);
+    let taking = taking::take((redlock, trust), ask, (options, by), &mut waiting);
+    let taken = taking.await;
+    let mut guard = taken.map_err(|error| args.acquire.failure(error))?;
+    // Nodes that fail in this moment may be back in time.
+    let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
+    while let Err(error) = guard.extend_async(ttl).await {
+        let may_pass =
+            matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());
+        if !may_pass || until <= now() {
+            return Err(unextended(error));
+        }
+        next_look().await;
+    }
+    Ok(guard)
+}
+
+/// Completes when it is polled the next time: it wakes nobody.
+async fn next_look() {
+    let mut was_polled = false;
+    poll_fn(|_| match mem::replace(&mut was_polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
+/// Why the command is not started, although the lock was taken.
+fn unextended(error: ExtendError) -> Failure {
+    let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
+        return error.into();
+    };
+    let status = match report.needs_operator() {
+        true => Status::Configuration,
+        false => Status::NoQuorum,
+    };
+    let what = "the lock cannot be extended, so the command was not started";
+    Failure::new(status, format_args!("{what}: {report}"))
+}
+
+/// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
+fn keep_until(
+    at: Instant,
+    guard: &Guard<impl Holds>,
+    args: &Args,
+    signals: &Signals,
+) -> io::Result<()> {
+    let timer = Timer::new()?;
+    while now() < at && guard.is_valid() && signals.take_end(&args.end).is_none() {
+        timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
+        wait_for(&[timer.as_fd(), signals.as_fd()])?;
+    }
+    Ok(())
+}
+
+/// Releases the lock, and says how all ended.
+fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
+    let name = args.title();
+    let mut ending = Ending {
+        outcome: Outcome::Lost,
+        started: ended.started == Some(Ok(())),
+        command: ended.status,
+        fencing_token: guard.fencing_token(),
+        slot: None,
+        exit: Exit::Status(Status::Lost),
+        error: None,
+        told: None,
+    };
+    if !ended.all {
+        // Others are kept out for as long as can be.
+        drop(guard.into_lock());
+        ending.error = lost("programs of another user still run, and the lock ends by itself");
+        return Ok(ending);
+    }
+    let extended = guard.health().last_report;
+    let released = guard.unlock();
+    if let Some(Err(error)) = ended.started {
+        return Err(cannot_run(args, &io::Error::from_raw_os_error(error)));
+    }
+    match (released, ended.status) {
+        _ if ended.for_lock => {
+            let got = extended.map(got).unwrap_or_default();
+            ending.error = lost(format_args!(
+                "lost the lock {name}: the command was ended{got}"
+            ));
+        }
+        (Err(UnlockError::NotHeld(_)), _) => {
+            ending.error = lost(format_args!(
+                "the lock {name} was not held any more at the end"
+            ));
+        }
+        (_, None) => {
+            if let (false, Some(signal)) = (ending.started, ended.early) {
+                return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+            }
+            let what = match ending.started {
+                true => "killed",
+                false => "not started",
+            };
+            ending.error = lost(format_args!(
+                "the command was {what}, because its watchdog had ended or was stopped"
+            ));
+            ending.outcome = Outcome::WatchdogEnded;
+        }
+        (released, Some(status)) => {
+            ending.outcome = match released {
+                Ok(_) => Outcome::Released,
+                Err(_) => Outcome::Unconfirmed,
+            };
+            ending.exit = Exit::As(status);
+        }
+    }
+    Ok(ending)
+}
+
+fn lost(why: impl fmt::Display) -> Option<Failure> {
+    Some(Failure::new(Status::Lost, why))
+}
+
+/// Returns what a lock that is lost, or was at risk, got last.
+fn got(report: shearline::Report) -> String {
+    let loss = report.loss().map(|loss| format!("; {loss}"));
+    format!(
+        "; its last extension got {report}{}",
+        loss.unwrap_or_default()
+    )
+}
+
+/// The status of a command that does not exist is that of `env`.
+fn cannot_run(args: &Args, error: &io::Error) -> Failure {
+    let command = args.command.first().map(|it| it.to_string_lossy());
+    let status = match error.kind() == io::ErrorKind::NotFound {
+        true => Status::NotFound,
+        false => Status::CannotRun,
+    };
+    let command = command.filter(|it| !it.is_empty());
+    let command = command.unwrap_or("''".into());
+    Failure::new(status, format_args!("cannot run {command}: {error}"))
 }

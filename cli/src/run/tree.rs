@@ -337,7 +337,7 @@ mod tests {
         printf .; exec sleep 60";
 
     #[test]
-    fn children_die_before_their_parents_and_the_guardian_last() {
+    fn children_die_before_their_parents_and_the_watchdog_last() {
         let order = children_first(&[1, 2, 3, 4, 5], |it| *it == 2);
         assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
     }

@@ -99,7 +99,7 @@ fn a_wrong_file_is_refused_without_its_secrets() {
         (
             "[nodes]\na = \"b\"\n",
             0o600,
-            "nodes is not a text or a list of texts",
+            "nodes is neither a string nor a list of strings",
         ),
         (
             "guard = \"none\"\n",

@@ -1,4 +1,4 @@
-//! Every line of the command in the README, the manual and the examples can be parsed.
+//! Every line of the command in the README, the manual, the examples and the help can be parsed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,19 @@ use super::*;
 #[test]
 fn each_line_of_the_texts_can_be_parsed() {
     let mut lines = 0;
-    for file in files() {
+    let texts = files().into_iter().map(|file| {
         let text = fs::read_to_string(&file).expect("text");
+        (file.display().to_string(), text)
+    });
+    let all = Cli::command();
+    let helps = all.get_subcommands().map(|command| {
+        let name = command.get_name();
+        (
+            format!("the help of {name}"),
+            help::texts(name).examples.to_owned(),
+        )
+    });
+    for (file, text) in texts.chain(helps) {
         // The systemd unit continues a line on the next one.
         let text = text.replace("\\\n", " ");
         for line in lines_in(&text) {
@@ -24,7 +35,7 @@ fn each_line_of_the_texts_can_be_parsed() {
                 None | Some(ErrorKind::DisplayHelp) => true,
                 error => is_mention && error == Some(ErrorKind::MissingRequiredArgument),
             };
-            assert!(fine, "{}: {line}: {error:?}", file.display());
+            assert!(fine, "{file}: {line}: {error:?}");
             lines += 1;
         }
     }
@@ -55,7 +66,9 @@ fn lines_in(text: &str) -> impl Iterator<Item = &str> {
     let lines = starts.map(|(at, name)| {
         let line = &text[at + name.len()..];
         let line = &line[..line.find('\n').unwrap_or(line.len())];
-        let end = line.find(['`', ';', '|', ')', '#']).unwrap_or(line.len());
+        let end = line
+            .find(['`', ';', '|', ')', '#', '>'])
+            .unwrap_or(line.len());
         line[..end].trim()
     });
     let names: Vec<String> = Cli::command()

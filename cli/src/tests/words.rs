@@ -11,7 +11,9 @@ lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIM
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
 lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; see
 lock report once => unexpected argument 'once' found; usage: shearline lock [OPTIONS] <NAME>; see
-look report => unrecognized subcommand 'look'; there are run, lock, extend, unlock, break, status, watch, nodes, check, reinit, demo, man, completions; see `shearline --help`
+show report => unrecognized subcommand 'show'; there are run, lock, extend, unlock, break, status, watch, nodes, check, reinit, demo, man, completions; see `shearline --help`
+statsu report => unrecognized subcommand 'statsu'; tip: a similar subcommand exists: 'status'; see `shearline --help`
+run report --wiat 3 -- true => unexpected argument '--wiat' found; tip: a similar argument exists: '--wait'; usage:
 --what => unexpected argument '--what' found; usage: shearline
 break => the following required arguments were not provided: <NAME>; usage: shearline break
 status => the following required arguments were not provided: <NAME>; usage:
@@ -19,13 +21,13 @@ watch report --count 0 => 0 is not in 1..
 watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; 
 watch report redis://me:secret@127.0.0.1:1 => not shown, it may hold a password
 watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, it may hold a password
-completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, zsh, fish]; see
+completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, zsh, fish]; tip: a similar value exists: 'zsh'; see
 nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
 run => not provided: <NAME>... <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
 run report => not provided: <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
 run report -- => not provided: <COMMAND>...; usage:
 run report echo started => not provided: <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
-run --once report -- echo started => unexpected argument '--once' found; usage: shearline run [OPTIONS] <NAME>... -- <COMMAND>...; see
+run --xyzzy report -- echo started => unexpected argument '--xyzzy' found; usage: shearline run [OPTIONS] <NAME>... -- <COMMAND>...; see
 run report --at-least soon -- echo started => invalid value 'soon' for '--at-least <TIME>': write it as 30s
 run report --permits 0 -- echo started => invalid value '0' for '--permits <K>': 0 is not in 1..=1024; see
 run report --permits 1025 -- echo started => 1025 is not in 1..=1024; see
@@ -73,8 +75,8 @@ fn what_cannot_be_asked_for_is_said_before_any_node_is_asked() {
             "lock report --ttl 59s --lock-delay 9s".into(),
             "shorten `--lock-delay`",
         ),
-        ("unlock lock".into(), "this is no lock"),
-        ("unlock 0".into(), "this is no lock"),
+        ("unlock lock".into(), "this is not a lock"),
+        ("unlock 0".into(), "this is not a lock"),
         (
             "extend 534c".into(),
             "pass on what `shearline lock` printed",

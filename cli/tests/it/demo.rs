@@ -64,12 +64,33 @@ fn assert_good(output: &Output, text: &str, nodes: usize) {
     }
 }
 
+/// The words of the first and the last lines, without numbers.
+fn shape(text: &str) -> Vec<String> {
+    let lines = text.lines();
+    let lines = lines.filter(|line| !["[", "..", "$"].iter().any(|it| line.starts_with(it)));
+    let lines = lines.map(|line| {
+        // A busy machine may leave some releases unconfirmed.
+        let (line, _) = line.split_once(", unconfirmed").unwrap_or((line, ""));
+        line.replace(|letter: char| letter.is_ascii_digit() || letter == ',', "")
+    });
+    lines.collect()
+}
+
+fn shape_on_the_page() -> Vec<String> {
+    let page = include_str!("../../../docs/start.md");
+    let (_, shown) = page
+        .split_once("```text\n$ shearline demo\n")
+        .expect("the demo");
+    shape(shown.split_once("```").expect("its end").0)
+}
+
 /// A busy machine may have no time for what it shows in between: then it takes longer.
 #[test]
 fn without_servers_the_demo_shows_that_the_lock_excludes() {
     let shows_all = |seconds: &str| {
         let (output, text) = run(&["--seconds", seconds, "--workers", "4"]);
         assert_good(&output, &text, 5);
+        assert_eq!(shape(&text), shape_on_the_page());
         assert!(text.starts_with("shearline demo: 4 workers, one lock, 5 nodes in this process"));
         text.contains("node 2 is killed and node 4 frozen")
     };

@@ -21,7 +21,7 @@ use super::round::Round;
 use super::{Context, LostLock, Operate, ask_all, ask_why, withdraw};
 use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
-use crate::engine::claims::claim::Claim;
+use crate::engine::claims::claim::{Claim, Reason};
 use crate::engine::contract::{Event, Extension};
 use crate::engine::parts::Parts;
 
@@ -240,7 +240,10 @@ impl LockQuestion {
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
-            Some(claim) => Some((claim, cx.parts.tell_lost(cx.now, claim))),
+            Some(claim) => {
+                let reason = Reason::of(&cx.round.report(cx.now, &cx.parts.nodes));
+                Some((claim, cx.parts.tell_lost(cx.now, claim, reason)))
+            }
             None if !cx.parts.claims.has_room() => None,
             None => {
                 let terms = (cx.round.ttl, self.entry.delay());
@@ -264,7 +267,7 @@ impl LockQuestion {
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
             claim,
-            open: cx.parts.tell_lost(cx.now, claim),
+            open: cx.parts.tell_lost(cx.now, claim, Reason::Expired),
             verdict: || Verdict::Unconfirmed,
             stays: true,
         });

@@ -12,6 +12,7 @@ use crate::time::Instant;
 
 use super::Operations;
 use crate::engine::claims::busy::Stage;
+use crate::engine::claims::claim::Reason;
 use crate::engine::contract::RoundId;
 use crate::engine::keeper::LockDue;
 use crate::engine::news::News;
@@ -164,7 +165,7 @@ impl Operations {
     /// Reports to the holder of `claim` that its lock is over. An answer in the last tick does not revive a lock that
     /// was reported as over.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
-        let open = parts.tell_lost(now, claim);
+        let open = parts.tell_lost(now, claim, Reason::Expired);
         self.end_questions(now, claim, open, || Verdict::Unconfirmed, parts);
         self.remember(now, claim, parts);
     }

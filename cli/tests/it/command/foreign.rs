@@ -192,7 +192,7 @@ fn after_a_loss_dead_children_of_other_users_do_not_keep_it_from_ending() {
     kill_process(story.foreign(), Signal::KILL).expect("it runs");
 }
 
-/// Too few processes for the tool, its guardian and the command: how many threads it needs meanwhile differs. A limit
+/// Too few processes for the tool, its watchdog and the command: how many threads it needs meanwhile differs. A limit
 /// of 1 leaves none to the library.
 #[test]
 fn a_command_for_which_there_is_no_process_was_not_started() {

@@ -111,11 +111,11 @@ fn with_leave_children_nothing_lives_on_after_a_loss() {
         while ! [ -e $1/end ]; do sleep 0.02; done; exit 5";
     let options = ["--leave-children", "--ttl", "5s"];
     let tool = started(&cluster, &options, script, folder.path());
-    let guardian = tool.guardian();
+    let watchdog = tool.watchdog();
     tool.signal(Signal::STOP);
     fs::write(folder.path().join("end"), "").expect("a file");
-    eventually("the guardian has ended", || {
-        has_ended(guardian).then_some(())
+    eventually("the watchdog has ended", || {
+        has_ended(watchdog).then_some(())
     });
     eventually("the lock has ended", || {
         (cluster.copies("n") == 0).then_some(())

@@ -59,7 +59,7 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
         ("held", "billing-7")
     );
     assert_eq!(object.number("holder.nodes"), 2);
-    assert!((1..50_000).contains(&object.number("holder.left_ms")));
+    assert!((1..50_000).contains(&object.number("holder.valid_for_ms")));
     assert_eq!(object.text("nodes.0.address"), address(&cluster[0]));
     let found = (0..3).map(|node| object.text(&format!("nodes.{node}.found")).to_owned());
     assert_eq!(found.collect::<Vec<_>>(), ["copy", "holder", "holder"]);
@@ -70,7 +70,7 @@ fn status_says_who_holds_a_lock_and_which_nodes_disagree() {
         assert_eq!(server.raw().integer(&[b"PERSIST", b"report"]), 1);
     }
     let object = shearline(&cluster, "status report --guard off --json").object();
-    assert_eq!(object.at("holder.left_ms"), &Value::Null);
+    assert_eq!(object.at("holder.valid_for_ms"), &Value::Null);
     let held = shearline(&cluster, "status report --guard off").done();
     assert!(
         held.contains(" without an expiry, on 2 of 3 nodes\n"),
@@ -332,6 +332,29 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
     assert!(all.ends_with("\n3 of 3 nodes would vote, 2 are needed: locks can be taken\n"));
     let good = "3 of 3 nodes would vote, 2 are needed: locks can be taken\n";
     assert_eq!(shearline(&cluster, "check --guard off").done(), good);
+    let metrics = shearline(&cluster, "check --guard off --prometheus").done();
+    let address = cluster.urls()[2]
+        .rsplit('@')
+        .next()
+        .expect("one")
+        .replace("redis://", "");
+    assert!(
+        metrics.starts_with("# HELP shearline_can_lock "),
+        "{metrics}"
+    );
+    for line in [
+        "shearline_can_lock 1",
+        "shearline_votes 3",
+        "# TYPE shearline_node_wrong gauge",
+    ] {
+        assert!(metrics.contains(&format!("\n{line}\n")), "{metrics}");
+    }
+    let of_node = format!("\nshearline_node_votes{{node=\"{address}\"}} 1\n");
+    assert!(metrics.contains(&of_node), "{of_node} in {metrics}");
+    assert!(
+        !metrics.contains("memory_ratio"),
+        "without maxmemory: {metrics}"
+    );
 
     // One is down: locks can be had, and monitoring tells.
     let gone = [ClosedPort::new(), ClosedPort::new()];
@@ -347,6 +370,17 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
         "{degraded:?}"
     );
     assert_eq!(degraded.out.lines().count(), 2, "{degraded:?}");
+    let metrics = over(&urls, "check --guard off --prometheus");
+    assert_eq!(metrics.status, 1);
+    let silent = metrics
+        .out
+        .lines()
+        .filter(|line| line.starts_with("shearline_node_votes{"));
+    assert_eq!(
+        silent.filter(|line| line.ends_with("} 0")).count(),
+        1,
+        "{metrics:?}"
+    );
     urls[1] = gone[1].url();
     for line in ["nodes --guard off --json", "check --guard off --json"] {
         let bad = over(&urls, line);

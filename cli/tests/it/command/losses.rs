@@ -88,8 +88,8 @@ enum Loss {
     ToolKilled,
     /// And continued when another has held the lock.
     ToolStopped,
-    GuardianKilled,
-    GuardianStopped,
+    WatchdogKilled,
+    WatchdogStopped,
 }
 
 impl Loss {
@@ -99,8 +99,8 @@ impl Loss {
             Self::NodesSilent | Self::NodesStopped => {}
             Self::ToolKilled => tool.signal(Signal::KILL),
             Self::ToolStopped => tool.signal(Signal::STOP),
-            Self::GuardianKilled => kill_process(tool.guardian(), Signal::KILL).expect("it runs"),
-            Self::GuardianStopped => kill_process(tool.guardian(), Signal::STOP).expect("it runs"),
+            Self::WatchdogKilled => kill_process(tool.watchdog(), Signal::KILL).expect("it runs"),
+            Self::WatchdogStopped => kill_process(tool.watchdog(), Signal::STOP).expect("it runs"),
         }
     }
 
@@ -111,8 +111,8 @@ impl Loss {
             Self::NodesSilent
             | Self::NodesStopped
             | Self::ToolStopped
-            | Self::GuardianKilled
-            | Self::GuardianStopped => 74,
+            | Self::WatchdogKilled
+            | Self::WatchdogStopped => 74,
         }
     }
 }
@@ -317,11 +317,11 @@ fn a_stopped_tool_ends_the_command_in_time() {
 }
 
 #[test]
-fn a_killed_guardian_ends_the_command() {
-    play(Loss::GuardianKilled);
+fn a_killed_watchdog_ends_the_command() {
+    play(Loss::WatchdogKilled);
 }
 
 #[test]
-fn a_stopped_guardian_ends_the_command() {
-    play(Loss::GuardianStopped);
+fn a_stopped_watchdog_ends_the_command() {
+    play(Loss::WatchdogStopped);
 }

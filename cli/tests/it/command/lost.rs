@@ -448,11 +448,11 @@ fn a_release_that_too_few_nodes_confirm_is_reported() {
 }
 
 #[test]
-fn a_guardian_that_is_killed_is_reported() {
+fn a_watchdog_that_is_killed_is_reported() {
     let cluster = three();
     let run = Ordered::start(&cluster.urls());
-    kill_process(run.tool.guardian(), Signal::KILL).expect("it runs");
-    let said = "shearline: the command was killed, because its guardian had ended or was stopped\n";
-    run.assert("guardian_ended", "null", 74, said);
+    kill_process(run.tool.watchdog(), Signal::KILL).expect("it runs");
+    let said = "shearline: the command was killed, because its watchdog had ended or was stopped\n";
+    run.assert("watchdog_ended", "null", 74, said);
     cluster.assert_empty();
 }

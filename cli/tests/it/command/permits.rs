@@ -43,7 +43,7 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
         "  would vote; ",
         "; its user may take, extend and release lock:try by a script; wakes clients that wait for a lock\n",
         "; its user may take and release lock:try by a script, but not extend it: its user may not run `pexpire`",
-        "; clients that wait for a lock have to look again and again: it refused `CLIENT TRACKING` with NOPERM; ",
+        "; waiting clients have to ask again and again: it refused `CLIENT TRACKING` with NOPERM; ",
         "  would not vote: its user may not run `del`",
         "2 of 3 nodes would vote, 2 are needed: locks can be taken\n",
     ] {

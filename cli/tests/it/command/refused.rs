@@ -16,10 +16,10 @@ fn wrong_arguments_are_refused_and_leave_nothing() {
     let cluster = servers::three();
     for (line, said) in [
         ("lock", "see `shearline lock --help`"),
-        ("look report", "unrecognized subcommand 'look'"),
+        ("look report", "similar subcommands exist: 'unlock', 'lock'"),
         ("lock shearline:marker --guard strict", "is reserved"),
         ("lock report --guard strict --ttl 61s", "raise `--max-ttl`"),
-        ("unlock lock", "this is no lock"),
+        ("unlock lock", "this is not a lock"),
         ("man nothing", "there is no command"),
     ] {
         let error = shearline(&cluster, line).failed(64);
@@ -207,7 +207,7 @@ fn help_is_a_command_too() {
         let help = over(&[], command).done();
         assert_eq!(help, over(&[], option).done());
     }
-    let error = over(&[], "help look").failed(64);
+    let error = over(&[], "help show").failed(64);
     assert!(error.contains("; there are run, lock, "), "{error}");
 }
 

@@ -123,7 +123,7 @@ fn a_node_that_is_reached_late_is_told_of_the_release() {
 fn the_example_releases_a_lock_that_it_cannot_extend() {
     let (cluster, folder) = (servers::three(), tempfile::tempdir().expect("a directory"));
     let help = over(&[], "lock --help").done();
-    let (_, example) = help.split_once("\nExample:\n").expect("an example");
+    let (_, example) = help.split_once("\nExamples:\n").expect("an example");
     let (example, _) = example.split_once("\n\n").expect("its end");
     let script = example.replace("first-step", "SHEARLINE_CONFIG=$1");
     let script = script.replace("second-step", "echo second");

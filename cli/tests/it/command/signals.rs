@@ -57,7 +57,7 @@ fn the_tool_ends_by_the_signal_that_ended_the_command() {
     cluster.assert_empty();
 }
 
-/// Without a terminal, tool, guardian and command are groups of their own: a signal to the group of the tool reaches the
+/// Without a terminal, tool, watchdog and command are groups of their own: a signal to the group of the tool reaches the
 /// command once, by the tool.
 #[test]
 fn without_a_terminal_the_command_has_a_group_of_its_own() {
@@ -70,7 +70,7 @@ fn without_a_terminal_the_command_has_a_group_of_its_own() {
     let command = Pid::from_raw(command.trim().parse().expect("a number"));
     let group = |process| getpgid(process).expect("it runs");
     assert_eq!(Some(group(command)), command);
-    assert_eq!(group(Some(tool.guardian())), tool.guardian());
+    assert_eq!(group(Some(tool.watchdog())), tool.watchdog());
     assert_eq!(group(Some(tool.id())), tool.id());
     kill_process_group(tool.id(), Signal::INT).expect("it runs");
     assert_eq!(code(tool.wait()), 7);

@@ -30,7 +30,7 @@ const STOPPED: &str = "148";
 const COMMAND: &str = "exec 9>>\"$1/flock\"; flock -n 9 || exit 99
     mkfifo \"$1/end\"; exec 8<>\"$1/end\"
     trap 'echo INT >>\"$1/ints\"; exit 9' INT
-    echo $$ >\"$1/command\"; echo $PPID >\"$1/guardian\"; : >\"$1/ready\"
+    echo $$ >\"$1/command\"; echo $PPID >\"$1/watchdog\"; : >\"$1/ready\"
     read line <&8; exit 8";
 
 /// A job in the foreground. The shell goes on when it is stopped, and continues it then.
@@ -186,7 +186,7 @@ fn a_command_in_the_foreground_of_a_terminal_reads_from_it() {
 /// When Ctrl-C is pressed: this long after the tool handles signals, and when it has so many descendants.
 type Moment = (u64, usize);
 
-/// The terminal sends it to those who are there, which are others from one moment to the next: the tool, the guardian, or
+/// The terminal sends it to those who are there, which are others from one moment to the next: the tool, the watchdog, or
 /// what becomes the command.
 /// A person is asked, and nothing is changed without a yes.
 #[test]
@@ -274,9 +274,9 @@ fn ctrl_z_stops_the_command_and_fg_continues_it() {
     terminal.assert_stopped("command", true);
     // The keys of the terminal are for the group of the tool and its command.
     assert_eq!(terminal.group("command"), terminal.process("tool"));
-    assert_eq!(terminal.group("guardian"), terminal.process("guardian"));
+    assert_eq!(terminal.group("watchdog"), terminal.process("watchdog"));
     // It ends the command if this takes too long.
-    assert!(!is_stopped(terminal.process("guardian")));
+    assert!(!is_stopped(terminal.process("watchdog")));
     assert!(2 <= cluster.copies("n"));
     assert!(!is_free(terminal.path()), "the command is alive");
     terminal.make("go");
@@ -305,7 +305,7 @@ fn ctrl_z_stops_a_run_that_leads_its_session_too() {
     cluster.assert_empty();
 }
 
-/// On a busy machine it has to be a longer one: a short one is lost before, or leaves too little time for the guardian.
+/// On a busy machine it has to be a longer one: a short one is lost before, or leaves too little time for the watchdog.
 #[test]
 fn who_is_stopped_for_longer_than_the_ttl_has_lost_the_lock() {
     let has_lost = |ttl: u32| has_lost_the_lock(&format!("--ttl {ttl}s"));

@@ -1,4 +1,4 @@
-//! A running `shearline run`, its guardian and its command.
+//! A running `shearline run`, its watchdog and its command.
 
 use std::fs;
 use std::io::Read;
@@ -31,8 +31,8 @@ impl Tool {
         Pid::from_child(&self.0)
     }
 
-    /// Its guardian.
-    pub(crate) fn guardian(&self) -> Pid {
+    /// Its watchdog.
+    pub(crate) fn watchdog(&self) -> Pid {
         self.child()
     }
 
@@ -77,9 +77,9 @@ impl Tool {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        // A test that failed may have stopped the guardian. When the tool has ended, that ends all.
-        for guardian in children(self.id()) {
-            let _ = kill_process(guardian, Signal::CONT);
+        // A test that failed may have stopped the watchdog. When the tool has ended, that ends all.
+        for watchdog in children(self.id()) {
+            let _ = kill_process(watchdog, Signal::CONT);
         }
         let _ = self.0.kill();
         let _ = self.0.wait();

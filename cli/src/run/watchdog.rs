@@ -1,15 +1,15 @@
-//! The guardian: the parent of the command, in a process of its own.
+//! The watchdog: the parent of the command, in a process of its own.
 //!
 //! # Guarantees
 //!
-//! * The command runs only while the guardian lives: the kernel kills it with the guardian.
-//! * If the tool ends, all processes of the command are killed at once; if the tool is stopped, they
+//! * The command runs only while the watchdog lives: the kernel kills it with the watchdog.
+//! * If the supervisor ends, all processes of the command are killed at once; if the supervisor is stopped, they
 //!   are killed at the deadline that it named last.
 //! * It ends when no process is left that it may signal.
 //!
 //! # Not here
 //!
-//! The lock: the tool holds it. What happens when the guardian is killed or stopped: the tool ends it
+//! The lock: the supervisor holds it. What happens when the watchdog is killed or stopped: the supervisor ends it
 //! and inherits the processes.
 
 use std::io;
@@ -24,7 +24,7 @@ use rustix_libc_wrappers::process::SignalExt as _;
 use shearline::Instant;
 use shearline::internals::now;
 
-use super::args::{End, GuardianArgs};
+use super::args::{End, WatchdogArgs};
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
 use super::signals::Signals;
@@ -34,13 +34,13 @@ use super::{itself, wait_for};
 /// The time between two attempts to end processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Guards one command. The status says nothing: the tool was told all.
-pub(super) fn guard(args: &GuardianArgs) -> ExitCode {
-    let guarded = Guardian::start(args).and_then(|guardian| guardian.map_or(Ok(()), Guardian::run));
+/// Guards one command. The status says nothing: the supervisor was told all.
+pub(super) fn guard(args: &WatchdogArgs) -> ExitCode {
+    let guarded = Watchdog::start(args).and_then(|watchdog| watchdog.map_or(Ok(()), Watchdog::run));
     match guarded {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("shearline run: the guardian failed: {error}");
+            eprintln!("shearline run: the watchdog failed: {error}");
             ExitCode::FAILURE
         }
     }
@@ -57,7 +57,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Guardian {
+struct Watchdog {
     channel: Channel,
     signals: Signals,
     timer: Timer,
@@ -72,18 +72,18 @@ struct Guardian {
     is_at_risk: bool,
 }
 
-impl Guardian {
-    /// Starts the command. Returns `None` if that is not possible, and the tool was told.
-    fn start(args: &GuardianArgs) -> io::Result<Option<Self>> {
+impl Watchdog {
+    /// Starts the command. Returns `None` if that is not possible, and the supervisor was told.
+    fn start(args: &WatchdogArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
         set_name(c"shearline")?; // Of its file it would be `exe`.
         // Before there is a child. Signals for everyone, by a service manager for example, are passed
-        // on by the tool: here they only must not end the guardian.
+        // on by the supervisor: here they only must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
         let Received::Message(Message::Start(until), Some(stdin)) = channel.receive()? else {
-            return Err(io::Error::other("the tool has ended"));
+            return Err(io::Error::other("the supervisor has ended"));
         };
         if until <= now() {
             return Err(io::Error::other(
@@ -98,7 +98,7 @@ impl Guardian {
             }
         };
         tree.remember(child);
-        // Before it can be so: a guardian that is killed says no more.
+        // Before it can be so: a watchdog that is killed says no more.
         let _ = channel.send(Message::Started);
         match trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd()) {
             // A signal has ended it already, Ctrl-C for example. That is the end of the command.
@@ -124,7 +124,7 @@ impl Guardian {
         if self.leaves_children() {
             return watched;
         }
-        // Programs of another user may be left. The tool inherits them.
+        // Programs of another user may be left. The supervisor inherits them.
         self.tree.end(None);
         self.see_started()?;
         self.see_ended(false);
@@ -195,7 +195,7 @@ impl Guardian {
         }
     }
 
-    /// Does what the tool says. Returns `true` if all is to end now.
+    /// Does what the supervisor says. Returns `true` if all is to end now.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.channel.try_receive()? {
@@ -241,14 +241,14 @@ impl Guardian {
         }
     }
 
-    /// Says something to the tool. If that has ended, the next look at the channel shows it.
+    /// Says something to the supervisor. If that has ended, the next look at the channel shows it.
     fn tell(&self, message: Message) {
         let _ = self.channel.send(message);
     }
 }
 
 /// Starts the trampoline, which waits for the standard input of the command.
-fn spawn(args: &GuardianArgs) -> io::Result<(Channel, Pid)> {
+fn spawn(args: &WatchdogArgs) -> io::Result<(Channel, Pid)> {
     let (channel, far) = Channel::pair()?;
     // The death signal comes when the thread ends that started the child: this is the only one.
     let child = itself("trampoline")

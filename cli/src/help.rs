@@ -1,0 +1,250 @@
+//! The help on a terminal: one line for each option, examples and statuses. `-h` leaves out what is rare.
+//!
+//! The manual pages ([`pages`](crate::pages)) have the same in sections of their own, and explain each option.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::builder::styling::{Style, Styles};
+use clap::builder::{Resettable, StyledStr};
+use clap::{Arg, Command, CommandFactory as _};
+
+use crate::Cli;
+use crate::output::{self, wrapped};
+use crate::status::{self, Status};
+
+/// What a command says besides its options.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Texts {
+    /// Lines of a shell.
+    pub(crate) examples: &'static str,
+    /// Each status with which it ends, and when.
+    pub(crate) statuses: &'static [(&'static str, &'static str)],
+    /// What stands in the long help too, above the examples.
+    pub(crate) promise: &'static str,
+    /// What only the manual page says: paragraphs, each on a line of its own, and items of lists behind a star.
+    pub(crate) notes: &'static str,
+    /// Variables that only it has.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+    /// Other pages of the manual.
+    pub(crate) see: &'static [&'static str],
+}
+
+impl Texts {
+    pub(crate) const fn new(
+        examples: &'static str,
+        statuses: &'static [(&'static str, &'static str)],
+        see: &'static [&'static str],
+    ) -> Self {
+        Self {
+            examples,
+            statuses,
+            promise: "",
+            notes: "",
+            environment: &[],
+            see,
+        }
+    }
+}
+
+/// What the program says itself.
+const OF_ALL: Texts = Texts::new(
+    "\
+export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
+shearline nodes
+shearline run report -- make report",
+    status::ALL,
+    &["shearline-run(1)", "shearline-lock(1)", "flock(1)"],
+);
+
+/// The variables of all commands that ask nodes.
+pub(crate) const VARIABLES: [(&str, &str); 3] = [
+    ("SHEARLINE_NODES", "URLs of the nodes, separated by commas"),
+    ("SHEARLINE_CONFIG", "configuration file, as --config"),
+    ("SHEARLINE_WITHOUT_SCRIPTS", "true is --without-scripts"),
+];
+
+/// The variable for colours.
+pub(crate) const COLOURS: (&str, &str) = (
+    "NO_COLOR, CLICOLOR_FORCE",
+    "no colours, or colours into a pipe too",
+);
+
+/// How a time is written.
+pub(crate) const TIMES: &str =
+    "A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5.";
+
+/// The options that the short help leaves out.
+const RARE: [&str; 16] = [
+    "user",
+    "password_file",
+    "strict_files",
+    "ca",
+    "cert",
+    "key",
+    "cluster",
+    "node_timeout",
+    "connect_timeout",
+    "without_scripts",
+    "lock_delay",
+    "wait_all",
+    "leave_children",
+    "stop_signal",
+    "grace",
+    "counters",
+];
+
+/// Returns the texts of a command, or those of the program.
+pub(crate) fn texts(command: &str) -> &'static Texts {
+    match command {
+        "run" => &crate::run::TEXTS,
+        "lock" => &crate::lock::TEXTS,
+        "extend" => &crate::extend::TEXTS,
+        "unlock" => &crate::unlock::TEXTS,
+        "break" => &crate::break_lock::TEXTS,
+        "status" => &crate::inspect::TEXTS,
+        "watch" => &crate::watch::TEXTS,
+        "nodes" => &crate::nodes::TEXTS,
+        "check" => &crate::nodes::CHECK_TEXTS,
+        "reinit" => &crate::reinit::TEXTS,
+        "demo" => &crate::demo::TEXTS,
+        "man" => &crate::pages::MAN_TEXTS,
+        "completions" => &crate::pages::COMPLETIONS_TEXTS,
+        _ => &OF_ALL,
+    }
+}
+
+/// Returns `true` if the command asks the nodes that these options name.
+pub(crate) fn asks_nodes(command: &Command) -> bool {
+    command.get_arguments().any(|it| it.get_id() == "config")
+}
+
+/// Prints the help that these words ask for, and returns the status.
+pub(crate) fn end(words: &[OsString], to_stderr: bool) -> ExitCode {
+    let is = |word: &OsString, text: &str| word == text;
+    let mut typed = words.iter().skip(1).take_while(|word| !is(word, "--"));
+    let is_command = words.get(1).is_some_and(|word| is(word, "help"));
+    let is_long = is_command || typed.any(|word| is(word, "--help"));
+    let name = words.get(1 + usize::from(is_command));
+    let name = name.and_then(|name| name.to_str()).unwrap_or_default();
+    let help = help(name, is_long).ansi().to_string();
+    if to_stderr {
+        let _ = std::io::Write::write_all(&mut anstream::stderr().lock(), help.as_bytes());
+        return Status::Usage.into();
+    }
+    let _ = output::say(help.trim_end()); // A terminal that is gone does not change the status.
+    ExitCode::SUCCESS
+}
+
+/// Returns the description of all arguments, with the words of this program in what `clap` has added.
+pub(crate) fn built() -> Command {
+    let mut all = Cli::command();
+    all.build();
+    let helps = |it: Arg| {
+        it.help("Prints help; -h prints less")
+            .long_help(Resettable::Reset)
+    };
+    all.mut_subcommands(|it| match it.get_name() {
+        "help" => it.about("Prints the help of a command"),
+        _ => it.mut_arg("help", helps),
+    })
+    .mut_arg("help", helps)
+    .mut_arg("version", |it| it.help("Prints the version"))
+}
+
+/// Returns the help of a command, or that of the program if there is none of this name.
+pub(crate) fn help(name: &str, is_long: bool) -> StyledStr {
+    let all = built();
+    let below = match all.find_subcommand(name) {
+        Some(command) => below(command, is_long),
+        None => below(&all, is_long),
+    };
+    let shown = match all.find_subcommand(name) {
+        Some(command) => command.clone(),
+        None => all,
+    };
+    let mut shown = shown
+        .long_about(Resettable::Reset)
+        .mut_args(|arg| short(arg, is_long))
+        .after_help(StyledStr::from(below));
+    shown.render_help()
+}
+
+/// Returns an option with its first line alone, and hidden where the short help leaves it out.
+fn short(arg: Arg, is_long: bool) -> Arg {
+    let id = arg.get_id().as_str().to_owned();
+    let is_hidden = match id.as_str() {
+        "help" => true,
+        id => !is_long && RARE.contains(&id),
+    };
+    arg.long_help(Resettable::Reset)
+        .hide(is_hidden)
+        .hide_possible_values(id != "shell")
+        .hide_default_value(["guard", "cluster"].contains(&id.as_str()))
+}
+
+/// Returns what stands below the options.
+fn below(command: &Command, is_long: bool) -> String {
+    let name = command.get_name();
+    let texts = texts(name);
+    let heading = Styles::default().get_header().to_owned();
+    let mut text = String::new();
+    if is_long && !texts.promise.is_empty() {
+        text += texts.promise;
+        text += "\n\n";
+    }
+    let examples = texts.examples.replace('\n', "\n  ").replace("  \n", "\n");
+    section(&mut text, heading, "Examples", &format!("  {examples}"));
+    if is_long {
+        if command.has_subcommands() {
+            let all = VARIABLES.into_iter().chain([COLOURS]);
+            section(&mut text, heading, "Environment", &table(all));
+        }
+        if !texts.environment.is_empty() {
+            let variables = texts.environment.iter().copied();
+            let title = "Environment of the command";
+            section(&mut text, heading, title, &table(variables));
+        }
+        let statuses = texts.statuses.iter().copied();
+        section(&mut text, heading, "Exit statuses", &table(statuses));
+    }
+    let has_times = command.get_arguments().any(has_time);
+    if has_times && is_long {
+        text += TIMES;
+        text += "\n";
+    }
+    let (space, name) = match command.has_subcommands() {
+        true => ("", ""),
+        false => (" ", name),
+    };
+    text += &match is_long {
+        true => format!("`shearline man{space}{name} | man -l -` explains it all."),
+        false => format!("`shearline{space}{name} --help` says more."),
+    };
+    text
+}
+
+/// Returns `true` if the value of an option is a time.
+pub(crate) fn has_time(arg: &Arg) -> bool {
+    let mut names = arg.get_value_names().unwrap_or_default().iter();
+    names.any(|name| name == "TIME")
+}
+
+fn section(text: &mut String, heading: Style, title: &str, lines: &str) {
+    // A `String` takes everything.
+    let _ = writeln!(text, "{heading}{title}:{heading:#}\n{lines}\n");
+}
+
+/// Returns rows of two columns.
+fn table<'a>(rows: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> String {
+    let width = rows.clone().map(|(first, _)| first.len()).max();
+    let width = width.unwrap_or_default();
+    let lines = rows.flat_map(|(first, rest)| {
+        let rest = wrapped(rest, 76 - width);
+        let firsts = [first].into_iter().chain(std::iter::repeat(""));
+        let lines = firsts.zip(rest);
+        lines.map(move |(first, rest)| format!("  {first:<width$}  {rest}"))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

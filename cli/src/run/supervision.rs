@@ -1,0 +1,330 @@
+//! What the supervisor does while the command runs: it tells the watchdog of the lock, and ends everything
+//! if the watchdog does not.
+//!
+//! # Guarantees
+//!
+//! * When [`run`](Supervision::run) returns, no process of the command is left that this one may
+//!   signal.
+//! * The watchdog hears of each extension; it never hears a deadline that a majority of the nodes did
+//!   not confirm.
+//! * A watchdog that was killed or stopped is noticed at once, and its processes are inherited and
+//!   ended.
+//!
+//! # Not here
+//!
+//! Taking and releasing the lock (`supervisor`).
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::process::{Pid, getpgrp, getpid, set_child_subreaper};
+use rustix::termios::tcgetpgrp;
+use shearline::held::Holds;
+use shearline::internals::now;
+use shearline::{Guard, Instant};
+
+use super::args::End;
+use super::channel::{Channel, Message, Received};
+use super::deadline::{Timer, kill_at, margin, warning};
+use super::notice::Notice;
+use super::signals::{Signals, continued_last};
+use super::tree::{Child, Tree, go_first};
+use super::{Args, args, itself, wait_for};
+use crate::json::hex;
+use crate::output::{BAD, complain};
+use crate::signals::ends;
+
+/// The longest time between two looks at the deadline.
+const TICK_MAX: Duration = Duration::from_millis(500);
+
+/// Where the command finds the number for its store.
+const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
+
+/// Where the command finds the number of its permit.
+const SLOT: &str = "SHEARLINE_SLOT";
+
+/// What became of the command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ended {
+    /// Whether it may have run; the error of the system if it could not be run.
+    pub(super) started: Option<Result<(), i32>>,
+    /// Its status, if it is known.
+    pub(super) status: Option<ExitStatus>,
+    /// A signal of the terminal that may have ended the watchdog before the command was there.
+    pub(super) early: Option<i32>,
+    /// Whether it was asked to end, or killed, because of the lock.
+    pub(super) for_lock: bool,
+    /// Whether it had ended before that, or a signal was passed on that asks it to end.
+    pub(super) is_done: bool,
+    /// Whether nothing is left of it. What is left is of another user.
+    pub(super) all: bool,
+}
+
+/// A command that runs under a lock.
+#[derive(Debug)]
+pub(super) struct Supervision<'a, H: Holds> {
+    guard: &'a Guard<H>,
+    /// The names of the lock, as messages show them.
+    names: String,
+    ttl: Duration,
+    end: &'a End,
+    signals: &'a Signals,
+    notice: &'a Arc<Notice>,
+    channel: Channel,
+    timer: Timer,
+    tree: Tree,
+    watchdog: Pid,
+    /// When the watchdog kills all.
+    until: Instant,
+    /// When the lock was found lost.
+    lost_at: Option<Instant>,
+    /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
+    shares_group: bool,
+    ended: Ended,
+    /// Writes why the command is asked to end.
+    told: &'a mut Option<JoinHandle<()>>,
+}
+
+impl<'a, H: Holds> Supervision<'a, H> {
+    /// Starts the watchdog, and the command with it. `slot` is the number of its permit.
+    pub(super) fn start(
+        args: &'a Args,
+        (guard, slot): (&'a Guard<H>, Option<u16>),
+        signals: &'a Signals,
+        notice: &'a Arc<Notice>,
+        told: &'a mut Option<JoinHandle<()>>,
+    ) -> io::Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        let mut tree = Tree::new();
+        let timer = Timer::new()?;
+        let (channel, far) = Channel::pair()?;
+        let group = foreground_group();
+        let own = getpid().as_raw_pid().to_string();
+        let names: Vec<&[u8]> = guard.resources().collect();
+        let child = itself("watchdog")
+            .args(["--group", &group.unwrap_or(0).to_string()])
+            .args(args.end.words())
+            .arg("--")
+            .args(&args.command)
+            .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
+            .env(
+                "SHEARLINE_RESOURCES",
+                OsStr::from_bytes(&names.join(&b'\n')),
+            )
+            .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
+            // Not that of another lock, under which this program may run itself.
+            .env_remove(FENCING_TOKEN)
+            .env_remove(SLOT)
+            .envs(
+                guard
+                    .fencing_token()
+                    .map(|token| (FENCING_TOKEN, token.to_string())),
+            )
+            .envs(slot.map(|slot| (SLOT, slot.to_string())))
+            .envs(args::naming(&own).map(|name| (name, args::COMMAND)))
+            .stdin(far)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot start the watchdog: {error}"))
+            })?;
+        let watchdog = Pid::from_child(&child);
+        tree.remember(watchdog);
+        let ttl = args.acquire.ttl;
+        let until = guard.valid_until().saturating_sub(margin(ttl));
+        let mut this = Self {
+            guard,
+            names: args.title(),
+            ttl,
+            end: &args.end,
+            signals,
+            notice,
+            channel,
+            timer,
+            tree,
+            watchdog,
+            until,
+            lost_at: None,
+            shares_group: group.is_some(),
+            ended: Ended::default(),
+            told,
+        };
+        let start = Message::Start(until);
+        match this.channel.send_with(start, io::stdin().as_fd()) {
+            // That the watchdog has ended already is noticed elsewhere.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                this.tree.end(None);
+                Err(error)
+            }
+            Ok(()) | Err(_) => Ok(this),
+        }
+    }
+
+    /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
+    pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
+        let _before = go_first(); // The next watchdog starts as this one did.
+        let watched = self.watch(look);
+        self.hear();
+        let may_live = self.end.leave_children && !self.ended.for_lock;
+        self.ended.all = match (may_live, self.ended.status, self.tree.child()) {
+            (true, Some(_), Child::Ended(_)) => true,
+            _ => self.tree.end(Some(self.watchdog)),
+        };
+        self.hear();
+        if self.ended.started.is_none() {
+            self.pass_on(true); // What came in the turn in which the watchdog ended.
+        }
+        watched.map(|()| self.ended)
+    }
+
+    /// Returns when the watchdog has ended or does not do its duty.
+    fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
+        let waker = Waker::from(Arc::clone(self.notice));
+        let mut context = Context::from_waker(&waker);
+        let mut at_risk = pin!(self.guard.at_risk());
+        let mut lost = pin!(self.guard.lost());
+        loop {
+            // Before the looks at what they announce.
+            self.notice.clear();
+            // In this order: what came before the command was started is passed on.
+            let is_early = self.ended.started.is_none();
+            self.hear();
+            self.pass_on(is_early);
+            self.tree.reap();
+            self.tree.spare_orphans();
+            self.extend();
+            look();
+            if lost.as_mut().poll(&mut context).is_ready() {
+                self.end();
+            } else if self.warn_at() <= now() || at_risk.as_mut().poll(&mut context).is_ready() {
+                self.warn();
+            }
+            if self.tree.child() != Child::Running || self.kill_at() <= now() {
+                return Ok(());
+            }
+            let tick = now().saturating_add((self.ttl / 16).min(TICK_MAX));
+            let next = match self.ended.for_lock {
+                true => self.kill_at(),
+                false => self.warn_at(),
+            };
+            self.wait(tick.min(next))?;
+        }
+    }
+
+    /// Sleeps until something happens, at most until a time.
+    fn wait(&self, until: Instant) -> io::Result<()> {
+        self.timer.set(until)?;
+        wait_for(&[
+            self.channel.as_fd(),
+            self.signals.as_fd(),
+            self.notice.as_fd(),
+            self.timer.as_fd(),
+        ])
+    }
+
+    /// Takes in what the watchdog said.
+    fn hear(&mut self) {
+        while let Ok(Received::Message(message, _)) = self.channel.try_receive() {
+            match message {
+                Message::Started => self.ended.started = Some(Ok(())),
+                Message::NotStarted(error) => self.ended.started = Some(Err(error)),
+                Message::Exited(status) => {
+                    self.ended.status = Some(status);
+                    self.ended.is_done |= !self.ended.for_lock;
+                }
+                Message::Start(_)
+                | Message::Extend(_)
+                | Message::Signal(_)
+                | Message::Risk
+                | Message::End => {}
+            }
+        }
+    }
+
+    /// Names another deadline to the watchdog: a later one after an extension.
+    fn extend(&mut self) {
+        // A lock that is lost has no deadline of its own: the watchdog is given the time to tell how the command ended.
+        if !self.guard.is_valid() {
+            return;
+        }
+        let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
+        // If it cannot be told, the earlier deadline stands.
+        let is_told = until != self.until && self.channel.send(Message::Extend(until)).is_ok();
+        if is_told || until < self.until {
+            self.until = until;
+        }
+    }
+
+    /// Says once why the command does not go on.
+    fn tell(&mut self, why: &str) {
+        if !self.ended.for_lock {
+            self.ended.for_lock = true;
+            let line = format!("{}: {why}", self.names);
+            // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
+            *self.told = thread::Builder::new()
+                .spawn(move || complain(BAD, line))
+                .ok();
+        }
+    }
+
+    /// Asks all processes to end, because the lock is at risk.
+    fn warn(&mut self) {
+        if !self.ended.for_lock {
+            let _ = self.channel.send(Message::Risk);
+            self.tell("the lock is at risk, so the command is asked to end");
+        }
+    }
+
+    /// Has all processes killed, because the lock is lost.
+    fn end(&mut self) {
+        if self.lost_at.is_none() {
+            self.lost_at = Some(now());
+            let _ = self.channel.send(Message::End);
+            self.tell("the lock is lost, so the command and what it has started are killed");
+        }
+    }
+
+    /// When all processes are asked to end at the latest.
+    fn warn_at(&self) -> Instant {
+        self.until.saturating_sub(warning(self.ttl))
+    }
+
+    /// When the watchdog has been waited for long enough.
+    fn kill_at(&self) -> Instant {
+        kill_at(self.until, self.ttl, self.lost_at)
+    }
+
+    /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
+    /// the command may not have been there.
+    fn pass_on(&mut self, is_early: bool) {
+        for arrived in continued_last(self.signals.take()) {
+            let signal = arrived.number;
+            self.ended.is_done |= self.end.asks_for_end(signal);
+            let came_to_both = self.shares_group && arrived.is_of_terminal;
+            if is_early && came_to_both && ends(signal) {
+                self.ended.early = Some(signal);
+            }
+            if is_early || !came_to_both {
+                // A watchdog that is stopped, or has ended, is noticed elsewhere.
+                let _ = self.channel.send(Message::Signal(signal));
+            }
+        }
+    }
+}
+
+/// Returns the group of this process if it is in the foreground of its terminal.
+fn foreground_group() -> Option<i32> {
+    let terminal = File::open("/dev/tty").ok()?;
+    let group = tcgetpgrp(terminal).ok()?;
+    (group == getpgrp()).then(|| group.as_raw_pid())
+}
