@@ -383,9 +383,8 @@ impl Wait {
             return None;
         }
         let polite = self.since.saturating_add(BEHIND_READERS);
-        let due = polite
-            .min(self.began.saturating_add(POLITE))
-            .max(self.intent);
+        let due = polite.min(self.began.saturating_add(POLITE));
+        let due = due.max(self.intent);
         let leaves = due <= now;
         if leaves {
             self.intent = now.saturating_add(BEHIND_READERS);
