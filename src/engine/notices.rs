@@ -23,7 +23,6 @@ use crate::limits::NOTICES_MAX;
 use crate::node::Node;
 use crate::time::Instant;
 
-pub(crate) use super::claims::claim::Reason;
 use super::nodes::Nodes;
 
 /// Something that has happened.
@@ -45,13 +44,13 @@ pub(crate) enum Notice {
     Loss {
         resource: Box<[u8]>,
         owner: Box<[u8]>,
-        reason: Reason,
+        reason: &'static str,
     },
 }
 
 impl Notice {
     /// The lock in `entry` is lost.
-    pub(super) fn loss(entry: &Entry, reason: Reason) -> Self {
+    pub(super) fn loss(entry: &Entry, reason: &'static str) -> Self {
         Self::Loss {
             resource: entry.resource().into(),
             owner: entry.token().owner().into(),

@@ -21,7 +21,6 @@ use crate::time::Instant;
 
 use super::alarm::{Alarm, Timers};
 use super::claims::busy::Questions;
-use super::claims::claim::Reason;
 use super::claims::{Claims, ClaimsAt};
 use super::contract::Cause;
 use super::fencing::Fencing;
@@ -34,6 +33,9 @@ use super::queues::{Caller, Extra, INTENT, Queues, Waiter, Wants};
 use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
+
+/// The reason of a loss for an operator: no majority has extended the lock in time.
+pub(super) const EXPIRED: &str = "expired";
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -392,7 +394,12 @@ impl Parts {
 
     /// Reports to the holder of `key`, once, that its lock is over for this reason. Returns the questions about it, which
     /// the caller has to end.
-    pub(super) fn tell_lost(&mut self, now: Instant, key: ClaimKey, reason: Reason) -> Questions {
+    pub(super) fn tell_lost(
+        &mut self,
+        now: Instant,
+        key: ClaimKey,
+        reason: &'static str,
+    ) -> Questions {
         let id = self.claims.lock_id(key);
         let Some(claim) = self.claims.get_mut(key).must() else {
             return Questions::default();

@@ -270,7 +270,7 @@ impl Outbox {
             } => {
                 let owner = (!owner.is_empty()).then(|| field::display(owner.escape_ascii()));
                 event!(name: "loss", target: TARGET, Level::WARN, resource = self.shown(&**resource),
-                    owner, reason = reason.word(),
+                    owner, reason = *reason,
                     "a lock that was held is lost");
             }
         }

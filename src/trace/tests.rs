@@ -31,7 +31,6 @@ use super::*;
 use crate::config::{Builder, LockOptions, Retry};
 use crate::embedded::node::Options;
 use crate::embedded::{EmbeddedNode, Memory};
-use crate::engine::notices::Reason;
 use crate::limits::NOTICES_MAX;
 use crate::local::LocalRedlock;
 use crate::shared::Redlock;
@@ -280,7 +279,7 @@ fn too_many(log: &Log) {
         tracer.0.lock().push(Notice::Loss {
             resource: NAME.as_bytes().into(),
             owner: [].into(),
-            reason: Reason::Expired,
+            reason: "expired",
         });
     }
     Waker::from(Arc::clone(&tracer.0)).wake();

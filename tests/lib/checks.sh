@@ -137,8 +137,8 @@ dependencies() {
 33 -e normal,build --features tls
 18 -e normal,no-proc-macro --features tracing
 75 -e normal,build,dev
-60 -p shearline-cli -e normal,no-proc-macro
-70 -p shearline-cli -e normal,build
+61 -p shearline-cli -e normal,no-proc-macro
+71 -p shearline-cli -e normal,build
 BOUNDS
     return $status
 }

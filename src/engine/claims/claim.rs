@@ -16,7 +16,6 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::{NodeOutcome, Report};
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::quorum::{Kept, Majority, NodeSet};
 use crate::time::Instant;
@@ -26,48 +25,6 @@ use crate::engine::alarm::{Alarm, Timers};
 use crate::engine::claims::busy::{Busy, Stage};
 use crate::engine::claims::copies::Copies;
 use crate::engine::claims::copy::{Copy, Event};
-
-/// Why a lock was lost, for an operator.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Reason {
-    /// Its validity is over: no majority has extended it in time.
-    Expired,
-    /// A majority has no key any more.
-    Gone,
-    /// A majority has another token.
-    Taken,
-    /// Some nodes have no key, and some another token.
-    Split,
-}
-
-impl Reason {
-    /// Returns what the nodes have said, a majority of which has lost the lock.
-    #[cold]
-    pub(crate) fn of(report: &Report) -> Self {
-        let enough = report.nodes().len().saturating_sub(report.quorum()) + 1;
-        let is_said = |outcome| {
-            let nodes = report.nodes().iter();
-            enough <= nodes.filter(|node| node.outcome == outcome).count()
-        };
-        if is_said(NodeOutcome::Missing) {
-            Self::Gone
-        } else if is_said(NodeOutcome::Held) {
-            Self::Taken
-        } else {
-            Self::Split
-        }
-    }
-
-    #[cfg(feature = "tracing")]
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Gone => "gone",
-            Self::Taken => "taken",
-            Self::Split => "split",
-        }
-    }
-}
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -277,27 +234,6 @@ impl Claim {
         let timer = timers.insert(at, Alarm::Claim(key));
         if let Some(before) = self.timer.replace(timer) {
             timers.cancel(before);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::NodeReport;
-    use NodeOutcome::{Granted, Held, Missing};
-
-    #[test]
-    fn a_loss_has_the_reason_that_a_majority_gives() {
-        for (said, reason) in [
-            ([Missing, Missing, Granted], Reason::Gone),
-            ([Held, Granted, Held], Reason::Taken),
-            ([Missing, Held, Held], Reason::Taken),
-            ([Granted, Missing, Held], Reason::Split),
-        ] {
-            let nodes = said.map(|said| NodeReport::new("a:1".into(), said, None));
-            let report = Report::new(Instant::ZERO, nodes.into(), 2, 1, Duration::ZERO);
-            assert_eq!(Reason::of(&report), reason);
         }
     }
 }

@@ -7,7 +7,7 @@ mod answers;
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ConfirmError, ExtendError, Report};
+use crate::error::{ConfirmError, ExtendError, NodeOutcome, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
@@ -21,9 +21,9 @@ use super::round::Round;
 use super::{Context, LostLock, Operate, ask_all, ask_why, withdraw};
 use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
-use crate::engine::claims::claim::{Claim, Reason};
+use crate::engine::claims::claim::Claim;
 use crate::engine::contract::{Event, Extension};
-use crate::engine::parts::Parts;
+use crate::engine::parts::{EXPIRED, Parts};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -241,7 +241,7 @@ impl LockQuestion {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
             Some(claim) => {
-                let reason = Reason::of(&cx.round.report(cx.now, &cx.parts.nodes));
+                let reason = loss(&cx.round.report(cx.now, &cx.parts.nodes));
                 Some((claim, cx.parts.tell_lost(cx.now, claim, reason)))
             }
             None if !cx.parts.claims.has_room() => None,
@@ -267,7 +267,7 @@ impl LockQuestion {
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
             claim,
-            open: cx.parts.tell_lost(cx.now, claim, Reason::Expired),
+            open: cx.parts.tell_lost(cx.now, claim, EXPIRED),
             verdict: || Verdict::Unconfirmed,
             stays: true,
         });
@@ -447,5 +447,45 @@ impl<T: AboutHeld> Operate for T {
 
     fn end(&mut self, parts: &mut Parts) {
         self.held().end(parts);
+    }
+}
+
+/// Returns what has become of the key of a lost lock, in a word for an operator.
+#[cold]
+fn loss(report: &Report) -> &'static str {
+    let enough = report.nodes().len().saturating_sub(report.quorum()) + 1;
+    let count = |said| {
+        let nodes = report.nodes().iter();
+        nodes.filter(|node| node.outcome == said).count()
+    };
+    if enough <= count(NodeOutcome::Missing) {
+        "gone"
+    } else if enough <= count(NodeOutcome::Held) {
+        "taken"
+    } else {
+        "split"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::error::NodeReport;
+    use NodeOutcome::{Granted, Held, Missing};
+
+    #[test]
+    fn a_loss_has_the_reason_that_a_majority_gives() {
+        for (said, reason) in [
+            ([Missing, Missing, Granted], "gone"),
+            ([Held, Granted, Held], "taken"),
+            ([Missing, Held, Held], "taken"),
+            ([Granted, Missing, Held], "split"),
+        ] {
+            let nodes = said.map(|said| NodeReport::new("a:1".into(), said, None));
+            let report = Report::new(Instant::ZERO, nodes.into(), 2, 1, Duration::ZERO);
+            assert_eq!(loss(&report), reason);
+        }
     }
 }

@@ -12,7 +12,6 @@ use crate::time::Instant;
 
 use super::Operations;
 use crate::engine::claims::busy::Stage;
-use crate::engine::claims::claim::Reason;
 use crate::engine::contract::RoundId;
 use crate::engine::keeper::LockDue;
 use crate::engine::news::News;
@@ -22,7 +21,7 @@ use crate::engine::operation::held::Verdict;
 use crate::engine::operation::release::Release;
 use crate::engine::operation::repair::Repair;
 use crate::engine::operation::{Change, Kind};
-use crate::engine::parts::Parts;
+use crate::engine::parts::{EXPIRED, Parts};
 
 impl Operations {
     /// Wakes `operation`: something that it may wait for has changed.
@@ -165,7 +164,7 @@ impl Operations {
     /// Reports to the holder of `claim` that its lock is over. An answer in the last tick does not revive a lock that
     /// was reported as over.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
-        let open = parts.tell_lost(now, claim, Reason::Expired);
+        let open = parts.tell_lost(now, claim, EXPIRED);
         self.end_questions(now, claim, open, || Verdict::Unconfirmed, parts);
         self.remember(now, claim, parts);
     }
