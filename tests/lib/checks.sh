@@ -97,7 +97,8 @@ dependencies() {
 25 -e normal,no-proc-macro --features tls
 33 -e normal,build --features tls
 18 -e normal,no-proc-macro --features tracing
-75 -e normal,build,dev
+15 -e normal,no-proc-macro --features serde
+79 -e normal,build,dev
 60 -p shearline-cli -e normal,no-proc-macro
 70 -p shearline-cli -e normal,build
 BOUNDS
