@@ -78,6 +78,7 @@
 //! | `shared` | [`Redlock`], its guards and futures: lets many threads and tasks use one engine, and wakes them. |
 //! | `local` | [`LocalRedlock`]: drives the engine on the caller's own thread. |
 //! | `trace` | The spans and events of the feature `tracing`; empty without it. |
+//! | `serialized` | The objects of the feature `serde`. |
 //! | `calls` | What both handles do in the same way for an operation: how it begins, and what its outcome becomes. |
 //! | `embedded` | Lock nodes in this process, for tests, demos and the simulator. |
 //! | `driver` | [`Driver`]: moves bytes between the engine and the sockets, encrypts, and looks host names up. The only part that waits. |
@@ -109,7 +110,7 @@
 //! `std` (default): sockets, the event loop and the faces, on Unix. Without it the core is `no_std`
 //! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos.
 //! `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
-//! subscribers of `tracing` ([`manual::tracing`]).
+//! subscribers of `tracing` ([`manual::tracing`]). `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
 // Without `std`, links to what is not built lead to the features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
@@ -179,6 +180,8 @@ mod clock;
 mod driver;
 #[cfg(feature = "std")]
 mod local;
+#[cfg(feature = "serde")]
+mod serialized;
 #[cfg(feature = "std")]
 mod shared;
 #[cfg(all(feature = "std", not(feature = "tracing")))]

@@ -145,16 +145,6 @@ impl Claims {
         there.or(ended.map(|(_, entry)| entry)).cloned()
     }
 
-    /// `claim` may end before an error needs its name.
-    #[cold]
-    pub(super) fn note_name(&mut self, claim: ClaimKey) {
-        const MOST: usize = 64;
-        self.ended.truncate(MOST - 1);
-        if let Some(entry) = self.entry_of(claim) {
-            self.ended.push_front((claim, entry));
-        }
-    }
-
     /// Returns the claim and its key, if there is one.
     #[inline]
     pub(super) fn keyed(&mut self, claim: Option<ClaimKey>) -> Option<(ClaimKey, &mut Claim)> {
@@ -246,5 +236,15 @@ impl Claims {
         if let Some(busy) = there.busy {
             self.boxes.give(busy);
         }
+    }
+}
+
+/// `claim` may end before an error needs its name.
+#[cold]
+fn note_name(ended: &mut VecDeque<(ClaimKey, Entry)>, claim: ClaimKey, entry: &Entry) {
+    const MOST: usize = 64;
+    if ended.iter().all(|(key, _)| *key != claim) {
+        ended.truncate(MOST - 1);
+        ended.push_front((claim, entry.clone()));
     }
 }

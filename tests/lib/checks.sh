@@ -136,7 +136,8 @@ dependencies() {
 25 -e normal,no-proc-macro --features tls
 33 -e normal,build --features tls
 18 -e normal,no-proc-macro --features tracing
-75 -e normal,build,dev
+15 -e normal,no-proc-macro --features serde
+79 -e normal,build,dev
 61 -p shearline-cli -e normal,no-proc-macro
 71 -p shearline-cli -e normal,build
 BOUNDS

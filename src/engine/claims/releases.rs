@@ -16,7 +16,7 @@ use crate::quorum::{NodeSet, Vote};
 use super::busy::Stage;
 use super::claim::Claim;
 use super::copy::Event;
-use super::{Claims, ClaimsAt};
+use super::{Claims, ClaimsAt, note_name};
 
 /// The time before a release that a node refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -109,7 +109,7 @@ impl ClaimsAt<'_> {
         (key, by): (ClaimKey, Dialect),
         reply: Reply,
     ) -> Option<OperationKey> {
-        let claim = self.claims.get_mut(key).must()?;
+        let claim = self.claims.slab.get_mut(key.0).must()?;
         let Stage::Releasing { operation } = claim.busy().stage else {
             return None;
         };
@@ -118,21 +118,25 @@ impl ClaimsAt<'_> {
             self.pay_debts(node);
             return None;
         }
-        // A transaction that has only read proves nothing: a server that postpones writes still answers reads.
-        let is_read = by == Dialect::Watch && matches!(reply, Reply::Foreign(_));
-        if is_read && claim.copy_on(node).may_run() {
-            claim.missed_on(node);
-            self.defer(node, key);
-        } else if reply.vote().0 == Vote::Abstain {
-            self.defer(node, key);
-        } else {
-            claim.apply(node, Event::Freed);
-            if claim.may_hold.is_empty() {
-                if !matches!(reply, Reply::Done) && operation.is_some() {
-                    self.claims.note_name(key); // For the error of its release.
-                }
-                self.settle(key);
+        let vote = reply.vote().0;
+        if vote != Vote::Yes {
+            // A transaction that has only read proves nothing: a server that postpones writes still answers reads.
+            let is_read = by == Dialect::Watch && matches!(reply, Reply::Foreign(_));
+            if is_read && claim.copy_on(node).may_run() {
+                claim.missed_on(node);
+                self.defer(node, key);
+                return operation;
+            } else if vote == Vote::Abstain {
+                self.defer(node, key);
+                return operation;
+            } else if operation.is_some() {
+                // The release may fail after the claim has ended.
+                note_name(&mut self.claims.ended, key, &claim.entry);
             }
+        }
+        claim.apply(node, Event::Freed);
+        if claim.may_hold.is_empty() {
+            self.settle(key);
         }
         operation
     }

@@ -97,6 +97,28 @@ fn a_loss_names_its_lock() {
     }
 }
 
+/// The last node to answer may have the lock, or not. Many locks are lost at once.
+#[test]
+fn a_lock_that_one_node_still_has_is_named_too() {
+    let (world, redlock) = World::start();
+    let names: Vec<_> = (0..20).map(|number| number.to_string()).collect();
+    for has_it in 0..3 {
+        let locks = names.iter().map(|name| redlock.lock(name, LONG).unwrap());
+        let locks: Vec<_> = locks.collect();
+        eventually("all have them", || {
+            names.iter().all(|name| world.copies(name) == 3)
+        });
+        for (number, node) in world.nodes.iter().enumerate() {
+            assert!(number == has_it || names.iter().all(|name| node.remove(name)));
+        }
+        let ended: Vec<_> = locks.into_iter().map(LockGuard::unlock_async).collect();
+        for (name, ended) in names.iter().zip(ended) {
+            let text = block_on(ended).unwrap_err().to_string();
+            assert_eq!(text, format!("lock `{name}` was no longer held"));
+        }
+    }
+}
+
 /// The handle does not serve the caller in time, so no answer is known.
 #[test]
 fn a_call_that_ends_by_its_own_clock_names_its_lock() {

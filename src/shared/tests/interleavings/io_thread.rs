@@ -32,7 +32,7 @@ impl Model {
                 }
                 None => self.has_woken(serving),
             },
-            At::Gathers { .. } if self.relay != [const { Vec::new() }; 2] => {
+            At::Gathers { .. } if self.relay != [const { Vec::<usize>::new() }; 2] => {
                 self.wake_relayed_tasks();
                 while !self.relay[1].is_empty() {
                     self.wake_relayed_thread(me);
