@@ -471,7 +471,7 @@ impl Queues {
         let Some(at) = self.places.get_mut(place.0).must() else {
             return;
         };
-        let row = self.rows.of(now, at.hash);
+        let row = self.rows.of_wanted(now, at.hash, at.is_wanted());
         row.released(now);
         if at.holder == Some(claim) {
             at.holder = None;

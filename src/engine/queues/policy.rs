@@ -556,8 +556,16 @@ impl Rows {
     /// Returns the row of the name with this `hash`: the present one if it continues at `now`, else a new one.
     #[inline]
     pub(super) fn of(&mut self, now: Instant, hash: u64) -> &mut Row {
+        self.of_wanted(now, hash, false)
+    }
+
+    /// Like [`of`](Self::of), but the row also continues if the name `is_wanted` by callers that wait. The lock may have
+    /// been held for long.
+    #[inline]
+    pub(super) fn of_wanted(&mut self, now: Instant, hash: u64, is_wanted: bool) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];
-        if *of != hash || row.released.max(row.met).saturating_add(LATELY) <= now {
+        let is_old = || row.released.max(row.met).saturating_add(LATELY) <= now;
+        if *of != hash || !is_wanted && is_old() {
             (*of, *row) = (hash, Row::default());
         }
         row

@@ -52,11 +52,16 @@ impl Loops {
     }
 }
 
-/// The callers of the first program have all permits, and the next one of them stands behind each release.
+/// The callers of the first program have all permits, perhaps for longer than a row is remembered, and the next one of them stands behind each release.
 #[test]
 fn many_callers_of_one_program_leave_a_permit_to_another_program_after_a_row() {
     for permits in [1, 2, 4] {
-        for (hold, most, then) in [(MS, 110, 110), (10 * MS, 12, 3), (200 * MS, 2, 2)] {
+        for (hold, most, then) in [
+            (MS, 110, 110),
+            (10 * MS, 12, 3),
+            (200 * MS, 2, 2),
+            (2 * SECOND, 2, 2),
+        ] {
             let mut loops = Loops::new(2 * permits as usize + 1, permits, hold);
             let turns = loops.until_another_has_one();
             assert!(turns <= most, "{turns} of {hold:?}, {permits} permits");
@@ -90,5 +95,27 @@ fn a_program_that_has_met_nobody_hardly_ever_rests() {
         }
         assert!(idle <= 6 * permits as usize, "{idle} of {permits}");
         loops.world.serve_all();
+    }
+}
+
+/// The same for locks. A row is forgotten a second after its last release, but not while callers wait for each other.
+#[test]
+fn many_callers_of_one_program_leave_a_lock_that_each_holds_for_long_to_another_program() {
+    for shared in [false, true] {
+        let mut world = Programs::new(2);
+        for _ in 0..8 {
+            world.calls(0, false, &patient());
+        }
+        let other = world.calls(1, shared, &patient());
+        let mut turns = 0;
+        while !world.has(other) {
+            world.pass(2 * SECOND);
+            let call = *world.locks.keys().next().expect("held");
+            world.gives_back(call);
+            world.pass(2 * MS);
+            turns += 1;
+        }
+        assert!(turns <= 2, "{turns}");
+        world.serve_all();
     }
 }
