@@ -1134,7 +1134,7 @@ impl World {
                     rounds.push(asked.call.round);
                 }
                 self.oracle.counts.sights.note("Downgraded");
-                self.oracle.asks_confirmation(hold.lock.token().as_bytes());
+                self.oracle.downgrades(hold.lock.token().as_bytes());
                 self.confirm_begun(client, user);
                 let ttl = hold.lock.ttl();
                 (hold.asked, hold.downgraded) = (true, true);

@@ -14,8 +14,8 @@
 //! # What it does not see
 //!
 //! Copies that were asked for while the connection was waiting for room, or in the turn in which
-//! the next extension began: it is not known which extension they belong to. Copies that arrive
-//! after the lock was handed over.
+//! the next extension began, or of a lock that became a shared one while its engine extended it:
+//! it is not known which extension they belong to. Copies that arrive after the lock was handed over.
 
 use super::{Deed, TokenId, Verb};
 use crate::clock::MILLI;
@@ -104,7 +104,8 @@ impl World {
         }
         let cell = self.oracle.ledger.cell(id, deed.node);
         let lacking = cell.lacking_at(deed.wanted.place);
-        if lacking.is_none_or(|since| calls.spell.from < since) {
+        let is_unknown = record.downgraded;
+        if lacking.is_none_or(|since| calls.spell.from < since && !is_unknown) {
             return Some("a copy that was not known to be lacking");
         }
         self.copy_without_majority(deed, id, verb)

@@ -64,6 +64,8 @@ pub(crate) struct Record {
     pub(crate) ttl: u64,
     /// How many permits there are, if it is one.
     pub(crate) permits: u16,
+    /// It was an exclusive lock, and became a shared one.
+    pub(crate) downgraded: bool,
     /// The nodes that did not vote for the first holder that handed it over, at that time: a bit
     /// for each.
     pub(crate) doubted: u32,
@@ -711,6 +713,7 @@ impl Ledger {
             copies: 0,
             ttl: 0,
             permits: 0,
+            downgraded: false,
             doubted: 0,
             heirs: Vec::new(),
             lost: false,

@@ -517,6 +517,14 @@ impl Oracle {
         }
     }
 
+    /// A lock becomes a shared one. The nodes are asked as for a confirmation.
+    pub(crate) fn downgrades(&mut self, token: &[u8]) {
+        self.asks_confirmation(token);
+        if let Some(id) = self.ledger.find(&token_of(token)) {
+            self.ledger.record_mut(id).downgraded = true;
+        }
+    }
+
     /// A call for an extension is made.
     pub(crate) fn asks_extension(&mut self, token: &[u8]) {
         if let Some(id) = self.ledger.find(&token_of(token)) {
