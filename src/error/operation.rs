@@ -51,7 +51,8 @@ impl LockError {
     }
 
     /// Returns `true` if the same call may succeed later without a change to the program, its configuration or the
-    /// nodes' configuration.
+    /// nodes' configuration. A [number of permits](Report::other_permits) that differs from that of other clients is
+    /// such a change.
     ///
     /// ```
     /// use shearline::{LockError, InvalidRequest};
@@ -62,7 +63,9 @@ impl LockError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Held(_) | Self::Saturated => true,
+            // Such a call does not wait, so a loop around it would spin.
+            Self::Held(report) => report.other_permits().is_none(),
+            Self::Saturated => true,
             Self::NoQuorum(report) | Self::TooSlow(report) => !report.needs_operator(),
             Self::OtherCluster(_) | Self::Invalid(_) | Self::Forked | Self::Closed => false,
         }

@@ -562,7 +562,9 @@ fn another_number_of_permits_is_named_at_once() {
         let report = world.refused_for(4, &options);
         assert_eq!(report.other_permits(), Some(8));
         assert_eq!(outcomes(&report)[..2], [NodeOutcome::OtherPermits(8); 2]);
-        let text = format!("{:#}", LockError::Held(report));
+        let error = LockError::Held(report);
+        assert!(error.is_held() && !error.is_retryable());
+        let text = format!("{error:#}");
         assert_eq!(
             text,
             "lock `k`: other clients use it with 8 permits: 0 of the 2 votes needed (node0:6379 and node1:6379 each \
@@ -594,6 +596,7 @@ fn a_minority_with_another_number_of_permits_keeps_nobody_out() {
         outcomes(&report)[..2],
         [NodeOutcome::OtherPermits(8), NodeOutcome::Held]
     );
+    assert!(LockError::Held(report).is_retryable());
 }
 
 // ----- bad requests ---------------------------------------------------------------------------
