@@ -174,7 +174,7 @@ impl Slots {
     }
 
     /// Returns how many permits there are, if so many nodes say that all are taken that no `quorum` is left.
-    pub(super) fn all_taken(&self, quorum: usize) -> Option<u16> {
+    fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
@@ -363,6 +363,17 @@ impl Acquire {
     }
 
     // ----- after the verdict ----------------------------------------------------------------
+
+    /// Returns how many permits there are, if all are taken: as the nodes say, or by this engine, so that it never asked.
+    #[cold]
+    pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
+        let place = self.place;
+        let slots = self.slots()?;
+        match slots.has_asked {
+            true => slots.all_taken(cx.round.tally.quorum()),
+            false => cx.parts.queues.has_all_permits(place),
+        }
+    }
 
     /// The permit is held. Nodes that have its token in another slot, or may have, get it in the right one.
     #[cold]
