@@ -552,6 +552,14 @@ impl Queues {
         }
     }
 
+    /// Returns how many permits there are at `place`, if this engine has or asks for all of them, without an operation
+    /// that has not asked and does not stand in the queue.
+    #[cold]
+    pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
+        let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;
+        Some(at.permits)
+    }
+
     /// Returns how many permits and shared locks this engine has given back at `place`.
     pub(super) fn given_back(&self, place: PlaceKey) -> u32 {
         self.places.get(place.0).map_or(0, |at| at.given_back)

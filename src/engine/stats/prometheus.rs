@@ -115,6 +115,7 @@ impl Stats {
         );
         for node in &self.nodes {
             let address = node.address.replace('\\', "\\\\").replace('"', "\\\"");
+            let address = address.replace('\n', "\\n");
             let label = format!("node=\"{address}\"");
             page.buckets("node_latency", &label, &node.latency);
         }
@@ -182,7 +183,7 @@ mod tests {
             stats.hold.record_since(from, to);
         }
         stats.nodes.push(NodeStats {
-            address: "unix:///a\"b".into(),
+            address: "unix:///a\"b\n".into(),
             latency: stats.hold.clone(),
         });
         let page = stats.to_prometheus();
@@ -203,10 +204,10 @@ mod tests {
              shearline_hold_seconds_sum 60.0204\nshearline_hold_seconds_count 3",
         );
         has(
-            "shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\",le=\"0.025\"} 2\n\
-             shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\",le=\"0.05\"} 2",
+            "shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\\n\",le=\"0.025\"} 2\n\
+             shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\\n\",le=\"0.05\"} 2",
         );
-        has("shearline_node_latency_seconds_count{node=\"unix:///a\\\"b\"} 3");
+        has("shearline_node_latency_seconds_count{node=\"unix:///a\\\"b\\n\"} 3");
         // Each metric has one head, and each line is of the metric of its head.
         let mut of = "";
         for line in page.lines() {

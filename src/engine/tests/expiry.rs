@@ -62,3 +62,19 @@ fn a_clock_that_steps_back_stops_nothing() {
     world.pass(Duration::from_secs(10));
     world.expired(&lock);
 }
+
+/// The claim ends with the last answer, before the outcome is told.
+#[test]
+fn an_unlock_that_finds_no_lock_names_it_whichever_answer_comes_last() {
+    for last in [":0|", ":1|"] {
+        let (mut world, lock) = World::held(3);
+        world.release(lock);
+        world.take_all();
+        world.say_undrained(0, ":0|");
+        world.say_undrained(1, ":0|");
+        world.say(2, last);
+        let error = world.unlocked().expect_err("two had no key");
+        assert_matches!(error, UnlockError::NotHeld(_));
+        assert_eq!(error.resource(), Some(&b"k"[..]), "{last}");
+    }
+}

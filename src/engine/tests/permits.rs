@@ -441,6 +441,21 @@ fn an_error_says_whether_all_permits_are_taken() {
     }
 }
 
+/// A caller that asked no node because its own program has them all is told so.
+#[test]
+fn an_error_says_that_its_own_program_has_all_permits() {
+    let mut world = World::ready(3);
+    let _rounds = [(); 4].map(|()| world.ask());
+    world.all_say(0..3, &[2, 3, 0, 1].map(gives).concat());
+    let _permits = world.permits();
+    world.take_all();
+    world.ask_for(4, &patient().wait(SECOND));
+    world.each_was_sent(&[]);
+    world.sleep_until_event();
+    let error = LockError::Held(world.held_by_another()).to_string();
+    assert_eq!(error, "lock `k`: all 4 permits are taken");
+}
+
 const AGAIN: [&str; 2] = ["CLIENT CACHING YES", "SLOT k 10000 0 of 1"];
 
 #[test]

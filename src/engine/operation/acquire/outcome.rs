@@ -15,8 +15,7 @@ impl Acquire {
     /// Reports what each node said, and what is known of the holder: this engine, or another client with its owner text
     /// and the time that the nodes keep its lock. All operations that wait for the resource share this knowledge.
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
-        let quorum = cx.round.tally.quorum();
-        let taken = self.slots().and_then(|slots| slots.all_taken(quorum));
+        let taken = self.all_taken(cx);
         let report = cx.report(self);
         let (report, place) = self.name_held(report, cx);
         let report = match taken {

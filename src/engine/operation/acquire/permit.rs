@@ -73,6 +73,9 @@ pub(super) struct Slots {
     refused: Vec<(NodeId, u16)>,
 }
 
+/// The vote of a node that has the token in another slot than a majority. Nothing more is to come from it.
+const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
+
 /// What is known of the token on one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum At {
@@ -171,7 +174,7 @@ impl Slots {
     }
 
     /// Returns how many permits there are, if so many nodes say that all are taken that no `quorum` is left.
-    pub(super) fn all_taken(&self, quorum: usize) -> Option<u16> {
+    fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
@@ -237,10 +240,11 @@ impl Acquire {
             slots.refused.push((node, to)); // It was asked for its slot behind that.
         }
         (slots.at[node.index()], slots.numbers[node.index()]) = (At::In(slot), number);
-        if slots.slot == Some(slot) {
-            return self.count(node, cx);
+        match slots.slot {
+            None => self.goes_on_with(node, cx),
+            Some(is) if is == slot => self.count(node, cx),
+            Some(_) => self.vote(node, ELSEWHERE, cx),
         }
-        self.goes_on_with(node, cx);
     }
 
     /// `node` has the token in the slot that is to be held.
@@ -290,10 +294,14 @@ impl Acquire {
         };
         if let Some((slot, nodes)) = slots.same(open, quorum) {
             slots.slot = Some(slot);
+            let is_in = |node: NodeId| matches!(slots.at[node.index()], At::In(_));
+            let elsewhere = open.without(nodes).filter(is_in);
             if let Some((_, claim)) = cx.parts.claims.keyed(self.claim).must() {
                 claim.entry.set_slot(slot);
             }
-            return nodes.iter().for_each(|node| self.count(node, cx));
+            nodes.iter().for_each(|node| self.count(node, cx));
+            let elsewhere = elsewhere.iter();
+            return elsewhere.for_each(|node| self.vote(node, ELSEWHERE, cx));
         }
         let given = open.filter(|node| slots.given(node).is_some());
         if given.len() < quorum {
@@ -355,6 +363,17 @@ impl Acquire {
     }
 
     // ----- after the verdict ----------------------------------------------------------------
+
+    /// Returns how many permits there are, if all are taken: as the nodes say, or by this engine, so that it never asked.
+    #[cold]
+    pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
+        let place = self.place;
+        let slots = self.slots()?;
+        match slots.has_asked {
+            true => slots.all_taken(cx.round.tally.quorum()),
+            false => cx.parts.queues.has_all_permits(place),
+        }
+    }
 
     /// The permit is held. Nodes that have its token in another slot, or may have, get it in the right one.
     #[cold]

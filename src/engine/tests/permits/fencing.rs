@@ -196,3 +196,28 @@ fn a_copy_has_no_number() {
     world.release(lock);
     world.each_was_sent(&["RELEASE k 4/2/"]);
 }
+
+/// The attempt would have waited for that node until the end of its call.
+#[test]
+fn a_node_that_has_the_token_in_another_slot_than_a_majority_is_not_waited_for() {
+    const ENDED: [NodeOutcome; 2] = [NodeOutcome::Missing, NodeOutcome::Granted];
+    let mut world = given(3, [(2, 7), (2, 9)]);
+    world.say(2, &numbered(3, 8));
+    assert_eq!(world.take(0), ["RAISE k 4/2/ to 9"]);
+    assert!(world.events.is_empty());
+    world.say(0, ":0|");
+    assert_eq!(outcomes(&world.no_quorum())[..2], ENDED);
+
+    // Each of two nodes has given the slot of the other one to another client.
+    let mut world = given(3, [(2, 7), (3, 9)]);
+    assert_eq!(world.take(0)[0], "MOVE k 4/3/");
+    world.say(0, &format!(":-1|{}", numbered(2, 8)));
+    assert_eq!(world.take(1)[0], "MOVE k 4/2/");
+    world.say(1, &format!(":-1|{}", numbered(3, 10)));
+    world.say(2, &numbered(3, 5));
+    assert_eq!(world.take(2), ["RAISE k 4/3/ to 10"]);
+    assert!(world.events.is_empty());
+    world.say(2, ":0|");
+    let said = outcomes(&world.no_quorum());
+    assert_eq!([said[2], said[1]], ENDED);
+}
