@@ -1,8 +1,8 @@
 //! The feature `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects, for logs and web pages.
 //!
 //! A field has the name that it has in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`;
-//! `null` stands for a key without an expiry. An owner that is not UTF-8 stands in `owner_hex`, in hexadecimal digits.
-//! States are words with a reason. Tokens are not shown.
+//! `null` stands for a key without an expiry. A name or an owner that is not UTF-8 stands in `resource_hex` or
+//! `owner_hex`, in hexadecimal digits. States are words with a reason. Tokens are not shown.
 
 use alloc::string::{String, ToString};
 use core::fmt::{Display, Write};
@@ -53,9 +53,11 @@ objects! {
         "p99_ms" => it.quantile(0.99).map(millis),
         "max_ms" => it.quantile(1.0).map(millis),
     }
-    Inspection |it| { "is_free" => it.is_free(), "holders" => it.holders(), "nodes" => it.nodes() }
+    Inspection |it| {
+        key_of(RESOURCE, it.resource()) => text(it.resource()),
+        "is_free" => it.is_free(), "holders" => it.holders(), "nodes" => it.nodes() }
     Holder |it| {
-        owner_key(&it.owner) => owner(&it.owner),
+        key_of(OWNER, &it.owner) => text(&it.owner),
         "valid_for_ms" => left(it.valid_for),
         "nodes" => it.nodes,
         "kind" => kind(it.kind),
@@ -104,7 +106,7 @@ impl Serialize for Found {
                 left: time,
             } => {
                 map.serialize_entry("what", "copy")?;
-                map.serialize_entry(owner_key(label), &owner(label))?;
+                map.serialize_entry(key_of(OWNER, label), &text(label))?;
                 map.serialize_entry("token", token)?;
                 map.serialize_entry("left_ms", &left(*time))?;
             }
@@ -135,18 +137,19 @@ fn left(time: Duration) -> Option<f64> {
     (time != Duration::MAX).then(|| millis(time))
 }
 
-fn owner_key(label: &[u8]) -> &'static str {
-    match core::str::from_utf8(label) {
-        Ok(_) => "owner",
-        Err(_) => "owner_hex",
-    }
+/// The names of a field, for text and for other bytes.
+const OWNER: [&str; 2] = ["owner", "owner_hex"];
+const RESOURCE: [&str; 2] = ["resource", "resource_hex"];
+
+fn key_of(names: [&'static str; 2], bytes: &[u8]) -> &'static str {
+    names[usize::from(core::str::from_utf8(bytes).is_err())]
 }
 
-fn owner(label: &[u8]) -> String {
-    let text = core::str::from_utf8(label).map(String::from);
+fn text(bytes: &[u8]) -> String {
+    let text = core::str::from_utf8(bytes).map(String::from);
     text.unwrap_or_else(|_| {
         let mut digits = String::new();
-        for byte in label {
+        for byte in bytes {
             let _ = write!(digits, "{byte:02x}"); // A `String` takes everything.
         }
         digits
@@ -234,6 +237,7 @@ mod tests {
         let inspection = redlock.inspect("a").expect("all answer");
         let object = json(&|| to_value(&inspection));
         let holder = &object["holders"][0];
+        assert_eq!(object["resource"], "a");
         assert_eq!(
             (&object["is_free"], &holder["owner_hex"]),
             (&json!(false), &json!("ff01"))
@@ -252,7 +256,7 @@ mod tests {
         );
         let token: Vec<u8> = lock.token().as_bytes().to_vec();
         assert!(
-            !object.to_string().contains(&owner(&token)[..40]),
+            !object.to_string().contains(&text(&token)[..40]),
             "no token is shown"
         );
         nodes[1].stop().expect("it lives");

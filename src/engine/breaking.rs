@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use crate::error::{InvalidRequest, Report, Told, resource, told};
+use crate::error::{InvalidRequest, Report, Shown, Told, told};
 
 use super::inspection::{CLOSED, FORKED, Holder, InspectError, Inspection, SATURATED, not_known};
 
@@ -73,7 +73,7 @@ impl BreakError {
     fn told(&self) -> Told {
         match self {
             Self::NotHeld(seen) => Told {
-                clause: "no client holds the lock".into(),
+                clause: format!("lock `{}`: no client holds it", Shown(seen.resource())),
                 rest: format!(", so nothing was changed: {seen}"),
             },
             Self::Changed(report) => report.told(
@@ -109,7 +109,16 @@ told!(BreakError {
     Unconfirmed
 });
 
-resource!(BreakError);
+impl BreakError {
+    /// Returns the resource, if the nodes were asked about it.
+    #[must_use]
+    pub fn resource(&self) -> Option<&[u8]> {
+        if let Self::NotHeld(seen) = self {
+            return Some(seen.resource());
+        }
+        self.report()?.resource()
+    }
+}
 
 impl From<InspectError> for BreakError {
     fn from(error: InspectError) -> Self {

@@ -25,6 +25,7 @@ use crate::time::Instant;
 /// been released or taken. It is for operators and logs, and gives no right to do anything.
 #[derive(Clone)]
 pub struct Inspection {
+    pub(super) resource: Box<[u8]>,
     pub(super) free: bool,
     pub(super) holders: Box<[Holder]>,
     pub(super) nodes: Box<[InspectedNode]>,
@@ -217,6 +218,12 @@ pub(super) const FORKED: &str =
 pub(super) const CLOSED: &str = "the handle is closed, so no node was asked; build a new handle";
 
 impl Inspection {
+    /// Returns the resource that was inspected.
+    #[must_use]
+    pub const fn resource(&self) -> &[u8] {
+        &self.resource
+    }
+
     /// Returns `true` if a majority of the nodes has no such key.
     ///
     /// `false` does not mean that there is a holder. While several clients try, or after one of them failed, neither a

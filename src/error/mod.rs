@@ -5,6 +5,8 @@
 //! carry a [`Report`] with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] are mistakes
 //! of the caller, and come before any I/O.
 //!
+//! `{}` shows one clause of an error, for users; `{:#}` adds what each node said and what to do, for operators and logs.
+//!
 //! No error holds a credential or a whole token. Servers echo arguments in their error texts, so only the first word of
 //! a server's error is kept ([`ServerError`]).
 

@@ -223,6 +223,7 @@ impl Inspect {
             members: self.ends_of_members(node, cx.round.sent),
         });
         Inspection {
+            resource: self.entry.resource().into(),
             free: quorum <= free.len(),
             holders: holders.into(),
             nodes: nodes.collect(),

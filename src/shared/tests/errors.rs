@@ -190,5 +190,6 @@ fn an_inspection_has_no_grants() {
     let redlock = world.redlock();
     let error = redlock.break_lock("a").unwrap_err();
     assert_matches!(error, BreakError::NotHeld(_));
-    says(error, "no client holds the lock", "nothing was changed");
+    assert_eq!(error.resource(), Some(&b"a"[..]));
+    says(error, "lock `a`: no client holds it", "nothing was changed");
 }
