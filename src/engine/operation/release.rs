@@ -62,9 +62,6 @@ impl Operate for Release {
     fn judge(&mut self, cx: &mut Context<'_>) {
         self.verdict = cx.round.tally.release(self.valid);
         if self.verdict.is_some() {
-            if self.verdict != Some(Releasing::Released) {
-                cx.parts.claims.note_name(self.claim); // Another answer may end the claim before the error is told.
-            }
             cx.round.decide(cx.parts);
         }
     }
