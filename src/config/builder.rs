@@ -126,8 +126,9 @@ impl Builder {
     /// this handle. The [lock delay](Self::lock_delay) of a client counts as part of its ttls here.
     ///
     /// If it is not set, ttls up to 30 days are accepted. The [`RestartGuard`] keeps a restarted node from voting for
-    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. With [`RestartGuard::Strict`] it
-    /// is 60 s if nothing is set, longer ttls are refused, and it is written on the nodes: all clients use the longest.
+    /// this time; if nothing is set, it assumes 60 s and the lock delay of this handle. With [`RestartGuard::Strict`]
+    /// it is 60 s if nothing is set, longer ttls are refused, and it is written on the nodes: all clients use the
+    /// longest.
     ///
     /// A handle that knows the longest ttl does not count a server that has been up for a shorter time, because it may
     /// have forgotten locks. So after all nodes were started at once, no lock is granted for this time and up to three
@@ -332,10 +333,10 @@ impl Builder {
     /// Puts `prefix` before every name that is given to this handle, so that services can share nodes without meeting.
     /// Default: none. It has at most 512 bytes, and does not begin with `shearline:`.
     ///
-    /// The name with its prefix is the key, and the resource: locks, guards, errors and events show it so. Everything that
-    /// takes a name takes it without the prefix: locks of every kind, `inspect`, `watch`, `break_lock`, `campaign` and
-    /// `observe`. A lock that is adopted keeps its key. Clients exclude each other only if their names with the prefixes
-    /// are the same.
+    /// The name with its prefix is the key, and the resource: locks, guards, errors and events show it so. Everything
+    /// that takes a name takes it without the prefix: locks of every kind, `inspect`, `watch`, `break_lock`,
+    /// `campaign` and `observe`. A lock that is adopted keeps its key. Clients exclude each other only if their names
+    /// with the prefixes are the same.
     ///
     /// ```no_run
     /// # use std::time::Duration;
