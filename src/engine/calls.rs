@@ -503,7 +503,7 @@ impl Engine {
         let parts = &mut self.parts;
         let key = parts.settings.key(resource, None)?;
         let Some((holder, token)) = seen.holder().zip(seen.holder_token()) else {
-            return Err(BreakError::NotHeld(Box::new(seen.clone())));
+            return Err(BreakError::NotHeld(Box::new(seen.of(&key))));
         };
         if self.operations.is_full(&parts.queues) {
             return Err(BreakError::Saturated);

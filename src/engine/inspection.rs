@@ -5,6 +5,8 @@
 //! How it is found out: see the [operation](super::operation::inspect).
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::mem::discriminant;
@@ -28,6 +30,8 @@ pub struct Inspection {
     pub(super) free: bool,
     pub(super) holders: Box<[Holder]>,
     pub(super) nodes: Box<[InspectedNode]>,
+    /// The resource, if it is part of an error.
+    pub(super) resource: Option<Box<[u8]>>,
 }
 
 /// A holder of a resource.
@@ -297,6 +301,27 @@ impl Inspection {
     }
 
     /// Returns `true` if a majority of the nodes has given answers that count.
+    /// Returns what was seen of `resource`, for an error.
+    pub(super) fn of(&self, resource: &[u8]) -> Self {
+        let resource = Some(resource.into());
+        Self {
+            resource,
+            ..self.clone()
+        }
+    }
+
+    /// Says that there is no lock to break.
+    pub(super) fn not_held(&self) -> String {
+        let lock = match &self.resource {
+            Some(name) => format!("lock `{}`", Shown(name)),
+            None => "the lock".into(),
+        };
+        match self.holders.is_empty() {
+            true => lock + ": no client holds it",
+            false => lock + ": shared locks and permits cannot be broken",
+        }
+    }
+
     fn is_known(&self) -> bool {
         let counted = self.nodes.iter().filter(|node| node.counts).count();
         self.nodes.len() / 2 < counted

@@ -226,6 +226,7 @@ impl Inspect {
             free: quorum <= free.len(),
             holders: holders.into(),
             nodes: nodes.collect(),
+            resource: None,
         }
     }
 

@@ -190,5 +190,14 @@ fn an_inspection_has_no_grants() {
     let redlock = world.redlock();
     let error = redlock.break_lock("a").unwrap_err();
     assert_matches!(error, BreakError::NotHeld(_));
-    says(error, "no client holds the lock", "nothing was changed");
+    says(error, "lock `a`: no client holds it", "nothing was changed");
+    let reader = redlock.lock_shared("a", LONG).unwrap();
+    let error = redlock.break_lock("a").unwrap_err();
+    assert_matches!(error, BreakError::NotHeld(_));
+    says(
+        error,
+        "lock `a`: shared locks and permits cannot be broken",
+        ", so nothing was changed: shared ",
+    );
+    drop(reader);
 }

@@ -72,6 +72,10 @@ fn a_future_runs_while_the_lock_is_held() {
         error.to_string(),
         "lock `a`: lost before the work had ended"
     );
+    let whole = "lock `a`: lost before the work had ended, so the work was dropped; see what it left half done, and \
+                 take the lock again";
+    assert_eq!(alloc::format!("{error:#}"), whole);
+    assert_eq!(alloc::format!("{error:?}"), "LockLost(a)");
     // Work that has begun too late does not begin.
     let never = async { panic!("the lock is lost") };
     assert_matches!(block_on(guard.while_held(never)), Err::<(), _>(_));

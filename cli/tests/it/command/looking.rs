@@ -170,7 +170,7 @@ fn status_does_not_guess() {
 fn break_ends_a_lock_and_keeps_others_out_until_its_holder_must_have_stopped() {
     let cluster = servers::three();
     let free = shearline(&cluster, "break report --guard off --yes").failed(1);
-    assert!(free.contains("no client holds the lock"), "{free}");
+    assert!(free.contains("lock `report`: no client holds it"), "{free}");
     let lock = shearline(&cluster, "lock report --trust --ttl 50s --owner billing-7").line();
     // Nobody can be asked.
     for line in ["break report --guard off", "break report --guard off --now"] {
