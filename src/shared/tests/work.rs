@@ -27,15 +27,15 @@ fn work_under_a_lock_returns_its_value_unless_the_lock_is_lost() {
     };
     let error = redlock.with_lock("a", &options, loses).unwrap_err();
     assert_matches!(error, WithLockError::Lost(UnlockError::NotHeld(_)));
+    assert!(!error.is_held() && !error.is_retryable());
     assert_eq!(error.to_string(), "lock `a` was no longer held");
     let _held = redlock.lock("a", LONG).unwrap();
     let error = world
         .redlock()
         .with_lock("a", &options.tries(1), |_| panic!("it is held"));
-    assert_matches!(
-        error,
-        Err::<(), _>(WithLockError::NotTaken(LockError::Held(_)))
-    );
+    let error: WithLockError = error.map(|()| ()).unwrap_err();
+    assert_matches!(error, WithLockError::NotTaken(LockError::Held(_)));
+    assert!(error.is_held() && error.is_retryable());
 }
 
 #[test]
