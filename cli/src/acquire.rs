@@ -118,9 +118,14 @@ impl Acquire {
         Waiting::new(redlock, names, talk)
     }
 
-    /// Returns why the lock was not taken, with the status of a conflict that the user wants.
-    pub(crate) fn failure(&self, error: LockError) -> Failure {
+    /// Returns why the lock was not taken, with the status of a conflict that the user wants. If it never ends by itself,
+    /// the nodes are asked whether it is a lock.
+    pub(crate) async fn failure(&self, error: LockError, waiting: &Waiting<'_>) -> Failure {
+        let is_endless = matches!(&error, LockError::Held(report) if report.never_expires());
         let mut failure = Failure::from(error);
+        if is_endless && let Some(text) = waiting.no_lock().await {
+            failure.message = text;
+        }
         if failure.status == Status::NotTaken {
             failure.status = Status::Conflict(self.conflict_status);
             failure.quiet = self.quiet;

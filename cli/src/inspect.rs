@@ -170,7 +170,7 @@ pub(crate) fn state(told: &Inspection) -> String {
             "{}: too few answers count; `shearline nodes` says why",
             painted(BAD, "not known")
         ),
-        (None, _) if told.nodes().len() / 2 < other_types(told) => {
+        (None, _) if is_no_lock(told) => {
             "held by something that is no lock, such as a list or a hash; no client gets the lock before an operator \
              deletes the key on each node (`DEL`)"
                 .to_owned()
@@ -179,12 +179,11 @@ pub(crate) fn state(told: &Inspection) -> String {
     }
 }
 
-/// Returns how many nodes have a key of another type.
-fn other_types(told: &Inspection) -> usize {
+/// Returns `true` if a majority of the nodes has a key of another type.
+pub(crate) fn is_no_lock(told: &Inspection) -> bool {
     let nodes = told.nodes().iter();
-    nodes
-        .filter(|it| matches!(it.found, Found::OtherType))
-        .count()
+    let others = nodes.filter(|it| matches!(it.found, Found::OtherType));
+    told.nodes().len() / 2 < others.count()
 }
 
 /// Returns the state, and a line for each node.

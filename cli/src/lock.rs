@@ -87,10 +87,14 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let names = [name];
     let mut waiting = args.acquire.waiting(&redlock, &names);
     let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
-    let taking = taking::take((&redlock, &mut trust), &ask, (options, by), &mut waiting);
-    let guard = signals
-        .wait(taking)?
-        .map_err(|error| args.acquire.failure(error))?;
+    let taking = async {
+        let taking = taking::take((&redlock, &mut trust), &ask, (options, by), &mut waiting);
+        match taking.await {
+            Ok(guard) => Ok(guard),
+            Err(error) => Err(args.acquire.failure(error, &waiting).await),
+        }
+    };
+    let guard = signals.wait(taking)??;
     let lock = held::detached(&args.connect.nodes, &redlock, guard);
     let printed = signals
         .check()

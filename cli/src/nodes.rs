@@ -45,7 +45,7 @@ pub(crate) const CHECK_TEXTS: Texts = Texts::new(
     "\
 shearline check || logger -t shearline \"locks are in danger: status $?\"
 shearline check --json
-shearline check --prometheus >shearline.prom.new; mv shearline.prom.new DIR/shearline.prom",
+shearline check --prometheus >checked; mv checked DIR/shearline.prom",
     &[
         ("0", "every node would vote, and has nothing wrong"),
         (

@@ -106,6 +106,17 @@ impl<'a> Waiting<'a> {
         }
     }
 
+    /// Says what is there, if it is no lock.
+    pub(crate) async fn no_lock(&self) -> Option<String> {
+        let (name, told) = first_held(self.redlock, self.names).await;
+        let told = told.ok().filter(inspect::is_no_lock)?;
+        Some(format!(
+            "lock `{}`: {}",
+            printable(name),
+            inspect::state(&told)
+        ))
+    }
+
     fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, InspectError>) {
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         let was_free = mem::replace(&mut self.was_free, is_free);

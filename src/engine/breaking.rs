@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
 
-use crate::error::{InvalidRequest, Report, Shown, Told, told};
+use crate::error::{InvalidRequest, Report, Told, told};
 
 use super::inspection::{CLOSED, FORKED, Holder, InspectError, Inspection, SATURATED, not_known};
 
@@ -43,7 +43,8 @@ pub struct Broken {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BreakError {
-    /// No majority of the nodes has the same token, so no client holds the lock; nothing was changed.
+    /// No majority of the nodes has the same token, so no client holds the lock; or clients hold shared locks or
+    /// permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
     /// The holder that was seen no longer has the lock: it has released it, or another client has taken it. In the
     /// report, `missing` and `held` stand for nodes without its token. With [`Breaking::AtOnce`], `granted` stands for
@@ -73,7 +74,7 @@ impl BreakError {
     fn told(&self) -> Told {
         match self {
             Self::NotHeld(seen) => Told {
-                clause: format!("lock `{}`: no client holds it", Shown(seen.resource())),
+                clause: seen.not_held(),
                 rest: format!(", so nothing was changed: {seen}"),
             },
             Self::Changed(report) => report.told(

@@ -5,6 +5,8 @@
 //! How it is found out: see the [operation](super::operation::inspect).
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::mem::discriminant;
@@ -301,6 +303,15 @@ impl Inspection {
         let having = |token| tokens.clone().filter(|other| *other == token).count();
         let most = tokens.clone().map(having).max().unwrap_or(0);
         nodes / 2 < most + (nodes - counted.count())
+    }
+
+    /// Says that there is no lock to break.
+    pub(super) fn not_held(&self) -> String {
+        let why = match self.holders.is_empty() {
+            true => "no client holds it",
+            false => "shared locks and permits cannot be broken",
+        };
+        format!("lock `{}`: {why}", Shown(&self.resource))
     }
 
     /// Returns `true` if a majority of the nodes has given answers that count.

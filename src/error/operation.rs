@@ -189,7 +189,7 @@ impl ExtendError {
     fn told(&self) -> Told {
         match self {
             Self::Expired => Told::of(
-                "the lock had expired and cannot be extended; stop the work, and take the lock again",
+                "the lock had expired and cannot be revived; stop the work, and take the lock again",
             ),
             Self::Lost(report) => lost(report),
             Self::Unconfirmed(report) => unconfirmed(report, "extend it again before then"),

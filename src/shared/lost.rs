@@ -73,8 +73,7 @@ impl fmt::Debug for Lost {
 }
 
 /// A lock was lost before the work under it had ended: [`LockGuard::while_held`](super::LockGuard::while_held).
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("lock `{}`: lost before the work had ended", Shown(.0))]
+#[derive(Clone, Eq, PartialEq, thiserror::Error)]
 pub struct LockLost(pub(crate) Box<[u8]>);
 
 impl LockLost {
@@ -82,5 +81,27 @@ impl LockLost {
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl fmt::Display for LockLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "lock `{}`: lost before the work had ended",
+            Shown(&self.0)
+        )?;
+        match f.alternate() {
+            true => f.write_str(
+                ", so the work was dropped; see what it left half done, and take the lock again",
+            ),
+            false => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for LockLost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockLost({})", Shown(&self.0))
     }
 }

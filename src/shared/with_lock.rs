@@ -16,6 +16,18 @@ pub enum WithLockError {
 }
 
 impl WithLockError {
+    /// Returns `true` if the work did not run because [others hold the lock](LockError::is_held).
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::NotTaken(error) if error.is_held())
+    }
+
+    /// Returns `true` if the work did not run, and the same call [may succeed later](LockError::is_retryable).
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::NotTaken(error) if error.is_retryable())
+    }
+
     /// Returns the `value` of the work, unless the lock was lost meanwhile.
     pub(super) fn unless_lost<T>(
         value: T,

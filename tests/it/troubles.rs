@@ -178,7 +178,7 @@ fn a_loss_is_named() {
     let mut lock = redlock.try_lock("k", BRIEF).expect("free");
     assert!(lock.lost().wait(PATIENCE), "the loss is reported");
     let error = lock.extend(LONG).expect_err("over");
-    says(error, &["the lock had expired and cannot be extended"]);
+    says(error, &["the lock had expired and cannot be revived"]);
 }
 
 #[test]

@@ -72,6 +72,8 @@ fn the_help_fits() {
         let plain = help.to_string();
         let narrow = plain.lines().all(|line| line.chars().count() <= 80);
         assert!(narrow, "{plain}");
+        let mut examples = help::texts(&name).examples.lines();
+        assert!(examples.all(|line| plain.contains(line)), "{plain}");
         let (lines, most) = (plain.lines().count(), if is_long { 80 } else { 40 });
         assert!(lines <= most, "{name}: {lines} lines: {plain}");
         let coloured = help.ansi().to_string();

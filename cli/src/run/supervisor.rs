@@ -264,7 +264,10 @@ async fn extended<H: Holds>(
     let mut waiting = args.acquire.waiting(redlock, &names);
     let taking = taking::take((redlock, trust), ask, (options, by), &mut waiting);
     let taken = taking.await;
-    let mut guard = taken.map_err(|error| args.acquire.failure(error))?;
+    let mut guard = match taken {
+        Ok(guard) => guard,
+        Err(error) => return Err(args.acquire.failure(error, &waiting).await),
+    };
     // Nodes that fail in this moment may be back in time.
     let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
     while let Err(error) = guard.extend_async(ttl).await {

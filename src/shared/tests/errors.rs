@@ -192,4 +192,13 @@ fn an_inspection_has_no_grants() {
     assert_matches!(error, BreakError::NotHeld(_));
     assert_eq!(error.resource(), Some(&b"a"[..]));
     says(error, "lock `a`: no client holds it", "nothing was changed");
+    let reader = redlock.lock_shared("a", LONG).unwrap();
+    let error = redlock.break_lock("a").unwrap_err();
+    assert_matches!(error, BreakError::NotHeld(_));
+    says(
+        error,
+        "lock `a`: shared locks and permits cannot be broken",
+        ", so nothing was changed: shared ",
+    );
+    drop(reader);
 }

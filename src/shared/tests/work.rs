@@ -27,15 +27,15 @@ fn work_under_a_lock_returns_its_value_unless_the_lock_is_lost() {
     };
     let error = redlock.with_lock("a", &options, loses).unwrap_err();
     assert_matches!(error, WithLockError::Lost(UnlockError::NotHeld(_)));
+    assert!(!error.is_held() && !error.is_retryable());
     assert_eq!(error.to_string(), "lock `a` was no longer held");
     let _held = redlock.lock("a", LONG).unwrap();
     let error = world
         .redlock()
         .with_lock("a", &options.tries(1), |_| panic!("it is held"));
-    assert_matches!(
-        error,
-        Err::<(), _>(WithLockError::NotTaken(LockError::Held(_)))
-    );
+    let error: WithLockError = error.unwrap_err();
+    assert_matches!(error, WithLockError::NotTaken(LockError::Held(_)));
+    assert!(error.is_held() && error.is_retryable());
 }
 
 #[test]
@@ -72,6 +72,10 @@ fn a_future_runs_while_the_lock_is_held() {
         error.to_string(),
         "lock `a`: lost before the work had ended"
     );
+    let whole = "lock `a`: lost before the work had ended, so the work was dropped; see what it left half done, and \
+                 take the lock again";
+    assert_eq!(alloc::format!("{error:#}"), whole);
+    assert_eq!(alloc::format!("{error:?}"), "LockLost(a)");
     // Work that has begun too late does not begin.
     let never = async { panic!("the lock is lost") };
     assert_matches!(block_on(guard.while_held(never)), Err::<(), _>(_));
