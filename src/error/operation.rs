@@ -33,7 +33,7 @@ pub enum LockError {
     /// extend the locks that are held.
     OtherCluster(Report),
     /// The request can never succeed as written; nothing was sent.
-    Invalid(#[source] InvalidRequest),
+    Invalid(InvalidRequest),
     /// A bound of this handle is reached; nothing was sent. Locks that are held are not affected.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
@@ -176,7 +176,7 @@ pub enum ExtendError {
     /// The lock was taken with a limit of extensions, and the limit is reached.
     Limit,
     /// The request can never succeed as written; nothing was sent.
-    Invalid(#[source] InvalidRequest),
+    Invalid(InvalidRequest),
     /// A bound of this handle is reached; nothing was sent, and the lock stands.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.

@@ -395,8 +395,9 @@ impl World {
         let young = deed.sent < record.sent + self.plan.shortest_ttl * (MILLI * 49 / 50);
         // A lost lock is forgotten, and released once more on all nodes.
         let own = record.owner == deed.process && record.heirs.is_empty() && !record.lost;
-        // A copy may have met an earlier one whose answer was not read.
-        let only = !cell.copied;
+        // A copy may have met an earlier one whose answer was not read. A permit with a number is taken twice on a node that
+        // has moved it, and the node may have refused the second take alone.
+        let only = !cell.copied && (record.permits == 0 || cell.sets < 2);
         let denied = match cell.set.said {
             Said::Nil => true,
             Said::Refused(code) => code.is_certain(),
