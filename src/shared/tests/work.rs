@@ -30,10 +30,10 @@ fn work_under_a_lock_returns_its_value_unless_the_lock_is_lost() {
     assert!(!error.is_held() && !error.is_retryable());
     assert_eq!(error.to_string(), "lock `a` was no longer held");
     let _held = redlock.lock("a", LONG).unwrap();
-    let error = world
+    let error: Result<(), _> = world
         .redlock()
         .with_lock("a", &options.tries(1), |_| panic!("it is held"));
-    let error: WithLockError = error.unwrap_err();
+    let error = error.unwrap_err();
     assert_matches!(error, WithLockError::NotTaken(LockError::Held(_)));
     assert!(error.is_held() && error.is_retryable());
 }
