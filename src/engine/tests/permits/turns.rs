@@ -25,15 +25,20 @@ impl Loops {
         }
     }
 
-    /// All that have a permit give it back, and call again.
+    /// All that have a permit give it back, and call again in the same turn of their program.
     fn turn(&mut self) {
         self.world.pass(self.hold);
+        let now = self.world.net.now;
+        let options = patient();
+        let request = Request::permit(b"k", self.permits, &options);
         for call in &mut self.calls {
-            if self.world.has(*call) {
-                self.world.gives_back(*call);
-                *call = self.world.takes(0, self.permits);
+            if let Some(lock) = self.world.locks.remove(call) {
+                let engine = &mut self.world.net.clients[0].engine;
+                engine.give_back(now, lock);
+                call.1 = engine.acquire(now, &request).expect("valid");
             }
         }
+        self.world.pump();
         self.world.exclude_each_other();
     }
 
