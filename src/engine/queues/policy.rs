@@ -104,7 +104,8 @@ const LATELY: Duration = Duration::from_secs(1);
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
 /// A contender of the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
-/// Measured in the world `readers`: without it, 6 of 300 histories have a wait of more than 2.5 s, with it 2.
+/// Measured in the world `readers`: without it, 2 of 100 histories have a wait of more than 2.5 s; with it none of these has
+/// one, and 2 of 300 do.
 const POLITE: Duration = Duration::from_millis(750);
 
 /// How long an intent lasts: two looks, and a round trip. A contender ends it when it has the lock. Otherwise it would

@@ -1,9 +1,10 @@
 //! Starvation: no waiter is passed over for ever.
 //!
 //! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
-//! * In worlds of readers and writers in which nothing else gets in their way, no call waits for longer than
-//!   [`LONGEST_WAIT`]. If readers hold their locks for long, and one user alone is a writer, no reader waits for longer
-//!   than [`LONGEST_AMONG_READERS`], nor does the writer where they hold for less than [`SHORT_READ`].
+//! * In worlds of permits, or of readers and writers, in which nothing else gets in their way, no call waits for longer
+//!   than [`LONGEST_WAIT`] or [`LONGEST_AMONG_WRITERS`]. If readers hold their locks for long, and one user alone is a
+//!   writer, no reader waits for longer than [`LONGEST_AMONG_READERS`], nor does the writer where they hold for less than
+//!   [`SHORT_READ`].
 //! * The delays after too few answers are random, so that no two clients collide at every attempt:
 //!   those of many calls are on average far longer than the shortest.
 //!
