@@ -952,6 +952,7 @@ impl World {
             open,
         };
         let token = self.executed(&deed, &held);
+        self.lengthened(&deed, words);
         if let Some((id, (permits, _))) = token.zip(slot) {
             self.oracle.ledger.record_mut(id).permits = permits;
         }

@@ -590,6 +590,23 @@ impl World {
         id
     }
 
+    /// A server that refuses `MULTI`, and is well again before the next command of the same write, executes the rest
+    /// outside of a transaction: it lengthens the life of what the key holds.
+    pub(crate) fn lengthened(&mut self, deed: &Deed<'_>, words: &[&[u8]]) {
+        let [b"PEXPIRE", _, ttl] = words else {
+            return;
+        };
+        let there = deed
+            .before
+            .and_then(|token| self.oracle.ledger.find(&token));
+        if deed.done == Said::One
+            && let Some((id, until)) = there.zip(end_of(deed.shown, ttl))
+        {
+            let cell = self.oracle.ledger.cell_mut(id, deed.node);
+            cell.until = cell.until.max(until);
+        }
+    }
+
     fn enter(&mut self, deed: &Deed<'_>, id: TokenId) {
         let Deed {
             node,
