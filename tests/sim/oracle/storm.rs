@@ -162,12 +162,10 @@ impl World {
         }
     }
 
-    /// What was in the way of a `SET` is a key of the same client.
+    /// What was in the way of a `SET` is a key of the same client, or one that was handed over to it.
     fn is_own_key(&self, deed: &Deed<'_>) -> bool {
-        let found = deed
-            .before
-            .and_then(|token| self.oracle.ledger.find(&token));
-        found.is_some_and(|found| self.oracle.ledger.record(found).owner == deed.process)
+        deed.before
+            .is_some_and(|token| self.is_of_process(deed.process, &token))
     }
 
     /// What was in the way of a `SET` may be a key whose release the node has refused to the same client.

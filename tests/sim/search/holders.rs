@@ -29,7 +29,7 @@ use shearline::{Config, Instant, Lock, LockOptions};
 use super::hash_of;
 use super::node::{Words, run};
 use crate::mutations;
-use crate::oracle::Command;
+use crate::oracle::{Command, Verb};
 
 const NODES: usize = 3;
 const CLAIMANTS: usize = 4;
@@ -663,13 +663,11 @@ pub(crate) enum Move {
     GiveUp(u8),
     Release(u8),
     Downgrade(u8),
-    /// It believes no more that it holds the lock: its time is over.
-    Lapse(u8),
     Run(u8, u8),
     /// The same, and the connection breaks before its answer arrives.
     RunUnheard(u8, u8),
     Break(u8, u8),
-    /// The entry of a claimant ends.
+    /// The entry of a claimant ends, and before it what its claimant believes.
     End(u8, u8),
     /// A node loses its data in a restart.
     Lose(u8),
@@ -748,6 +746,9 @@ impl World {
 
     fn moves(&self, state: &State, moves: &mut Vec<Move>) {
         moves.clear();
+        if let Some(alone) = self.makes_no_difference(state) {
+            return moves.push(alone);
+        }
         if 0 < state.losses {
             moves.extend((0..NODES as u8).map(Move::Lose));
         }
@@ -764,9 +765,6 @@ impl World {
             if may_read && 0 < state.downgrades {
                 moves.push(Move::Downgrade(number));
             }
-            if believes != NOTHING {
-                moves.push(Move::Lapse(number));
-            }
             for node in 0..NODES as u8 {
                 let next = columns[usize::from(node)].up.front();
                 let asks = matches!(phase, Phase::Open | Phase::Holds | Phase::HoldsOn);
@@ -780,12 +778,50 @@ impl World {
                     }
                 }
                 let entry = state.nodes[usize::from(node)][usize::from(number)];
-                let is_free = believes == NOTHING && *phase != Phase::Open;
-                if entry != NOTHING && is_free {
+                // A release that comes next is such an end.
+                let is_owed = *phase == Phase::Over && self.is_released_next(class, node);
+                if entry != NOTHING && *phase != Phase::Open && !is_owed {
                     moves.push(Move::End(number, node));
                 }
             }
         }
+    }
+
+    /// Returns a move that comes first without loss, if there is one: it changes nothing that another move reads, now or
+    /// later, nor what anybody believes.
+    ///
+    /// So does a claimant begin while no connection breaks and no node loses its data. And so does a node run the
+    /// release of an attempt that is over if it has no entry of it.
+    fn makes_no_difference(&self, state: &State) -> Option<Move> {
+        let Bounds { breaks, losses, .. } = self.bounds;
+        let claimants = 0..self.bounds.claimants.len() as u8;
+        claimants.into_iter().find_map(|number| {
+            let class = state.claimants[usize::from(number)].class;
+            let may_run = |node: &u8| {
+                let entry = state.nodes[usize::from(*node)][usize::from(number)];
+                entry == NOTHING && self.is_released_next(class, *node)
+            };
+            match self.engines.summary(class).phase {
+                Phase::Idle if breaks == 0 && losses == 0 => Some(Move::Begin(number)),
+                Phase::Over if state.breaks == 0 && state.losses == 0 => {
+                    let node = (0..NODES as u8).find(may_run)?;
+                    Some(Move::Run(number, node))
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Returns `true` if the next command of a claimant to a node is a release, or about no lock.
+    fn is_released_next(&self, class: u32, node: u8) -> bool {
+        let next = self.engines.summary(class).columns[usize::from(node)]
+            .up
+            .front();
+        next.is_some_and(|command| {
+            let words = &self.nodes.commands.all[usize::from(*command)];
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            words == [ASIDE] || Command::of(&words, b"").verb == Verb::Release
+        })
     }
 
     /// Returns what is wrong, if anything is.
@@ -802,7 +838,6 @@ impl World {
                 state.claimants[usize::from(claimant)].believes = READS;
                 self.tell(state, claimant, Told::Downgrade);
             }
-            Move::Lapse(claimant) => state.claimants[usize::from(claimant)].believes = NOTHING,
             Move::Run(claimant, node) => {
                 let reply = self.run(state, claimant, node);
                 self.tell(state, claimant, Told::Answer(node, reply));
@@ -817,6 +852,7 @@ impl World {
                 self.tell(state, claimant, Told::Cut(node, false));
             }
             Move::End(claimant, node) => {
+                state.claimants[usize::from(claimant)].believes = NOTHING;
                 state.nodes[usize::from(node)][usize::from(claimant)] = NOTHING;
             }
             Move::Lose(node) => {
