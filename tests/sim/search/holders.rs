@@ -67,7 +67,12 @@ pub(crate) struct Bounds {
     pub(crate) losses: u8,
     /// Writers that become readers.
     pub(crate) downgrades: u8,
+    /// Claimants that give up while they are asking.
+    pub(crate) give_ups: u8,
 }
+
+/// As often as there are occasions.
+const ANY_NUMBER: u8 = u8::MAX;
 
 /// What a node keeps of one claimant: nothing, its token alone, as a reader, or in a slot.
 const NOTHING: u8 = 0;
@@ -663,12 +668,12 @@ pub(crate) enum Move {
     GiveUp(u8),
     Release(u8),
     Downgrade(u8),
-    Run(u8, u8),
+    /// Before it the entries of these claimants end on the node, a bit each: by a release that comes next there, or with
+    /// their time, before which their claimants believe in them no more.
+    Run(u8, u8, u8),
     /// The same, and the connection breaks before its answer arrives.
-    RunUnheard(u8, u8),
+    RunUnheard(u8, u8, u8),
     Break(u8, u8),
-    /// The entry of a claimant ends, and before it what its claimant believes.
-    End(u8, u8),
     /// A node loses its data in a restart.
     Lose(u8),
 }
@@ -687,6 +692,7 @@ struct State {
     breaks: u8,
     losses: u8,
     downgrades: u8,
+    give_ups: u8,
 }
 
 struct World {
@@ -741,6 +747,7 @@ impl World {
             breaks: self.bounds.breaks,
             losses: self.bounds.losses,
             downgrades: self.bounds.downgrades,
+            give_ups: self.bounds.give_ups,
         }
     }
 
@@ -757,7 +764,8 @@ impl World {
             let Summary { phase, columns, .. } = self.engines.summary(class);
             match phase {
                 Phase::Idle => moves.push(Move::Begin(number)),
-                Phase::Open => moves.push(Move::GiveUp(number)),
+                Phase::Open if 0 < state.give_ups => moves.push(Move::GiveUp(number)),
+                Phase::Open => {}
                 Phase::Holds | Phase::HoldsOn => moves.push(Move::Release(number)),
                 Phase::Over => {}
             }
@@ -772,18 +780,40 @@ impl World {
                     moves.push(Move::Break(number, node));
                 }
                 if next.is_some() {
-                    moves.push(Move::Run(number, node));
-                    if 0 < state.breaks {
-                        moves.push(Move::RunUnheard(number, node));
-                    }
-                }
-                let entry = state.nodes[usize::from(node)][usize::from(number)];
-                // A release that comes next is such an end.
-                let is_owed = *phase == Phase::Over && self.is_released_next(class, node);
-                if entry != NOTHING && *phase != Phase::Open && !is_owed {
-                    moves.push(Move::End(number, node));
+                    self.runs(state, (number, node), moves);
                 }
             }
+        }
+    }
+
+    /// A node runs the next command of a claimant, after any entries have ended there that may.
+    ///
+    /// An entry need not end before a command comes that can see it. So the release of an attempt that is over is not run
+    /// for itself.
+    fn runs(&self, state: &State, (number, node): (u8, u8), moves: &mut Vec<Move>) {
+        let class = state.claimants[usize::from(number)].class;
+        let there = state.nodes[usize::from(node)];
+        let is_over = self.engines.summary(class).phase == Phase::Over;
+        let reads = !self.is_released_next(class, node);
+        if !reads && is_over && there[usize::from(number)] != NOTHING {
+            return;
+        }
+        let may_end = (0..self.bounds.claimants.len()).filter(|claimant| {
+            let Claimant { class, .. } = state.claimants[*claimant];
+            there[*claimant] != NOTHING && self.engines.summary(class).phase != Phase::Open
+        });
+        let may_end: u8 = may_end.map(|claimant| 1 << claimant).sum();
+        let all = if reads { may_end } else { 0 };
+        let mut ends = all;
+        loop {
+            moves.push(Move::Run(number, node, ends));
+            if 0 < state.breaks {
+                moves.push(Move::RunUnheard(number, node, ends));
+            }
+            if ends == 0 {
+                return;
+            }
+            ends = (ends - 1) & all; // The next of all subsets.
         }
     }
 
@@ -805,7 +835,7 @@ impl World {
                 Phase::Idle if breaks == 0 && losses == 0 => Some(Move::Begin(number)),
                 Phase::Over if state.breaks == 0 && state.losses == 0 => {
                     let node = (0..NODES as u8).find(may_run)?;
-                    Some(Move::Run(number, node))
+                    Some(Move::Run(number, node, 0))
                 }
                 _ => None,
             }
@@ -828,7 +858,10 @@ impl World {
     fn go(&mut self, state: &mut State, step: Move) -> Option<String> {
         match step {
             Move::Begin(claimant) => self.tell(state, claimant, Told::Begin),
-            Move::GiveUp(claimant) => self.tell(state, claimant, Told::GiveUp),
+            Move::GiveUp(claimant) => {
+                state.give_ups -= u8::from(state.give_ups != ANY_NUMBER);
+                self.tell(state, claimant, Told::GiveUp);
+            }
             Move::Release(claimant) => {
                 state.claimants[usize::from(claimant)].believes = NOTHING;
                 self.tell(state, claimant, Told::Release);
@@ -838,22 +871,20 @@ impl World {
                 state.claimants[usize::from(claimant)].believes = READS;
                 self.tell(state, claimant, Told::Downgrade);
             }
-            Move::Run(claimant, node) => {
+            Move::Run(claimant, node, ends) => {
+                self.end(state, node, ends);
                 let reply = self.run(state, claimant, node);
                 self.tell(state, claimant, Told::Answer(node, reply));
             }
-            Move::RunUnheard(claimant, node) => {
+            Move::RunUnheard(claimant, node, ends) => {
                 state.breaks -= 1;
+                self.end(state, node, ends);
                 self.run(state, claimant, node);
                 self.tell(state, claimant, Told::Cut(node, false));
             }
             Move::Break(claimant, node) => {
                 state.breaks -= 1;
                 self.tell(state, claimant, Told::Cut(node, false));
-            }
-            Move::End(claimant, node) => {
-                state.claimants[usize::from(claimant)].believes = NOTHING;
-                state.nodes[usize::from(node)][usize::from(claimant)] = NOTHING;
             }
             Move::Lose(node) => {
                 state.losses -= 1;
@@ -864,6 +895,21 @@ impl World {
             }
         }
         wrong(self.bounds.claimants, state)
+    }
+
+    /// The entries of these claimants end on a node.
+    fn end(&mut self, state: &mut State, node: u8, ends: u8) {
+        for claimant in (0..self.bounds.claimants.len() as u8).filter(|one| ends & 1 << one != 0) {
+            let there = &mut state.claimants[usize::from(claimant)];
+            let phase = self.engines.summary(there.class).phase;
+            if phase == Phase::Over && self.is_released_next(there.class, node) {
+                let reply = self.run(state, claimant, node);
+                self.tell(state, claimant, Told::Answer(node, reply));
+            } else {
+                there.believes = NOTHING;
+                state.nodes[usize::from(node)][usize::from(claimant)] = NOTHING;
+            }
+        }
     }
 
     /// A node runs the next command of a claimant. Returns the number of its reply.
@@ -906,7 +952,8 @@ impl World {
                 (self.engines.classes[class as usize].hash, believes)
             });
             let all: Vec<_> = all.collect();
-            hash_of(&(words, all, state.breaks, state.losses, state.downgrades))
+            let left = (state.breaks, state.losses, state.downgrades, state.give_ups);
+            hash_of(&(words, all, left))
         };
         self.orders.iter().map(by).min().unwrap_or(0)
     }
@@ -1022,6 +1069,7 @@ mod tests {
         breaks: 0,
         losses: 0,
         downgrades: 0,
+        give_ups: ANY_NUMBER,
     };
 
     const PERMITS: Bounds = Bounds {
@@ -1030,7 +1078,23 @@ mod tests {
     };
 
     /// And whether the long run looks at all states.
-    const ALL: [(&str, Bounds, bool); 8] = [
+    const ALL: [(&str, Bounds, bool); 10] = [
+        (
+            "three claimants of two permits, none of whom gives up",
+            Bounds {
+                give_ups: 0,
+                ..PERMITS
+            },
+            true,
+        ),
+        (
+            "three claimants of two permits, one of whom gives up",
+            Bounds {
+                give_ups: 1,
+                ..PERMITS
+            },
+            false,
+        ),
         ("three claimants of two permits", PERMITS, false),
         (
             "three claimants of two permits, a loss",
@@ -1078,6 +1142,7 @@ mod tests {
                 losses: 1,
                 breaks: 1,
                 downgrades: 1,
+                ..NONE
             },
             false,
         ),
