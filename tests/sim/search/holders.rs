@@ -1110,7 +1110,7 @@ mod tests {
                 claimants: &[Permit(2), Permit(2), Permit(3)],
                 ..NONE
             },
-            false,
+            true,
         ),
         ("two readers and a writer", NONE, true),
         (
@@ -1124,7 +1124,7 @@ mod tests {
         (
             "two readers and a writer, a loss",
             Bounds { losses: 1, ..NONE },
-            false,
+            true,
         ),
         (
             "two readers and a writer, a loss and a break",
@@ -1149,7 +1149,7 @@ mod tests {
     ];
 
     /// States of each that the long run looks at: of those that it looks at to the end, and of the others.
-    const STATES: [u64; 2] = [1_000_000, 100_000];
+    const STATES: [u64; 2] = [30_000_000, 100_000];
 
     /// States of each that the ordinary run looks at.
     const STATES_OF_ORDINARY_RUN: u64 = 3_000;
