@@ -1,7 +1,7 @@
 //! Two candidates for one office, and an observer who sees each term.
 //!
 //! The first leader resigns. The second one is cut off: its program hangs, and so its lock is not extended any more.
-//! Here that is played by a lock that is kept for a short time only. The third term begins without anybody's help.
+//! Here a lock that is kept only for a short time plays that part. The third term begins without any help.
 
 use std::error::Error;
 use std::thread;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map_err(|_| "the candidate has panicked")??;
     assert_eq!(next_leader(&mut observer)?.term, second.term());
 
-    // It is told in time that its term ends, and the next one begins without its help.
+    // It learns in time that its term ends, and the next term begins without its help.
     assert!(second.at_risk().wait(PATIENCE), "nobody extends its lock");
     println!("{:<16} is at risk", "10.0.0.2:8080");
     assert!(second.lost().wait(PATIENCE), "its term is over");
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Returns the next leader that the observer tells of.
+/// Returns the next leader that the observer reports.
 fn next_leader(observer: &mut Observer) -> Result<Leader, Box<dyn Error>> {
     loop {
         match observer.next(PATIENCE).ok_or("nobody is elected")? {
