@@ -103,7 +103,7 @@ impl Client {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 count => &buffer[..count],
             };
-            // A reply may arrive in pieces; the inbox keeps what is torn.
+            // A reply may arrive in pieces; the inbox keeps the pieces.
             while let Some(frame) = self.inbox.next(&mut piece).map_err(io::Error::other)? {
                 if let Value::Push(_) = frame.value {
                     self.pushes.push(format!("{:?}", frame.value));

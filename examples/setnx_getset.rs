@@ -150,7 +150,7 @@ impl Client {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let mut piece = &buffer[..len];
-            // A reply may arrive in pieces; the inbox keeps what is torn.
+            // A reply may arrive in pieces; the inbox keeps the pieces.
             if let Some(frame) = self.inbox.next(&mut piece).map_err(io::Error::other)? {
                 if let Some(error) = frame.value.as_error() {
                     return Err(io::Error::other(error.escape_ascii().to_string()));

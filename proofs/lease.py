@@ -96,7 +96,7 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
     m.votes = votes
 
     def promise(s, n, r, left, counts):
-        """The node says yes for so long, and the answer counts if `counts`. A round counts one answer of each node."""
+        """The node says yes for this time. The answer counts if `counts`; a round counts one answer of each node."""
         counts = And(counts, Not(s.yes(n, r)))
 
         def at(name, value):

@@ -2,7 +2,7 @@
 //!
 //! Each row keeps the largest token with which it was written, and a write with a smaller one changes
 //! nothing. Both happen in one statement, so nothing can come in between, and both are on the disk before the
-//! writer is told.
+//! writer gets its answer.
 
 use std::path::Path;
 use std::time::Duration;
