@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(next_leader(&mut observer)?.term, second.term());
 
     // It learns in time that its term ends, and the next term begins without its help.
-    assert!(second.at_risk().wait(PATIENCE), "nobody extends its lock");
+    assert!(second.at_risk().wait(PATIENCE), "its lock is not extended");
     println!("{:<16} is at risk", "10.0.0.2:8080");
     assert!(second.lost().wait(PATIENCE), "its term is over");
     let third = redlock.campaign(&election, "10.0.0.1:8080", TTL)?;
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(third); // This resigns too.
     match observer.next(PATIENCE) {
         Some(None) => {
-            println!("nobody leads");
+            println!("there is no leader");
             Ok(())
         }
         other => Err(format!("the last leader has resigned: {other:?}").into()),
@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Returns the next leader that the observer reports.
 fn next_leader(observer: &mut Observer) -> Result<Leader, Box<dyn Error>> {
     loop {
-        match observer.next(PATIENCE).ok_or("nobody is elected")? {
+        match observer.next(PATIENCE).ok_or("no leader is elected")? {
             Some(leader) => {
                 println!(
                     "{:<16} leads in term {}",
@@ -73,7 +73,7 @@ fn next_leader(observer: &mut Observer) -> Result<Leader, Box<dyn Error>> {
                 );
                 return Ok(leader);
             }
-            None => println!("nobody leads"),
+            None => println!("there is no leader"),
         }
     }
 }
