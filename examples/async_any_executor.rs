@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Takes the lock, works, extends it, and releases it.
 async fn one_task(redlock: &Redlock, resource: &str, name: &str) -> Result<(), Box<dyn Error>> {
-    // Nothing is sent before the first poll. Dropped at any point, it releases what it has won.
+    // Nothing is sent before the first poll. If the future is dropped, any lock that it has won is released.
     let mut lock = redlock
         .lock_async(resource, Duration::from_secs(10))
         .await?;

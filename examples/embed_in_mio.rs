@@ -55,8 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if events.iter().any(|event| event.token() == JOBS) {
             host.take_jobs(&socket, &mut driver)?;
         }
-        // On every wake-up: a turn that finds nothing to do costs little, and it also writes what
-        // `take_jobs` asked for.
+        // The driver takes a turn at every wake-up. A turn with nothing to do costs little, and it also
+        // writes the requests of `take_jobs`.
         driver.turn(Some(Duration::ZERO))?;
         while let Some(event) = driver.poll_event() {
             host.handle(event, &mut driver)?;
@@ -110,7 +110,7 @@ impl Host {
                 Ok(released) => println!("  released on {} nodes", released.deleted),
                 Err(error) => println!("  {error}"),
             },
-            // A lock that is held is about to end. These jobs take no time, so none does.
+            // A held lock is about to end. These jobs take no time, so this does not happen.
             Event::Expired { lock } => println!("  {lock:?} is lost: its job must stop"),
             // Nothing here is extended, and later versions may have more events.
             Event::Extended { .. } | _ => {}

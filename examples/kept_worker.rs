@@ -1,10 +1,9 @@
 //! A worker that keeps its lock for as long as it works, and stops when that is at risk: on a thread, and
 //! as a future.
 //!
-//! The handle extends the lock from its own thread, also while the worker computes. Here it stops doing
+//! The handle extends the lock from its own thread, even while the worker computes. Here it stops doing
 //! so after a second and a half, as if the nodes were gone, and the second piece of work takes longer. The
-//! worker learns of it while a quarter of the ttl is left: time to come to an end before anybody else can
-//! begin.
+//! worker learns of it when a quarter of the ttl is left, so it can stop before another client begins.
 
 use std::error::Error;
 use std::future::Future;
@@ -29,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for steps in [20, 1000] {
         let lock = redlock.lock_with(&name, &kept)?;
         print_end("thread", work(&lock, steps), steps);
-        // At once, not when the ttl is over: the next worker may begin.
+        // The next worker may begin at once, not only when the ttl is over.
         print_released(lock.unlock());
     }
     for steps in [20, 1000] {
@@ -46,8 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Works on this thread, and looks before each step whether the lock is safe. A step must not take longer
-/// than what is left of the lock then: a quarter of its ttl. Returns how many steps were done.
+/// Works on this thread, and checks before each step that the lock is safe. A step must not take longer
+/// than a quarter of the ttl, which is what is left when the lock is at risk. Returns how many steps were done.
 fn work(lock: &LockGuard, steps: u32) -> u32 {
     let at_risk = lock.at_risk();
     for done in 0..steps {
@@ -82,9 +81,8 @@ async fn step() {
     }
 }
 
-/// A worker that was stopped for longer than what was left has not come to its end in time: the lock was not
-/// valid any more, or a majority says that it is gone. A release that is only unconfirmed harms no client: the nodes
-/// get it when they can.
+/// Prints what the release shows. If the worker did not stop in time, the lock was no longer valid, or a majority says
+/// that it is gone. A release that is only unconfirmed harms no client: the nodes get it when they can.
 fn print_released(released: Result<Released, UnlockError>) {
     match released {
         Ok(_) => {}

@@ -1,7 +1,7 @@
 //! Two candidates for one office, and an observer who sees each term.
 //!
 //! The first leader resigns. The second one is cut off: its program hangs, and so its lock is not extended any more.
-//! Here that is played by a lock that is kept for a short time only. The third term begins without anybody's help.
+//! Here a lock that is kept only for a short time plays that part. The third term begins without any help.
 
 use std::error::Error;
 use std::thread;
@@ -43,8 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map_err(|_| "the candidate has panicked")??;
     assert_eq!(next_leader(&mut observer)?.term, second.term());
 
-    // It is told in time that its term ends, and the next one begins without its help.
-    assert!(second.at_risk().wait(PATIENCE), "nobody extends its lock");
+    // It learns in time that its term ends, and the next term begins without its help.
+    assert!(second.at_risk().wait(PATIENCE), "its lock is not extended");
     println!("{:<16} is at risk", "10.0.0.2:8080");
     assert!(second.lost().wait(PATIENCE), "its term is over");
     let third = redlock.campaign(&election, "10.0.0.1:8080", TTL)?;
@@ -54,17 +54,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(third); // This resigns too.
     match observer.next(PATIENCE) {
         Some(None) => {
-            println!("nobody leads");
+            println!("there is no leader");
             Ok(())
         }
         other => Err(format!("the last leader has resigned: {other:?}").into()),
     }
 }
 
-/// Returns the next leader that the observer tells of.
+/// Returns the next leader that the observer reports.
 fn next_leader(observer: &mut Observer) -> Result<Leader, Box<dyn Error>> {
     loop {
-        match observer.next(PATIENCE).ok_or("nobody is elected")? {
+        match observer.next(PATIENCE).ok_or("no leader is elected")? {
             Some(leader) => {
                 println!(
                     "{:<16} leads in term {}",
@@ -73,7 +73,7 @@ fn next_leader(observer: &mut Observer) -> Result<Leader, Box<dyn Error>> {
                 );
                 return Ok(leader);
             }
-            None => println!("nobody leads"),
+            None => println!("there is no leader"),
         }
     }
 }

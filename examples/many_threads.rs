@@ -1,6 +1,6 @@
 //! One handle, many threads: each has a clone of it and locks for itself.
 //!
-//! Eight threads count in a counter that is not atomic: they read it, wait, and write it back plus
+//! Eight threads increment a counter that is not atomic: they read it, wait, and write it back plus
 //! one. Without the lock nearly every count would be lost; with it none is.
 
 use std::error::Error;

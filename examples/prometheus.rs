@@ -4,8 +4,8 @@
 //! web server already calls it in one of its handlers. OpenTelemetry is fed from the fields of `Stats`: see
 //! the manual, page `operating`; its page `troubles` has alert rules.
 //!
-//! The example serves until it was asked three times, or for ten seconds. It asks itself, so that there is
-//! something to see: `SHEARLINE_SERVE=1` makes it serve until it is stopped.
+//! The example serves three requests, or for ten seconds. It sends the requests itself, so that there is
+//! something to see. `SHEARLINE_SERVE=1` makes it serve until it is stopped.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,7 +19,7 @@ mod nodes;
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// While nobody asks the example sleeps so long, and so often: ten seconds.
+/// While no request comes, the example sleeps this long, this often: ten seconds in all.
 const NAP: Duration = Duration::from_millis(5);
 const NAPS: u32 = 2_000;
 
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })
 }
 
-/// Answers so many requests, one after the other. Sleeps so often at most while nobody asks.
+/// Answers this many requests, one after the other. Fails when it has slept `naps` times in all without a request.
 fn serve(
     redlock: &Redlock,
     listener: &TcpListener,
@@ -83,7 +83,7 @@ fn serve(
                 Err(error) => return Err(error.into()),
             }
             match &mut naps {
-                Some(0) => return Err("nobody has asked for ten seconds".into()),
+                Some(0) => return Err("no request came for ten seconds".into()),
                 Some(naps) => *naps -= 1,
                 None => {}
             }

@@ -46,8 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => assert_eq!(reply.as_integer(), Some(1)),
     })?;
 
-    // In RESP3 a subscription is answered by a push and by nothing else. The message to oneself
-    // comes before the reply to `PUBLISH` or behind it, as the server likes, but before `PONG`.
+    // In RESP3 a subscription is answered by a push and by nothing else. The server may send our own
+    // message before or after the reply to `PUBLISH`, but before `PONG`.
     let channel = key.as_bytes();
     client.send(&[&[b"SUBSCRIBE", channel]])?;
     let commands: [&[&[u8]]; 2] = [&[b"PUBLISH", channel, b"news"], &[b"PING"]];
@@ -103,7 +103,7 @@ impl Client {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 count => &buffer[..count],
             };
-            // A reply may arrive in pieces; the inbox keeps what is torn.
+            // A reply may arrive in pieces; the inbox keeps the pieces.
             while let Some(frame) = self.inbox.next(&mut piece).map_err(io::Error::other)? {
                 if let Value::Push(_) = frame.value {
                     self.pushes.push(format!("{:?}", frame.value));

@@ -48,7 +48,7 @@ struct Attempt {
     take_over: TakeOver,
     /// Wall-clock milliseconds.
     now: u64,
-    /// Until when the lock is to be ours; written into the key.
+    /// The time until which the lock should be ours; it is written into the key.
     until: u64,
     next: Next,
 }
@@ -109,7 +109,7 @@ impl Attempt {
         };
     }
 
-    /// Returns `true` if the lock is free by the value that was read: there is none, or its time has
+    /// Returns `true` if the value that was read says that the lock is free: there is none, or its time has
     /// passed. A value that is not a number is left alone.
     fn is_over(&self, value: Value<'_>) -> bool {
         let until = value.as_str().and_then(|text| text.parse::<u64>().ok());
@@ -150,7 +150,7 @@ impl Client {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let mut piece = &buffer[..len];
-            // A reply may arrive in pieces; the inbox keeps what is torn.
+            // A reply may arrive in pieces; the inbox keeps the pieces.
             if let Some(frame) = self.inbox.next(&mut piece).map_err(io::Error::other)? {
                 if let Some(error) = frame.value.as_error() {
                     return Err(io::Error::other(error.escape_ascii().to_string()));

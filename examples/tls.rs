@@ -1,4 +1,4 @@
-//! A lock over TLS, with an authority and a client certificate of one's own.
+//! A lock over TLS, with your own authority and a client certificate.
 //!
 //! ```text
 //! SHEARLINE_NODES=rediss://10.0.0.1:6380,rediss://10.0.0.2:6380,rediss://10.0.0.3:6380 \
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build();
     let redlock = match redlock {
         Ok(redlock) => redlock,
-        // A file that is missing, a key that does not fit: found before anything is sent.
+        // A missing file or a key that does not fit is found before anything is sent.
         Err(BuildError::Tls(error)) => {
             eprintln!("correct this setting: {error}");
             return Err(error.into());
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(other) => return Err(other.into()),
     };
     for node in redlock.nodes() {
-        // A certificate that has expired, or of an unknown authority: the others go on.
+        // A node whose certificate has expired or has an unknown authority; the other nodes go on.
         if let NodeState::Unusable(Unusable::Tls(failure)) = node.state {
             eprintln!("{}: {failure}", node.address);
         }

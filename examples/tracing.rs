@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 mod nodes;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Before the handle is built. In a program this is `RUST_LOG=shearline=debug` with the feature
+    // Set the subscriber before the handle is built. A program would use `RUST_LOG=shearline=debug` with the feature
     // `env-filter` of `tracing-subscriber`.
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Holds the lock for a while. What is reported in between is part of this span.
+/// Holds the lock for a while. Events in between are part of this span.
 fn work(redlock: &Redlock, name: &str, number: u32) -> Result<(), LockError> {
     let _work = tracing::info_span!("work", number).entered();
     let mut lock = redlock.lock(name, Duration::from_secs(5))?;

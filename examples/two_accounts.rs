@@ -1,8 +1,8 @@
 //! Money goes from one account to another, under one lock on both.
 //!
 //! Threads of two handles pay in all directions, and name the accounts in the order in which they need
-//! them. The lock is taken on both at once on each node, so that nobody holds one account while waiting for the
-//! other, and no order has to be agreed on. In the end the sum is what it was.
+//! them. Each node gives both names at once, so no thread holds one account while it waits for the other, and the
+//! threads need not agree on an order. In the end the sum is the same as before.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = (0..ACCOUNTS)
         .map(|account| format!("account:{}:{account}", std::process::id()))
         .collect();
-    // What only one at a time may do with an account: read its balance, compute, and write it.
+    // Only one thread at a time may do this with an account: read its balance, compute, and write it.
     let balances: Vec<AtomicI64> = (0..ACCOUNTS).map(|_| AtomicI64::new(AT_FIRST)).collect();
     let handles = [
         Redlock::connect(&nodes.urls)?,

@@ -1,8 +1,8 @@
 //! A small dashboard: one line for each change of the locks that it watches.
 //!
 //! A thread for each lock waits for its changes, and nothing is sent while there are none. Here a worker
-//! of the same program takes one lock after the other; any client could. The dashboard ends when it has
-//! seen all of that, or when nothing has changed for ten seconds.
+//! of the same program takes one lock after the other, as any client could. The dashboard ends when it has
+//! seen all these changes, or when nothing has changed for ten seconds.
 
 use std::error::Error;
 use std::thread;
@@ -54,7 +54,7 @@ fn show(redlock: &Redlock, name: &str) -> Result<bool, Box<dyn Error>> {
     Ok(false)
 }
 
-/// The state in few words. `Display` would also say what each node has.
+/// Returns the state in few words. `Display` would also show what each node has.
 fn line(state: &Inspection) -> String {
     match state.holder() {
         Some(holder) => format!(

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks all proofs: `bash proofs/check.sh`, or `bash proofs/check.sh plain shared` for some of them. Prints a verdict
-# for each lemma, and for each guard that is taken out the story of what happens then. Fails if a verdict is not the
-# expected one. z3 comes from PyPI, into a venv below target/.
+# for each lemma, and a story of what happens without each guard. Fails if a verdict is not the expected one. z3 comes
+# from PyPI, into a venv below target/.
 
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1

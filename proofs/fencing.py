@@ -6,8 +6,8 @@ answers, and nodes with smaller ones are asked to raise their counters, if they 
 forgotten at any time, and reads as the floor then. A node that loses its data has no floor and refuses, until it is
 repaired: from the floors of enough others, read one by one in any order, after a wait.
 
-Of permits the key is one slot, and all slots of a resource share the counter: others raise it at any time. A node that
-moves a token to the slot gives it another number.
+For permits the key stands for one slot, and all slots of a resource share the counter, so others raise it at any time.
+A node that moves a token to the slot gives it another number.
 
 There is no clock: keys end at any time, and messages are late or lost.
 
@@ -19,7 +19,7 @@ Assumed:
 Not modelled: an operator who vouches for nodes, and more than one resource (others only raise floors, as here).
 
 Proved for every N and every number of attempts, losses and repairs:
-* if two locks share a node that confirms both, the one that it granted later has the larger token. So tokens differ;
+* if a node confirms two locks, the one that it granted later has the larger token. So tokens differ;
 * a lock whose request was first granted after another lock was confirmed has the larger token.
 """
 

@@ -1,7 +1,7 @@
-"""What all kinds of locks with an expiry share: clocks, requests, what a node has promised, and beliefs.
+"""The parts that all kinds of locks with an expiry share: clocks, requests, promises of nodes, and beliefs.
 
 A *round* is one request to all nodes: it takes a lock, or extends one. A token belongs to one holder, and may have
-many rounds. Each holder has a clock and each node has one; these agree on nothing but the assumption below.
+many rounds. Each holder and each node has a clock; these clocks have only the assumption below in common.
 
 A node's yes to a round is a *promise*: `left` is the time for which it will keep the entry of the token. The holder
 may rely on a promise until the time of its first byte, plus `left`, minus its drift, by its own clock
@@ -96,7 +96,7 @@ def lease(name, kept, conflict, also=lambda s, r, q: True, on_grant=lambda s, r,
     m.votes = votes
 
     def promise(s, n, r, left, counts):
-        """The node says yes for so long, and the answer counts if `counts`. A round counts one answer of each node."""
+        """The node says yes for this time. The answer counts if `counts`; a round counts one answer of each node."""
         counts = And(counts, Not(s.yes(n, r)))
 
         def at(name, value):

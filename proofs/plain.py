@@ -9,8 +9,8 @@ Assumed: what `lease.py` assumes.
 
 Proved for every N, every number of clients and every ttl and drift:
 * no two holders believe at once;
-* no other was granted the lock since a holder was (an extension leaves no gap);
-* after a release, every key and every `SET` that is under way has its release to come (no orphans);
+* since a holder was granted the lock, no other client was (an extension leaves no gap);
+* after a release, a release is still to come for every key and every `SET` that is under way (no orphans);
 * the default drift of ttl / 100 + 2 ms is enough for a node that runs fast by 0.2 % and is set by 0.8 % of the ttl.
 """
 

@@ -79,7 +79,7 @@ class Elem(int):
 
 
 class Step:
-    """What an action needs, what it changes, and how it is told: a list of texts and of terms."""
+    """The condition of an action, its changes, and its words in a story: a list of texts and of terms."""
 
     def __init__(self, *need, change, tell):
         self.need, self.change, self.tell = need, change, tell
@@ -272,8 +272,8 @@ class Model:
         return add
 
     def without(self, guard, breaks, steps, only=None, **other):
-        """Without this guard the proof fails, and a story of so many steps breaks the lemma `breaks`. `only` names the
-        actions that are tried. Without a number of steps it names those of the story in their order."""
+        """Without this guard the proof fails, and a story with this number of steps breaks the lemma `breaks`. `only` names
+        the actions that are tried. Without a number of steps it names the actions of the story in their order."""
         self.removed.append((guard, breaks, steps, only, other))
 
     def shows(self, name, goal, steps, only=None, **other):
@@ -334,7 +334,7 @@ class Model:
     # --- stories ---------------------------------------------------------------------------------------------------
 
     def story(self, world, goal, steps, only):
-        """Looks for so many steps that reach the goal. Returns the lines of the story, or what z3 said."""
+        """Looks for this number of steps that reach the goal. Returns the lines of the story, or the answer of z3."""
         solver = z3.SolverFor("QF_FD")
         solver.set("timeout", STORY_MS)
         tables, told = world.first(), []

@@ -12,7 +12,7 @@ Assumed: what `lease.py` assumes.
 
 Proved for every N and every number of readers and writers:
 * an exclusive belief overlaps no other belief, and shared beliefs overlap only each other;
-* a holder was never interrupted by one that it excludes, also over a downgrade;
+* a holder was never interrupted by one that it excludes, not even in a downgrade;
 * a key is a string with one token or a set, and never expires before the last deadline in it.
 """
 

@@ -5,15 +5,15 @@ node, whose members `K/SLOT/TOKEN` have deadlines. TAKE_SLOT takes any free slot
 moves a member to a slot that is free, and keeps the deadline; extension, release, copies, purging of members that are
 over, expiry of the key, and the loss of data. A MOVE may be executed at any time after it was sent, and more than once.
 
-A token believes in a slot when a quorum has answered that it has the token in this slot. That plain locks and sets of
-readers exclude a set of permits is the same as in `shared.py`: a key has one type, and another form is refused.
+A token believes in a slot when a quorum has answered that it has the token in this slot. Plain locks and sets of
+readers exclude a set of permits as in `shared.py`: a key has one type, and another form is refused.
 
 Assumed: what `lease.py` assumes.
 
 Proved for every N, every K and every number of claimants:
 * no two believe in one slot, and each believes in a slot below its K. So at most K believe at once;
 * all that believe at once have the same K;
-* no other was granted the slot, or another K, since its holder was.
+* since a holder was granted its slot, no other client was granted the slot, or another K.
 """
 
 from lease import at, cast, latest_of, lease, live, sets

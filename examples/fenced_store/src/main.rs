@@ -1,12 +1,12 @@
 //! Two workers count orders in a store. One of them is stopped for longer than its lock lasts, as a paused
 //! machine would be, and writes when it goes on.
 //!
-//! No lock can keep it from that: it saw that its lock was valid, and was stopped after that. The store has to
-//! refuse it, by its fencing token. The play is shown twice:
+//! No lock can prevent that: the worker saw that its lock was valid, and was stopped after that. The store has to
+//! refuse the write, by its fencing token. The program shows this twice:
 //!
-//! * **without tokens** the late write is accepted, and what the other worker has written is lost;
-//! * **with tokens** the store refuses it, as the other worker came with a larger one. The late worker takes the
-//!   lock again, reads again, and both orders are there.
+//! * **without tokens** the late write is accepted, and the other worker's write is lost;
+//! * **with tokens** the store refuses the late write, because the other worker came with a larger token. The late
+//!   worker takes the lock again, reads again, and both orders are counted.
 //!
 //! The workers are processes, and the first is stopped by `SIGSTOP`.
 
@@ -71,7 +71,7 @@ fn work(urls: &str, file: &Path, resource: &str, fenced: bool) -> Result<(), Box
         // Anything may happen here. In the play the first worker is stopped.
         io::stdin().read_line(&mut String::new())?;
         let written = store.write(COUNTER, orders + 1, token)?;
-        // Whether it was still held does not matter any more: the store has decided.
+        // It no longer matters whether the lock was still held: the store has decided.
         let _ = lock.unlock();
         if written {
             println!("wrote {}", orders + 1);
@@ -106,7 +106,7 @@ fn give_floors(urls: &[String]) -> Result<(), Box<dyn Error>> {
     let redlock = Redlock::connect(urls)?;
     let once = LockOptions::new(TTL).tries(1).fenced();
     let name = format!("{COUNTER}:{}", std::process::id());
-    // New nodes give no token. That a token was asked for tells the handle that floors are wanted.
+    // New nodes give no token. After this request the handle knows that the nodes need floors.
     if redlock.lock_with(&name, &once).is_err() {
         redlock.trust_nodes();
     }
@@ -142,7 +142,7 @@ impl Worker {
 
     /// Lets it go on, and prints what it says until it ends.
     fn finish(mut self, who: &str) -> Result<(), Box<dyn Error>> {
-        drop(self.process.stdin.take()); // It waits for a line, or for there being none.
+        drop(self.process.stdin.take()); // It waits for a line, or for the end of its input.
         while let Some(line) = self.next_line()? {
             println!("{who} {line}");
         }

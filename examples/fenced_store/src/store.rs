@@ -2,7 +2,7 @@
 //!
 //! Each row keeps the largest token with which it was written, and a write with a smaller one changes
 //! nothing. Both happen in one statement, so nothing can come in between, and both are on the disk before the
-//! writer is told.
+//! writer gets its answer.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,11 +28,11 @@ impl Store {
         Ok(Self(connection))
     }
 
-    /// Returns the value of a counter, 0 if it was never written, for the holder with this fencing token: what
-    /// comes with a smaller one is refused from now on. Returns `None` if it refused that itself.
+    /// Returns the value of a counter for the holder with this fencing token, 0 if it was never written. From now on
+    /// the store refuses smaller tokens. Returns `None` if it refuses this token.
     ///
-    /// Without the token here, what an older holder writes between this and the write of the newer would be
-    /// accepted, and then overwritten by a value that was computed without it.
+    /// Without the token here, an older holder could still write between this read and the newer holder's write. That
+    /// write would be accepted, and then overwritten by a value that was computed without it.
     pub(crate) fn read(&self, name: &str, token: u64) -> Result<Option<i64>> {
         let mut row = self.0.prepare(
             "INSERT INTO counters (name, token) VALUES (?1, ?2)
@@ -42,8 +42,8 @@ impl Store {
             .optional()
     }
 
-    /// Writes the value of a counter for the holder with this fencing token. Returns `false` if it refused
-    /// that, as one with a larger token was here before.
+    /// Writes the value of a counter for the holder with this fencing token. Returns `false` if a holder with a
+    /// larger token was here before.
     pub(crate) fn write(&self, name: &str, value: i64, token: u64) -> Result<bool> {
         let written = self.0.execute(
             "INSERT INTO counters (name, value, token) VALUES (?1, ?2, ?3)
