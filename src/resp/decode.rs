@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 
 use super::direct::{Longest, compared, direct_len, flat, measured};
 use super::error::{DecodeError, Reason};
-use super::least::Place;
 use super::lex::{Bounds, Progress};
 use super::limits::Limits;
 use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
@@ -56,8 +55,6 @@ enum Phase {
 /// Where the value of a reply begins.
 #[derive(Clone, Copy, Debug)]
 struct Top {
-    /// Offset of the first byte.
-    at: usize,
     /// The length of the tape before it, which holds the entries of the attributes.
     entry: usize,
     token: Token,
@@ -65,7 +62,6 @@ struct Top {
 
 impl Top {
     const NONE: Self = Self {
-        at: 0,
         entry: 0,
         token: Token::NONE,
     };
@@ -92,23 +88,6 @@ pub struct Frame<'a> {
     /// Its length in bytes as it was sent, including attributes before it. An [`Inbox`](super::Inbox) has taken them
     /// from the piece, or from pieces before it.
     pub len: usize,
-    /// The whole reply, if there are attributes in front of the value.
-    #[cfg_attr(
-        not(any(test, feature = "internals")),
-        expect(dead_code, reason = "only tests read attributes")
-    )]
-    pub(super) attributed: Option<View<'a>>,
-}
-
-impl<'a> Frame<'a> {
-    #[inline(always)]
-    const fn bare(value: Value<'a>, len: usize) -> Self {
-        Self {
-            value,
-            len,
-            attributed: None,
-        }
-    }
 }
 
 // Offsets in a reply and indexes on the tape have 32 bits: a reply has no more bytes than that (`Limits::clamped`), and
@@ -167,9 +146,9 @@ impl Decoder {
             return None;
         }
         if let Some((value, len)) = compared(bytes, self.longest) {
-            return Some(Frame::bare(value, len));
+            return Some(Frame { value, len });
         }
-        measured(bytes, self.longest).map(|(value, len)| Frame::bare(value, len))
+        measured(bytes, self.longest).map(|(value, len)| Frame { value, len })
     }
 
     /// Like [`decode`](Self::decode), but returns only the length of the reply; [`frame`](Self::frame) returns its
@@ -225,17 +204,10 @@ impl Decoder {
         let len = self.at;
         let value = bytes.get(..len).and_then(|bytes| {
             let reply = View::new(bytes, &self.tape);
-            let value = reply.after(self.top.entry).read(self.top.token)?;
-            Some((value, (self.top.at > 0).then_some(reply)))
+            reply.after(self.top.entry).read(self.top.token)
         });
-        match value {
-            Some((value, attributed)) => Ok(Frame {
-                value,
-                len,
-                attributed,
-            }),
-            None => Err(DecodeError::new(0, Reason::Changed)),
-        }
+        let value = value.ok_or(DecodeError::new(0, Reason::Changed))?;
+        Ok(Frame { value, len })
     }
 
     /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
@@ -285,12 +257,6 @@ impl Decoder {
         element.max(self.given + 1) + others - self.given
     }
 
-    /// With fewer bytes than this, there is nothing new to read.
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn blind(&self) -> usize {
-        self.progress.need
-    }
-
     /// Returns how many bytes of memory it holds.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
@@ -327,17 +293,16 @@ impl Decoder {
                 elements: self.limits.elements,
                 end,
             };
-            if let Err(error) = self.admit(kind, bytes.get(self.at + 1).copied()) {
-                return self.unfinished(bytes, end, Err(error));
-            }
-            let token = match token(bytes, self.at, &bounds, &mut self.progress) {
-                Ok(Some(token)) if token.end_min() <= end => token,
-                found => return self.unfinished(bytes, end, found),
+            self.admit(kind, bytes.get(self.at + 1).copied())?;
+            let Some(token) = token(bytes, self.at, &bounds, &mut self.progress)? else {
+                return Ok(None);
             };
+            if end < token.end_min() {
+                return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
+            }
             self.progress.reset();
             if self.stack.is_empty() {
                 self.top = Top {
-                    at: self.at,
                     entry: self.tape.len(),
                     token,
                 };
@@ -351,29 +316,6 @@ impl Decoder {
                 return Ok(Some(self.at));
             }
             self.scan_direct(bytes);
-        }
-    }
-
-    /// Returns the error or the need of an element that is torn, wrong, or too long for `end`.
-    ///
-    /// A byte after which no end is within the bound is reported before a byte that is wrong in itself.
-    #[cold]
-    fn unfinished(
-        &mut self,
-        bytes: &[u8],
-        end: usize,
-        found: Result<Option<Token>, DecodeError>,
-    ) -> Result<Option<usize>, DecodeError> {
-        let place = Place {
-            kind_due: self.stack.last().is_some_and(|level| level.kind_due),
-            deepest: self.stack.len() == self.limits.depth,
-        };
-        let valid = found.map_or_else(|error| error.at, |_| bytes.len());
-        let begun = bytes.get(self.at..valid).unwrap_or_default();
-        let room = end.saturating_sub(self.at);
-        match place.excess(begun, room, &mut self.progress) {
-            Some(last) => Err(DecodeError::new(self.at + last, Reason::ReplyTooLong)),
-            None => found.map(|_| None),
         }
     }
 

@@ -16,8 +16,7 @@ pub struct Limits {
     pub elements: usize,
     /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
     /// too. 32 by default: `COMMAND DOCS` has twelve, the most that a server sends of its own
-    /// accord. Nothing in this module calls itself for each level, so there is no maximum; code
-    /// that reads the values may.
+    /// accord.
     pub depth: usize,
     /// Longest reply as a whole, its attributes included. 16 MiB by default, 4 GiB - 1 at most
     /// and seven at least.

@@ -109,10 +109,3 @@ pub struct Pairs<'a> {
     pub(super) view: View<'a>,
     pub(super) len: u32,
 }
-
-impl<'a> Pairs<'a> {
-    /// Returns the number of pairs.
-    pub(crate) const fn len(&self) -> usize {
-        self.len as usize
-    }
-}

@@ -30,28 +30,22 @@ fn costs(reply: impl AsRef<[u8]>, looks_most: f64, memory_most: usize) {
     assert!(memory <= memory_most, "{memory} bytes of memory");
 }
 
-/// A payload is not looked at. The text of a line is looked at once (digits twice), and its kind
-/// each time.
+/// A payload is not looked at. The text of a line is looked at twice, and its kind each time.
 #[test]
 fn a_text_that_arrives_byte_by_byte() {
     let bulk = |len: usize| [format!("${len}\r\n").as_bytes(), &vec![b'x'; len], b"\r\n"].concat();
     costs(bulk(1 << 20), 0.001, 0);
-    costs(format!("+{}\r\n", "x".repeat(64 << 10)), 2.1, 0);
-    costs(format!("-{}\r\n", "x".repeat(64 << 10)), 2.1, 0);
+    costs(format!("+{}\r\n", "x".repeat(64 << 10)), 3.1, 0);
+    costs(format!("-{}\r\n", "x".repeat(64 << 10)), 3.1, 0);
     costs(format!("({}\r\n", "7".repeat(64 << 10)), 3.1, 0);
 }
 
-/// An integer is read again from its first byte: it is short. Of a double each byte is looked at
-/// once, and a few times more for the digits of an exponent.
 #[test]
 fn a_number_that_arrives_byte_by_byte() {
     let many = |digit: &str| digit.repeat((64 << 10) - 20);
-    costs(format!(":{}\r\n", i64::MIN), 20.0, 0);
-    costs(format!(",1.{}\r\n", many("5")), 7.1, 0);
-    costs(format!(",{}e-65500\r\n", many("5")), 7.1, 0);
-    costs(format!(",1e{}\r\n", many("0")), 7.1, 0);
-    costs(format!(",0e{}\r\n", many("9")), 7.1, 0);
-    costs(format!(",0.{}e65000\r\n", many("0")), 15.0, 0);
+    costs(format!(":{}\r\n", i64::MIN), 3.1, 0);
+    costs(format!(",1.{}\r\n", many("5")), 3.1, 0);
+    costs(format!(",0.{}e65000\r\n", many("0")), 3.1, 0);
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn nothing_is_no_beginning_of_a_reply() {
 fn an_error_is_repeated_and_costs_nothing() {
     let mut inbox = Inbox::default();
     assert!(inbox.next(&mut &b":1"[..]).unwrap().is_none());
-    let error = inbox.next(&mut &b"x"[..]).unwrap_err();
+    let error = inbox.next(&mut &b"x\r\n"[..]).unwrap_err();
     let memory = inbox.memory();
     for mut piece in [&b""[..], b"+OK\r\n", &[b'x'; 100_000], b""] {
         assert_eq!(inbox.next(&mut piece).unwrap_err(), error);
