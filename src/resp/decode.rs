@@ -1,8 +1,7 @@
 //! The decoder: finds the elements of a reply, and continues a torn one.
 //!
 //! One loop over tokens with a stack of open aggregates; no function calls itself. The stack holds at most
-//! [`Limits::depth`] levels. The tape holds one entry for each aggregate that is not empty, made when its header has
-//! arrived. So memory grows with the bytes received, not with the lengths announced.
+//! [`Limits::depth`] levels, whatever lengths are announced.
 
 use alloc::vec::Vec;
 
@@ -12,13 +11,13 @@ use super::lex::{Bounds, Progress};
 use super::limits::Limits;
 use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
 use super::value::Value;
-use super::view::{Entry, View};
+use super::view::View;
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///
 /// It holds no bytes, only its position in a torn reply. Each byte is looked at a bounded number of times however the
-/// stream is cut, and the payload of a string not at all. Scalars and empty aggregates allocate nothing; other replies
-/// use two vectors that are kept for the next reply.
+/// stream is cut, and the payload of a string not at all. Scalars and flat aggregates allocate nothing; the stack of
+/// other replies is kept for the next one.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -35,36 +34,18 @@ pub struct Decoder {
     /// The number of elements that open aggregates still lack, including the one that is being read.
     owed: usize,
     /// The token of the value itself, behind the attributes of the reply.
-    top: Top,
+    top: Token,
     stack: Vec<Level>,
-    tape: Vec<Entry>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
     /// The next byte is the first of a reply.
     Fresh,
-    /// The same, but memory of the last reply has to be given back first.
-    Spent,
     /// A reply has begun.
     Torn,
     /// No more replies can follow.
     Failed(DecodeError),
-}
-
-/// Where the value of a reply begins.
-#[derive(Clone, Copy, Debug)]
-struct Top {
-    /// The length of the tape before it, which holds the entries of the attributes.
-    entry: usize,
-    token: Token,
-}
-
-impl Top {
-    const NONE: Self = Self {
-        entry: 0,
-        token: Token::NONE,
-    };
 }
 
 /// An aggregate whose elements are still arriving.
@@ -72,8 +53,6 @@ impl Top {
 struct Level {
     /// The number of elements that are not complete yet.
     left: u32,
-    /// Its entry on the tape.
-    entry: usize,
     /// It is an attribute: it describes the next element, and is not an element of the surrounding aggregate.
     attribute: bool,
     /// Its next element must be a string, the kind of a push.
@@ -90,12 +69,6 @@ pub struct Frame<'a> {
     pub len: usize,
 }
 
-// Offsets in a reply and indexes on the tape have 32 bits: a reply has no more bytes than that (`Limits::clamped`), and
-// so no more aggregates.
-
-/// The number of levels and entries whose memory is kept for the next reply.
-const KEPT: usize = 1024;
-
 impl Decoder {
     /// Returns a decoder at the beginning of a reply. Allocates nothing.
     #[must_use]
@@ -109,22 +82,20 @@ impl Decoder {
             progress: Progress::NEW,
             given: 0,
             owed: 0,
-            top: Top::NONE,
+            top: Token::NONE,
             stack: Vec::new(),
-            tape: Vec::new(),
         }
     }
 
     /// Decodes the first reply of `bytes`.
     ///
-    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that every byte so far is
-    /// valid and more are needed: call again with the *same* bytes and more behind them. After
-    /// `Ok(Some(frame))` the decoder is ready for the next reply, at `bytes[frame.len..]`.
+    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that more bytes are needed: call again with the
+    /// *same* bytes and more behind them. After `Ok(Some(frame))` the decoder is ready for the next reply, at
+    /// `bytes[frame.len..]`.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call returns the same
-    /// error.
+    /// [`DecodeError`] when the bytes are wrong, or a bound is exceeded. Every later call returns the same error.
     // Inlined. The parts that are not inlined return only plain numbers, because a frame that goes through memory costs
     // more than the short replies themselves.
     #[cfg(any(test, feature = "internals"))]
@@ -160,14 +131,13 @@ impl Decoder {
     pub(crate) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
-            Phase::Fresh | Phase::Spent => {
+            Phase::Fresh => {
                 self.begin();
-                self.phase = Phase::Fresh;
                 if bytes.is_empty() {
                     return Ok(None);
                 }
                 if let Some((header, end)) = flat(bytes, &self.limits, &self.longest) {
-                    self.top.token = header;
+                    self.top = header;
                     self.at = end;
                     return Ok(Some(end));
                 }
@@ -181,7 +151,6 @@ impl Decoder {
         self.given = bytes.len();
         let result = self.scan(bytes);
         self.phase = match result {
-            Ok(Some(_)) if self.tape.capacity().max(self.stack.capacity()) > KEPT => Phase::Spent,
             Ok(Some(_)) => Phase::Fresh,
             Ok(None) => Phase::Torn,
             Err(error) => Phase::Failed(error),
@@ -198,21 +167,19 @@ impl Decoder {
     /// bytes than then. Other bytes of the same length give a wrong answer.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
-        if !matches!(self.phase, Phase::Fresh | Phase::Spent) || self.at == 0 {
+        if self.phase != Phase::Fresh || self.at == 0 {
             return Err(DecodeError::new(0, Reason::NotMeasured));
         }
         let len = self.at;
-        let value = bytes.get(..len).and_then(|bytes| {
-            let reply = View::new(bytes, &self.tape);
-            reply.after(self.top.entry).read(self.top.token)
-        });
+        let reply = bytes.get(..len);
+        let value = reply.and_then(|bytes| View { bytes }.read(self.top));
         let value = value.ok_or(DecodeError::new(0, Reason::Changed))?;
         Ok(Frame { value, len })
     }
 
     /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
     pub(crate) fn reset(&mut self) {
-        self.phase = Phase::Spent;
+        self.phase = Phase::Fresh;
         self.at = 0;
     }
 
@@ -241,7 +208,7 @@ impl Decoder {
     pub(super) fn failure(&self) -> Option<DecodeError> {
         match self.phase {
             Phase::Failed(error) => Some(error),
-            Phase::Fresh | Phase::Spent | Phase::Torn => None,
+            Phase::Fresh | Phase::Torn => None,
         }
     }
 
@@ -260,7 +227,7 @@ impl Decoder {
     /// Returns how many bytes of memory it holds.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
-        self.stack.capacity() * size_of::<Level>() + self.tape.capacity() * size_of::<Entry>()
+        self.stack.capacity() * size_of::<Level>()
     }
 
     #[cfg(test)]
@@ -273,11 +240,7 @@ impl Decoder {
         self.at = 0;
         self.progress.reset();
         self.owed = 1;
-        self.top = Top::NONE;
         self.stack.clear();
-        self.tape.clear();
-        self.stack.shrink_to(KEPT);
-        self.tape.shrink_to(KEPT);
     }
 
     /// Reads elements until the reply is complete or the bytes end. Returns the length of the reply.
@@ -302,10 +265,7 @@ impl Decoder {
             }
             self.progress.reset();
             if self.stack.is_empty() {
-                self.top = Top {
-                    entry: self.tape.len(),
-                    token,
-                };
+                self.top = token;
             }
             let complete = if token.kind.is_scalar() {
                 self.close(token.end)
@@ -389,19 +349,11 @@ impl Decoder {
         self.at = behind;
         // The value behind an attribute is still due. Any other aggregate is itself the element that was due.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
-        let kind_due = kind == Kind::Push;
         self.stack.push(Level {
             left: elements,
-            entry: self.tape.len(),
             attribute,
-            kind_due,
+            kind_due: kind == Kind::Push,
         });
-        // The beginning of the elements, until their number is known.
-        let start = Entry {
-            bytes: behind as u32,
-            entries: self.tape.len() as u32,
-        };
-        self.tape.push(start);
         false
     }
 
@@ -416,14 +368,8 @@ impl Decoder {
             if level.left > 0 {
                 return false;
             }
-            let Level {
-                entry, attribute, ..
-            } = *level;
+            let attribute = level.attribute;
             self.stack.pop();
-            let length = self.tape.len() as u32;
-            let entry = &mut self.tape[entry];
-            entry.bytes = behind as u32 - entry.bytes;
-            entry.entries = length - entry.entries;
             if attribute {
                 return false;
             }

@@ -33,8 +33,7 @@ impl<'a> Iterator for Values<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.view.at_most(self.left as usize);
-        (left, Some(left))
+        (self.left as usize, Some(self.left as usize))
     }
 }
 

@@ -12,9 +12,7 @@ use super::write;
 ///
 /// A reply that is whole in a piece is decoded in place. Only a torn one is copied, once: the rest of the piece is
 /// kept, and as many bytes of the following pieces are added as the reply needs. The bytes never take more memory than
-/// the longest reply, 16 MiB. The structure of a reply takes up to four times as much, if the reply consists only of
-/// the smallest aggregates. Each level of depth takes 32 bytes. The next call after a large reply gives the memory
-/// back.
+/// the longest reply, 16 MiB. The next call after a large reply gives the memory back.
 ///
 /// ```
 /// use shearline::resp::Inbox;

@@ -37,7 +37,7 @@ impl Limits {
     pub(super) const REPLY_BYTES_MIN: usize = 7;
     const LINE_BYTES_MIN: usize = 2;
 
-    /// Longest reply that can be asked for: the tape keeps offsets in 32 bits.
+    /// Longest reply that can be asked for: elements are counted in 32 bits.
     const REPLY_BYTES_MAX: usize = u32::MAX as usize;
 
     /// These limits, cut to what the decoder can keep.

@@ -26,8 +26,8 @@
 //!   KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, a reply 16 MiB.
 //! * **Little stack.** The decoder does not call itself. To compare or print a value takes a call for each level, of
 //!   which there are 32.
-//! * **No copy, no allocation for scalars.** Values borrow from the receive buffer. The structure of aggregates is kept
-//!   on one flat tape that is reused.
+//! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it when they
+//!   are iterated: an element at each level that is around it.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ

@@ -173,8 +173,7 @@ fn changed_bytes_do_no_harm() {
     }
 }
 
-/// A header that was small announces more than any memory holds. By what an iterator says of its
-/// length, others reserve memory.
+/// A header that was small announces more than any memory holds: there is no such element.
 #[test]
 fn changed_headers_reserve_nothing() {
     let before = b"*3\r\n*1\r\n:2345678901234567\r\n+xy\r\n";
@@ -187,18 +186,8 @@ fn changed_headers_reserve_nothing() {
             .decode(&after)
             .unwrap()
             .expect("nothing new was seen");
-        let items = frame.value.as_items().expect("an array");
         look_at(&frame);
-        let Some(first) = items.iter().next() else {
-            // The value behind the attributes would be behind the reply.
-            assert!(header.starts_with('|'));
-            continue;
-        };
-        let said = [
-            first.as_items().map_or(0, |items| items.iter().len()),
-            first.as_pairs().map_or(0, |pairs| pairs.iter().len()),
-        ];
-        assert!(said.iter().any(|&len| len > 0), "{header}");
-        assert!(said.iter().all(|&len| len <= after.len()), "{said:?}");
+        let items = frame.value.as_items().expect("an array");
+        assert!(items.iter().next().is_none(), "{header}");
     }
 }
