@@ -71,9 +71,13 @@ pub struct Frame<'a> {
 
 impl Decoder {
     /// Returns a decoder at the beginning of a reply. Allocates nothing.
+    ///
+    /// # Panics
+    ///
+    /// If a limit is out of its range.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
-        let limits = limits.clamped();
+        assert!(limits.are_sound(), "each limit has a range");
         Self {
             limits,
             longest: Longest::within(limits),

@@ -104,7 +104,7 @@ fn a_header_reserves_nothing() {
     let generous = Limits {
         bulk_bytes: 2 << 30,
         elements: 1 << 30,
-        reply_bytes: usize::MAX,
+        reply_bytes: u32::MAX as usize,
         ..Limits::default()
     };
     for header in [

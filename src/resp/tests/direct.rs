@@ -83,11 +83,11 @@ fn limits() -> impl Iterator<Item = Limits> {
                 ..most
             },
             Limits {
-                reply_bytes: bound,
+                reply_bytes: bound.max(Limits::REPLY_BYTES_MIN),
                 ..most
             },
             Limits {
-                line_bytes: bound,
+                line_bytes: bound.max(2),
                 ..most
             },
         ]
