@@ -2,8 +2,6 @@
 //!
 //! Not here: what an element says. `elements` reads the values.
 
-use core::fmt;
-
 use super::direct::{Longest, direct_len};
 use super::header::header;
 use super::lex::{Bounds, Progress};
@@ -13,13 +11,6 @@ use super::token::{Kind, Token, token};
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) bytes: &'a [u8],
-}
-
-// The iterators derive their `Debug`; whole replies in it would drown everything else.
-impl fmt::Debug for View<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "View({} bytes)", self.bytes.len())
-    }
 }
 
 impl View<'_> {
