@@ -2,7 +2,6 @@
 //!
 //! Not here: what an element says. `elements` reads the values.
 
-use super::direct::{Longest, direct_len};
 use super::header::header;
 use super::lex::{Bounds, Progress};
 use super::token::{Kind, Token, token};
@@ -31,33 +30,26 @@ impl View<'_> {
         Self { bytes }
     }
 
-    /// Moves behind the element that begins with this token.
+    /// Moves behind the element that begins with this token, and all that is inside it.
     #[inline]
     pub(super) fn skip(&mut self, token: Token) -> Option<()> {
         self.bytes = self.bytes.get(token.end..)?;
-        match token.kind.is_scalar() {
-            true => Some(()),
-            false => self.skip_elements(u64::from(token.elements())),
-        }
-    }
-
-    /// Moves behind this number of elements, and what is inside them.
-    fn skip_elements(&mut self, elements: u64) -> Option<()> {
-        let mut owed = elements;
+        let mut owed = inside(token);
         while owed > 0 {
-            if let Some(len) = direct_len(self.bytes, &Longest::ANY) {
-                self.bytes = &self.bytes[len..];
-                owed -= 1;
-                continue;
-            }
             let token = self.token()?;
             self.bytes = self.bytes.get(token.end..)?;
             // An attribute describes the element that is still owed.
             owed -= u64::from(token.kind != Kind::Attribute);
-            if !token.kind.is_scalar() {
-                owed = owed.saturating_add(token.elements().into());
-            }
+            owed = owed.saturating_add(inside(token));
         }
         Some(())
+    }
+}
+
+/// Returns how many elements stand in the aggregate that begins with this token.
+fn inside(token: Token) -> u64 {
+    match token.kind.is_scalar() {
+        true => 0,
+        false => token.elements().into(),
     }
 }
