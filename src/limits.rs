@@ -85,8 +85,12 @@ pub const IN_FLIGHT_MAX: usize = 1 << 16;
 /// Most bytes waiting to be written to one node: half of [`IN_FLIGHT_MAX`] typical commands.
 pub const OUT_BYTES_MAX: usize = 4 << 20;
 
-/// Longest command about a lock on one resource: the longest script, name and token with their headers.
-pub const COMMAND_BYTES_MAX: usize = 2048;
+/// Longest command about a lock on one resource: the longest script, the name and the key of its counter, the token and
+/// the marker, with their headers.
+pub const COMMAND_BYTES_MAX: usize = 6 << 10;
+
+/// Room for the name, the token and the ttl of a lock on one resource, with their headers.
+pub(crate) const ENTRY_BYTES_MAX: usize = 2 << 10;
 
 /// Longest command about a lock on several resources. It may take an out buffer beyond the half of it that
 /// is for questions, once: the node is asked nothing more then.
@@ -169,8 +173,9 @@ pub const DEBTS_MAX: usize = CLAIMS_MAX;
 /// little memory (some 100 bytes each).
 pub const POOL_MAX: usize = 1024;
 
-/// Largest buffer that is kept for reuse, by what it can hold: any but those of locks on many resources.
-pub(crate) const POOLED_MAX: usize = 2 * COMMAND_BYTES_MAX;
+/// Largest buffer that is kept for reuse, by what it can hold: any but those of locks on many resources, and of commands
+/// that have a long script and long names.
+pub(crate) const POOLED_MAX: usize = 4 << 10;
 
 /// Most notices that wait for the subscriber of `tracing`, which may be slow: more than a restart of all nodes
 /// brings. Later ones are counted, and that is all.
@@ -211,12 +216,10 @@ const _: () = {
     // Everything in flight may become a debt.
     assert!(DEBTS_MAX >= IN_FLIGHT_MAX);
     assert!(CLAIMS_MAX >= ROUNDS_MAX);
-    // The longest script has some 360 bytes, a marker some 150, the headers around them some 150.
-    assert!(COMMAND_BYTES_MAX >= RESOURCE_BYTES_MAX + TOKEN_BYTES_MAX + 768);
     assert!(OUT_BYTES_MAX >= 2 * COMMAND_BYTES_MAX);
     assert!(OUT_BYTES_MAX >= 8 * SEVERAL_BYTES_MAX);
     assert!(OUT_BYTES_MAX >= 2 * HANDSHAKE_BYTES_MAX);
-    assert!(BATCH_BYTES_MAX >= 4 * COMMAND_BYTES_MAX);
+    assert!(BATCH_BYTES_MAX >= 4 * ENTRY_BYTES_MAX);
     assert!(BATCH_MAX <= REPLY_ELEMENTS_MAX);
     assert!(STRING_BYTES_MAX > TOKEN_BYTES_MAX);
     // Each has its slot, its token, and a deadline.

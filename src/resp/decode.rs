@@ -1,25 +1,23 @@
 //! The decoder: finds the elements of a reply, and continues a torn one.
 //!
 //! One loop over tokens with a stack of open aggregates; no function calls itself. The stack holds at most
-//! [`Limits::depth`] levels. The tape holds one entry for each aggregate that is not empty, made when its header has
-//! arrived. So memory grows with the bytes received, not with the lengths announced.
+//! [`Limits::depth`] levels, whatever lengths are announced.
 
 use alloc::vec::Vec;
 
 use super::direct::{Longest, compared, direct_len, flat, measured};
 use super::error::{DecodeError, Reason};
-use super::least::Place;
 use super::lex::{Bounds, Progress};
 use super::limits::Limits;
 use super::token::{ELEMENT_BYTES_MIN, Kind, Token, token};
 use super::value::Value;
-use super::view::{Entry, View};
+use super::view::View;
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///
 /// It holds no bytes, only its position in a torn reply. Each byte is looked at a bounded number of times however the
-/// stream is cut, and the payload of a string not at all. Scalars and empty aggregates allocate nothing; other replies
-/// use two vectors that are kept for the next reply.
+/// stream is cut, and the payload of a string not at all. Scalars and flat aggregates allocate nothing; the stack of
+/// other replies is kept for the next one.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -36,39 +34,18 @@ pub struct Decoder {
     /// The number of elements that open aggregates still lack, including the one that is being read.
     owed: usize,
     /// The token of the value itself, behind the attributes of the reply.
-    top: Top,
+    top: Token,
     stack: Vec<Level>,
-    tape: Vec<Entry>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
     /// The next byte is the first of a reply.
     Fresh,
-    /// The same, but memory of the last reply has to be given back first.
-    Spent,
     /// A reply has begun.
     Torn,
     /// No more replies can follow.
     Failed(DecodeError),
-}
-
-/// Where the value of a reply begins.
-#[derive(Clone, Copy, Debug)]
-struct Top {
-    /// Offset of the first byte.
-    at: usize,
-    /// The length of the tape before it, which holds the entries of the attributes.
-    entry: usize,
-    token: Token,
-}
-
-impl Top {
-    const NONE: Self = Self {
-        at: 0,
-        entry: 0,
-        token: Token::NONE,
-    };
 }
 
 /// An aggregate whose elements are still arriving.
@@ -76,8 +53,6 @@ impl Top {
 struct Level {
     /// The number of elements that are not complete yet.
     left: u32,
-    /// Its entry on the tape.
-    entry: usize,
     /// It is an attribute: it describes the next element, and is not an element of the surrounding aggregate.
     attribute: bool,
     /// Its next element must be a string, the kind of a push.
@@ -92,36 +67,17 @@ pub struct Frame<'a> {
     /// Its length in bytes as it was sent, including attributes before it. An [`Inbox`](super::Inbox) has taken them
     /// from the piece, or from pieces before it.
     pub len: usize,
-    /// The whole reply, if there are attributes in front of the value.
-    #[cfg_attr(
-        not(any(test, feature = "internals")),
-        expect(dead_code, reason = "only tests read attributes")
-    )]
-    pub(super) attributed: Option<View<'a>>,
 }
-
-impl<'a> Frame<'a> {
-    #[inline(always)]
-    const fn bare(value: Value<'a>, len: usize) -> Self {
-        Self {
-            value,
-            len,
-            attributed: None,
-        }
-    }
-}
-
-// Offsets in a reply and indexes on the tape have 32 bits: a reply has no more bytes than that (`Limits::clamped`), and
-// so no more aggregates.
-
-/// The number of levels and entries whose memory is kept for the next reply.
-const KEPT: usize = 1024;
 
 impl Decoder {
     /// Returns a decoder at the beginning of a reply. Allocates nothing.
+    ///
+    /// # Panics
+    ///
+    /// If a limit is out of its range.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
-        let limits = limits.clamped();
+        assert!(limits.are_sound(), "each limit has a range");
         Self {
             limits,
             longest: Longest::within(limits),
@@ -130,22 +86,20 @@ impl Decoder {
             progress: Progress::NEW,
             given: 0,
             owed: 0,
-            top: Top::NONE,
+            top: Token::NONE,
             stack: Vec::new(),
-            tape: Vec::new(),
         }
     }
 
     /// Decodes the first reply of `bytes`.
     ///
-    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that every byte so far is
-    /// valid and more are needed: call again with the *same* bytes and more behind them. After
-    /// `Ok(Some(frame))` the decoder is ready for the next reply, at `bytes[frame.len..]`.
+    /// `bytes` begins at the first byte of a reply. `Ok(None)` means that more bytes are needed: call again with the
+    /// *same* bytes and more behind them. After `Ok(Some(frame))` the decoder is ready for the next reply, at
+    /// `bytes[frame.len..]`.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call returns the same
-    /// error.
+    /// [`DecodeError`] when the bytes are wrong, or a bound is exceeded. Every later call returns the same error.
     // Inlined. The parts that are not inlined return only plain numbers, because a frame that goes through memory costs
     // more than the short replies themselves.
     #[cfg(any(test, feature = "internals"))]
@@ -167,9 +121,9 @@ impl Decoder {
             return None;
         }
         if let Some((value, len)) = compared(bytes, self.longest) {
-            return Some(Frame::bare(value, len));
+            return Some(Frame { value, len });
         }
-        measured(bytes, self.longest).map(|(value, len)| Frame::bare(value, len))
+        measured(bytes, self.longest).map(|(value, len)| Frame { value, len })
     }
 
     /// Like [`decode`](Self::decode), but returns only the length of the reply; [`frame`](Self::frame) returns its
@@ -181,14 +135,13 @@ impl Decoder {
     pub(crate) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
-            Phase::Fresh | Phase::Spent => {
+            Phase::Fresh => {
                 self.begin();
-                self.phase = Phase::Fresh;
                 if bytes.is_empty() {
                     return Ok(None);
                 }
                 if let Some((header, end)) = flat(bytes, &self.limits, &self.longest) {
-                    self.top.token = header;
+                    self.top = header;
                     self.at = end;
                     return Ok(Some(end));
                 }
@@ -202,7 +155,6 @@ impl Decoder {
         self.given = bytes.len();
         let result = self.scan(bytes);
         self.phase = match result {
-            Ok(Some(_)) if self.tape.capacity().max(self.stack.capacity()) > KEPT => Phase::Spent,
             Ok(Some(_)) => Phase::Fresh,
             Ok(None) => Phase::Torn,
             Err(error) => Phase::Failed(error),
@@ -219,28 +171,19 @@ impl Decoder {
     /// bytes than then. Other bytes of the same length give a wrong answer.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
-        if !matches!(self.phase, Phase::Fresh | Phase::Spent) || self.at == 0 {
+        if self.phase != Phase::Fresh || self.at == 0 {
             return Err(DecodeError::new(0, Reason::NotMeasured));
         }
         let len = self.at;
-        let value = bytes.get(..len).and_then(|bytes| {
-            let reply = View::new(bytes, &self.tape);
-            let value = reply.after(self.top.entry).read(self.top.token)?;
-            Some((value, (self.top.at > 0).then_some(reply)))
-        });
-        match value {
-            Some((value, attributed)) => Ok(Frame {
-                value,
-                len,
-                attributed,
-            }),
-            None => Err(DecodeError::new(0, Reason::Changed)),
-        }
+        let reply = bytes.get(..len);
+        let value = reply.and_then(|bytes| View { bytes }.read(self.top));
+        let value = value.ok_or(DecodeError::new(0, Reason::Changed))?;
+        Ok(Frame { value, len })
     }
 
     /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
     pub(crate) fn reset(&mut self) {
-        self.phase = Phase::Spent;
+        self.phase = Phase::Fresh;
         self.at = 0;
     }
 
@@ -269,7 +212,7 @@ impl Decoder {
     pub(super) fn failure(&self) -> Option<DecodeError> {
         match self.phase {
             Phase::Failed(error) => Some(error),
-            Phase::Fresh | Phase::Spent | Phase::Torn => None,
+            Phase::Fresh | Phase::Torn => None,
         }
     }
 
@@ -285,16 +228,10 @@ impl Decoder {
         element.max(self.given + 1) + others - self.given
     }
 
-    /// With fewer bytes than this, there is nothing new to read.
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn blind(&self) -> usize {
-        self.progress.need
-    }
-
     /// Returns how many bytes of memory it holds.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
-        self.stack.capacity() * size_of::<Level>() + self.tape.capacity() * size_of::<Entry>()
+        self.stack.capacity() * size_of::<Level>()
     }
 
     #[cfg(test)]
@@ -307,11 +244,7 @@ impl Decoder {
         self.at = 0;
         self.progress.reset();
         self.owed = 1;
-        self.top = Top::NONE;
         self.stack.clear();
-        self.tape.clear();
-        self.stack.shrink_to(KEPT);
-        self.tape.shrink_to(KEPT);
     }
 
     /// Reads elements until the reply is complete or the bytes end. Returns the length of the reply.
@@ -327,20 +260,16 @@ impl Decoder {
                 elements: self.limits.elements,
                 end,
             };
-            if let Err(error) = self.admit(kind, bytes.get(self.at + 1).copied()) {
-                return self.unfinished(bytes, end, Err(error));
-            }
-            let token = match token(bytes, self.at, &bounds, &mut self.progress) {
-                Ok(Some(token)) if token.end_min() <= end => token,
-                found => return self.unfinished(bytes, end, found),
+            self.admit(kind, bytes.get(self.at + 1).copied())?;
+            let Some(token) = token(bytes, self.at, &bounds, &mut self.progress)? else {
+                return Ok(None);
             };
+            if end < token.end_min() {
+                return Err(DecodeError::new(self.at, Reason::ReplyTooLong));
+            }
             self.progress.reset();
             if self.stack.is_empty() {
-                self.top = Top {
-                    at: self.at,
-                    entry: self.tape.len(),
-                    token,
-                };
+                self.top = token;
             }
             let complete = if token.kind.is_scalar() {
                 self.close(token.end)
@@ -351,29 +280,6 @@ impl Decoder {
                 return Ok(Some(self.at));
             }
             self.scan_direct(bytes);
-        }
-    }
-
-    /// Returns the error or the need of an element that is torn, wrong, or too long for `end`.
-    ///
-    /// A byte after which no end is within the bound is reported before a byte that is wrong in itself.
-    #[cold]
-    fn unfinished(
-        &mut self,
-        bytes: &[u8],
-        end: usize,
-        found: Result<Option<Token>, DecodeError>,
-    ) -> Result<Option<usize>, DecodeError> {
-        let place = Place {
-            kind_due: self.stack.last().is_some_and(|level| level.kind_due),
-            deepest: self.stack.len() == self.limits.depth,
-        };
-        let valid = found.map_or_else(|error| error.at, |_| bytes.len());
-        let begun = bytes.get(self.at..valid).unwrap_or_default();
-        let room = end.saturating_sub(self.at);
-        match place.excess(begun, room, &mut self.progress) {
-            Some(last) => Err(DecodeError::new(self.at + last, Reason::ReplyTooLong)),
-            None => found.map(|_| None),
         }
     }
 
@@ -447,19 +353,11 @@ impl Decoder {
         self.at = behind;
         // The value behind an attribute is still due. Any other aggregate is itself the element that was due.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
-        let kind_due = kind == Kind::Push;
         self.stack.push(Level {
             left: elements,
-            entry: self.tape.len(),
             attribute,
-            kind_due,
+            kind_due: kind == Kind::Push,
         });
-        // The beginning of the elements, until their number is known.
-        let start = Entry {
-            bytes: behind as u32,
-            entries: self.tape.len() as u32,
-        };
-        self.tape.push(start);
         false
     }
 
@@ -474,14 +372,8 @@ impl Decoder {
             if level.left > 0 {
                 return false;
             }
-            let Level {
-                entry, attribute, ..
-            } = *level;
+            let attribute = level.attribute;
             self.stack.pop();
-            let length = self.tape.len() as u32;
-            let entry = &mut self.tape[entry];
-            entry.bytes = behind as u32 - entry.bytes;
-            entry.entries = length - entry.entries;
             if attribute {
                 return false;
             }

@@ -13,8 +13,7 @@ use super::limits::Limits;
 use super::token::{Kind, Token};
 use super::value::Value;
 
-/// The limits that the fast path checks. The shortest replies are within any limits
-/// ([`Limits::clamped`]) and are not checked.
+/// The limits that the fast path checks. The shortest replies are within any limits and are not checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Longest {
     /// Longest text of a line.

@@ -9,46 +9,18 @@ impl<'a> Items<'a> {
     /// Returns the values in order. Attributes before one of them are passed over.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a>> + use<'a> {
-        Values {
-            view: self.view,
-            left: self.len,
-        }
+        let mut view = self.view;
+        (0..self.len).map(move |_| view.value())
     }
 }
-
-/// The values of an [`Items`].
-#[derive(Clone, Debug)]
-struct Values<'a> {
-    view: View<'a>,
-    left: u32,
-}
-
-impl<'a> Iterator for Values<'a> {
-    type Item = Value<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Value<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        self.view.value()
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.view.at_most(self.left as usize);
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for Values<'_> {}
 
 impl<'a> Pairs<'a> {
     /// Returns the pairs in the order they were sent. Attributes of keys and values are passed
     /// over.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Value<'a>, Value<'a>)> + use<'a> {
-        PairValues(Values {
-            view: self.view,
-            left: self.len * 2,
-        })
+        let mut view = self.view;
+        (0..self.len).map(move |_| (view.value(), view.value()))
     }
 
     /// Returns the first value whose key is a string with these bytes. Looks at one pair after the
@@ -71,46 +43,20 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// The keys and values of a [`Pairs`].
-#[derive(Clone, Debug)]
-struct PairValues<'a>(Values<'a>);
-
-impl<'a> Iterator for PairValues<'a> {
-    type Item = (Value<'a>, Value<'a>);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        Some((self.0.next()?, self.0.next()?))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.0.len() / 2;
-        (left, Some(left))
-    }
-}
-
-impl ExactSizeIterator for PairValues<'_> {}
-
 impl<'a> View<'a> {
     /// Returns the first value; the view moves behind it.
     ///
-    /// The bytes were found valid, so `None` means that the caller of the decoder changed them
-    /// between two calls; a wrong answer is then as good as any, a panic is not.
+    /// The bytes were found valid. If the caller of the decoder has changed them between two calls, there may be none;
+    /// a wrong answer is then as good as any, a panic is not.
     #[inline(always)]
-    pub(super) fn value(&mut self) -> Option<Value<'a>> {
-        match self.direct() {
-            None => self.any_value(),
-            value => value,
+    pub(super) fn value(&mut self) -> Value<'a> {
+        match compared(self.bytes, Longest::ANY) {
+            None => self.any_value().unwrap_or(Value::Null),
+            Some((value, end)) => {
+                self.bytes = &self.bytes[end..];
+                value
+            }
         }
-    }
-
-    /// Returns the first value if it is a short scalar of the usual kinds; the view moves behind
-    /// it.
-    #[inline(always)]
-    pub(super) fn direct(&mut self) -> Option<Value<'a>> {
-        let (value, end) = compared(self.bytes, Longest::ANY)?;
-        self.bytes = &self.bytes[end..];
-        Some(value)
     }
 
     #[inline(never)]
@@ -124,12 +70,6 @@ impl<'a> View<'a> {
             self.skip(token)?;
             token = self.token()?;
         }
-        self.value_of(token)
-    }
-
-    /// Returns the value that begins with this token; the view moves behind it.
-    #[inline]
-    fn value_of(&mut self, token: Token) -> Option<Value<'a>> {
         let value = self.read(token);
         self.skip(token)?;
         value

@@ -6,7 +6,8 @@
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
-    /// Offset of the first byte that cannot be right, counted from the first byte of the reply.
+    /// Offset of the first byte that is wrong, or of a text that is wrong as a whole, counted from the first byte of the
+    /// reply.
     pub at: usize,
     /// The rule that the byte breaks.
     pub(crate) reason: Reason,

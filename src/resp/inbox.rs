@@ -12,9 +12,7 @@ use super::write;
 ///
 /// A reply that is whole in a piece is decoded in place. Only a torn one is copied, once: the rest of the piece is
 /// kept, and as many bytes of the following pieces are added as the reply needs. The bytes never take more memory than
-/// the longest reply, 16 MiB. The structure of a reply takes up to four times as much, if the reply consists only of
-/// the smallest aggregates. Each level of depth takes 32 bytes. The next call after a large reply gives the memory
-/// back.
+/// the longest reply, 16 MiB. The next call after a large reply gives the memory back.
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -81,9 +79,6 @@ const KEPT: usize = 4 << 10;
 
 /// The longest string that is cut: the longest that a server stores, unless an operator allows more.
 const CUT_BYTES_MAX: usize = 512 << 20;
-
-/// A header that is still torn after this many bytes announces more than that length.
-const HEADER_BYTES_MAX: usize = 16;
 
 /// The number of bytes first added to a torn reply whose end is not known.
 const STEP: usize = 64;
@@ -165,13 +160,14 @@ impl Inbox {
                 *piece = &[];
                 Ok(None)
             }
-            Err(error) => {
-                self.cut(error)?;
+            Err(error) if self.is_to_cut(error) => {
+                self.decoder.reset();
                 match self.complete(piece)? {
                     true => self.decoder.frame(&self.torn).map(Some),
                     false => Ok(None),
                 }
             }
+            Err(error) => Err(error),
         }
     }
 
@@ -231,8 +227,7 @@ impl Inbox {
                         return Ok(true);
                     }
                     Ok(None) => break,
-                    Err(error) if self.cut(error)? => {}
-                    Err(_) => break,
+                    Err(error) => self.cut(error)?,
                 }
             }
         }
@@ -256,39 +251,37 @@ impl Inbox {
         keep(&mut self.torn, behind, self.reply_bytes);
     }
 
+    /// Returns `true` if the decoder has refused a string by `error` because of its length, and such strings are cut.
+    fn is_to_cut(&self, error: DecodeError) -> bool {
+        self.cuts && error.reason == Reason::BulkTooLong
+    }
+
     /// If the decoder has refused a string by `error` because of its length, cuts the string: the length in its header
-    /// becomes the longest one that is accepted. The decoder starts again at the beginning of the reply. Returns
-    /// `false` if the header is torn.
+    /// becomes the longest one that is accepted. The decoder starts again at the beginning of the reply.
     ///
     /// # Errors
     ///
     /// `error`, if there is no string to cut.
     #[cold]
-    fn cut(&mut self, error: DecodeError) -> Result<bool, DecodeError> {
+    fn cut(&mut self, error: DecodeError) -> Result<(), DecodeError> {
         let start = self.decoder.element();
         let string = self.torn.get(start..).unwrap_or_default();
-        let is_string = string.first().is_none_or(|kind| *kind == b'$');
-        if !self.cuts || error.reason != Reason::BulkTooLong || !is_string {
+        let header = string.strip_prefix(b"$").and_then(natural);
+        let header = header.filter(|_| self.is_to_cut(error));
+        let (length, header) = header.ok_or(error)?;
+        let length = usize::try_from(length).map_err(|_| error)?;
+        if length > CUT_BYTES_MAX {
             return Err(error);
         }
-        let header = string.get(1..).and_then(natural);
-        if let Some((length, header)) = header {
-            let length = usize::try_from(length).map_err(|_| error)?;
-            let most = self.decoder.bulk_bytes();
-            if length > CUT_BYTES_MAX {
-                return Err(error);
-            }
-            let begun = self.torn.split_off(start + 1 + header);
-            self.torn.truncate(start);
-            write::header(&mut self.torn, b'$', most);
-            self.drop_at = self.torn.len() + most;
-            self.to_drop = length - most;
-            self.add(&begun);
-        } else if string.len() > HEADER_BYTES_MAX {
-            return Err(error);
-        }
+        let most = self.decoder.bulk_bytes();
+        let begun = self.torn.split_off(start + 1 + header);
+        self.torn.truncate(start);
+        write::header(&mut self.torn, b'$', most);
+        self.drop_at = self.torn.len() + most;
+        self.to_drop = length - most;
+        self.add(&begun);
         self.decoder.reset();
-        Ok(header.is_some())
+        Ok(())
     }
 }
 

@@ -1,7 +1,8 @@
-//! Shared by the readers of one element: its bounds, how far a torn one was read, and the end of a
-//! line.
+//! The line that every element begins with, and how far a torn element was read.
 //!
-//! Not here: the rules of the single kinds. They are in `text`, `number` and `token`.
+//! Not here: what the text of a line means. See `number` and `token`.
+
+use memchr::memchr2;
 
 use super::error::{DecodeError, Reason};
 
@@ -11,8 +12,7 @@ pub(super) struct Bounds {
     pub(super) line: usize,
     pub(super) bulk: usize,
     pub(super) elements: usize,
-    /// Offset that the element must not reach beyond, because of the bound on the reply. Only lines
-    /// look at it, which have no other end; `least` checks the rest.
+    /// Offset that the element must not reach beyond, because of the bound on the reply.
     pub(super) end: usize,
 }
 
@@ -29,10 +29,8 @@ impl Bounds {
 /// What is remembered of a torn element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Up to here the text of a line holds nothing to look at again.
+    /// Up to here the line holds nothing to look at again.
     pub(super) seen: usize,
-    /// The exponent of a double up to there, unless it has none or a negative one.
-    pub(super) exponent: Option<u64>,
     /// With fewer bytes than this there is nothing new to see.
     pub(super) need: usize,
     /// How many bytes were looked at, for the test that proves O(n).
@@ -43,7 +41,6 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) const NEW: Self = Self {
         seen: 0,
-        exponent: None,
         need: 0,
         #[cfg(test)]
         looked: 0,
@@ -52,7 +49,6 @@ impl Progress {
     /// The next element begins.
     pub(super) fn reset(&mut self) {
         self.seen = 0;
-        self.exponent = None;
         self.need = 0;
     }
 
@@ -67,20 +63,42 @@ impl Progress {
     }
 }
 
-/// A part of an element and the offset behind it; `None` when bytes are missing.
-pub(super) type Lexed<T> = Result<Option<(T, usize)>, DecodeError>;
-
-/// Reads CR LF at `at` and returns the offset behind it.
-#[inline]
-pub(super) fn line_end(bytes: &[u8], at: usize) -> Result<Option<usize>, DecodeError> {
-    match bytes.get(at) {
-        None => return Ok(None),
-        Some(b'\r') => (),
-        Some(_) => return Err(DecodeError::new(at, Reason::LineEnd)),
-    }
-    match bytes.get(at + 1) {
-        None => Ok(None),
-        Some(b'\n') => Ok(Some(at + 2)),
-        Some(_) => Err(DecodeError::new(at + 1, Reason::LineEnd)),
+/// Reads the text of a line: everything from `body` up to CR LF, at most `longest` bytes, with neither of the two in
+/// it. Returns the text and the offset behind the line; `None` when bytes are missing.
+pub(super) fn line<'a>(
+    bytes: &'a [u8],
+    body: usize,
+    longest: usize,
+    bounds: &Bounds,
+    progress: &mut Progress,
+) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
+    // Behind the text come two more bytes, which the reply must have room for too.
+    let room = bounds.end.saturating_sub(body + 2);
+    let (longest, reason) = if room < longest {
+        (room, Reason::ReplyTooLong)
+    } else {
+        (longest, Reason::LineTooLong)
+    };
+    // One byte more than the longest text tells whether the text ends there.
+    let last = body.saturating_add(longest);
+    let window = &bytes[..bytes.len().min(last.saturating_add(1))];
+    let start = body.max(progress.seen);
+    let text = window.get(start..).unwrap_or_default();
+    let stop = memchr2(b'\r', b'\n', text);
+    progress.look(stop.map_or(text.len(), |stop| stop + 1));
+    let Some(end) = stop.map(|stop| start + stop) else {
+        if window.len() > last {
+            return Err(DecodeError::new(last, reason));
+        }
+        progress.seen = window.len();
+        return Ok(None);
+    };
+    match bytes[end..] {
+        [b'\r', b'\n', ..] => Ok(Some((&bytes[body..end], end + 2))),
+        [b'\r'] => {
+            progress.seen = end;
+            Ok(None)
+        }
+        _ => Err(DecodeError::new(end, Reason::LineEnd)),
     }
 }

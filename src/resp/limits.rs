@@ -2,8 +2,6 @@
 
 /// The largest values that a decoder accepts. Each bound has an error of its own, returned as soon as a header
 /// announces too much and before any memory is reserved for it.
-///
-/// A value above its maximum counts as the maximum, and a value below its minimum as the minimum.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// Longest text of one line (simple string, error, double, big number), in bytes without its end.
@@ -16,11 +14,10 @@ pub struct Limits {
     pub elements: usize,
     /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
     /// too. 32 by default: `COMMAND DOCS` has twelve, the most that a server sends of its own
-    /// accord. Nothing in this module calls itself for each level, so there is no maximum; code
-    /// that reads the values may.
+    /// accord.
     pub depth: usize,
     /// Longest reply as a whole, its attributes included. 16 MiB by default, 4 GiB - 1 at most
-    /// and seven at least.
+    /// and seven at least: elements are counted in 32 bits, and every reply of a lock is shorter.
     /// The other bounds multiply with each other; this one bounds the memory for a torn reply.
     pub reply_bytes: usize,
 }
@@ -34,36 +31,14 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// Every reply of a lock is shorter, and its text no longer than `LINE_BYTES_MIN`.
+    /// Every reply of a lock is shorter.
     pub(super) const REPLY_BYTES_MIN: usize = 7;
-    const LINE_BYTES_MIN: usize = 2;
 
-    /// Longest reply that can be asked for: the tape keeps offsets in 32 bits.
-    const REPLY_BYTES_MAX: usize = u32::MAX as usize;
-
-    /// These limits, cut to what the decoder can keep.
-    pub(super) const fn clamped(self) -> Self {
-        Self {
-            line_bytes: clamp(self.line_bytes, Self::LINE_BYTES_MIN, Self::REPLY_BYTES_MAX),
-            bulk_bytes: clamp(self.bulk_bytes, 0, Self::REPLY_BYTES_MAX),
-            elements: clamp(self.elements, 0, Self::REPLY_BYTES_MAX),
-            depth: self.depth,
-            reply_bytes: clamp(
-                self.reply_bytes,
-                Self::REPLY_BYTES_MIN,
-                Self::REPLY_BYTES_MAX,
-            ),
-        }
-    }
-}
-
-const fn clamp(bound: usize, least: usize, most: usize) -> usize {
-    if bound < least {
-        least
-    } else if bound > most {
-        most
-    } else {
-        bound
+    /// Returns `true` if the decoder can keep these limits.
+    pub(super) const fn are_sound(&self) -> bool {
+        const MOST: usize = u32::MAX as usize;
+        let is_reply_sound = Self::REPLY_BYTES_MIN <= self.reply_bytes && self.reply_bytes <= MOST;
+        is_reply_sound && 2 <= self.line_bytes && self.bulk_bytes <= MOST && self.elements <= MOST
     }
 }
 

@@ -18,15 +18,16 @@
 //!
 //! # Guarantees
 //!
-//! * **Three outcomes, never mixed up.** A reply; "more bytes are needed" (then some continuation is valid); or an
-//!   error that names the offset and the rule. An invalid byte is refused as soon as it is seen.
+//! * **Three outcomes, never mixed up.** A reply; "more bytes are needed"; or an error that names the offset and the
+//!   rule. A wrong byte is refused at the latest when the line or the string that it is in has ended.
 //! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of a string is not
 //!   looked at.
 //! * **Bounds before memory.** No memory is reserved for the lengths that a header announces. A line has at most 64
 //!   KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, a reply 16 MiB.
-//! * **No recursion.** A value is decoded, compared and printed on any stack, however deep it is nested.
-//! * **No copy, no allocation for scalars.** Values borrow from the receive buffer. The structure of aggregates is kept
-//!   on one flat tape that is reused.
+//! * **Little stack.** The decoder does not call itself. To compare or print a value takes a call for each level, of
+//!   which there are 32.
+//! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it when they
+//!   are iterated: an element at each level that is around it.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ
@@ -63,16 +64,11 @@ mod error;
 pub(crate) mod fuzz;
 mod header;
 mod inbox;
-mod least;
 mod lex;
 mod limits;
 mod number;
-#[cfg(any(test, feature = "internals"))]
-mod owned;
-mod part;
 mod print;
 mod template;
-mod text;
 mod token;
 mod value;
 mod view;
@@ -100,7 +96,6 @@ pub(crate) mod all {
     pub use super::error::{DecodeError, Reason};
     pub use super::inbox::Inbox;
     pub use super::limits::Limits;
-    pub use super::owned::OwnedValue;
     pub use super::template::{Template, Word};
     pub use super::value::{Items, Pairs, Value};
     /// Replies, one call for each.

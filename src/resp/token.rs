@@ -1,20 +1,16 @@
 //! One token: a scalar, or the header of an aggregate.
 //!
-//! Every rule of the grammar that concerns a single element stands here and only here; what
-//! concerns several (nesting, pushes, attributes) stands in `decode`. The functions keep no state:
-//! a torn element is read again from its first byte, which costs little because everything but
-//! the text of a line and the payload of a string is short. For these two [`Progress`] remembers
-//! how far the element was seen, so that no byte of them is looked at again.
-//!
-//! A byte is refused as soon as it is seen, never later: an answer of "more" means that some
-//! continuation is valid.
+//! Every rule of the grammar that concerns a single element stands here; what concerns several (nesting, pushes,
+//! attributes) stands in `decode`. Each element begins with a line, and is looked at when that line has arrived. No
+//! state is kept: a torn element is read again from its first byte, which costs little because everything but the text
+//! of a line and the payload of a string is short. For these two [`Progress`] remembers how far the element was seen, so
+//! that no byte of them is looked at again.
 
 use core::ops::Range;
 
 use super::error::{DecodeError, Reason};
-use super::lex::{Bounds, Progress, line_end};
-use super::number::{big_number, boolean, double, integer};
-use super::text::{bulk, length, line, verbatim};
+use super::lex::{Bounds, Progress, line};
+use super::number::{double, integer, is_big_number, length};
 
 /// What was found at an offset: a value that is complete in itself, or the header of an aggregate.
 ///
@@ -55,6 +51,28 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Returns the type that begins with this byte.
+    const fn of(byte: u8) -> Option<Self> {
+        Some(match byte {
+            b'+' => Self::Simple,
+            b'-' => Self::Error,
+            b':' => Self::Integer,
+            b'$' => Self::Bulk,
+            b'_' => Self::Null,
+            b',' => Self::Double,
+            b'#' => Self::Boolean,
+            b'(' => Self::BigNumber,
+            b'!' => Self::BulkError,
+            b'=' => Self::Verbatim,
+            b'*' => Self::Array,
+            b'%' => Self::Map,
+            b'~' => Self::Set,
+            b'>' => Self::Push,
+            b'|' => Self::Attribute,
+            _ => return None,
+        })
+    }
+
     pub(super) const fn is_scalar(self) -> bool {
         !matches!(
             self,
@@ -119,6 +137,12 @@ impl Token {
 /// Least bytes of any element, as `_\r\n`.
 pub(super) const ELEMENT_BYTES_MIN: usize = 3;
 
+/// Longest text of an integer or a length, as of the least integer.
+const NUMBER_BYTES_MAX: usize = 20;
+
+/// Three letters and a colon, with which a verbatim string begins.
+const FORMAT_BYTES: usize = 4;
+
 /// Reads the token that begins at `at`.
 pub(super) fn token(
     bytes: &[u8],
@@ -126,70 +150,95 @@ pub(super) fn token(
     bounds: &Bounds,
     progress: &mut Progress,
 ) -> Result<Option<Token>, DecodeError> {
-    let Some(&kind) = bytes.get(at) else {
+    let Some(&byte) = bytes.get(at) else {
         return Ok(None);
     };
     progress.look(1);
+    let unknown = DecodeError::new(at, Reason::UnknownKind(byte));
+    let kind = Kind::of(byte).ok_or(unknown)?;
     let body = at + 1;
-    let number = |kind| move |found| Token::number(kind, found);
-    let text = |kind| move |found| Token::text(kind, found);
-    Ok(match kind {
-        b'$' if bytes.get(body) == Some(&b'-') => minus_one(bytes, body)?,
-        b'$' => bulk(bytes, body, bounds, progress)?.map(text(Kind::Bulk)),
-        b':' => integer(bytes, body, progress)?.map(number(Kind::Integer)),
-        b'+' => line(bytes, body, bounds, progress)?.map(text(Kind::Simple)),
-        b'-' => line(bytes, body, bounds, progress)?.map(text(Kind::Error)),
-        b'*' if bytes.get(body) == Some(&b'-') => minus_one(bytes, body)?,
-        b'*' => open(bytes, body, Kind::Array, bounds, progress)?,
-        b'_' => line_end(bytes, body)?.map(|end| Token::number(Kind::Null, (0, end))),
-        b'#' => boolean(bytes, body)?.map(number(Kind::Boolean)),
-        b',' => double(bytes, body, bounds, progress)?.map(number(Kind::Double)),
-        b'(' => big_number(bytes, body, bounds, progress)?.map(text(Kind::BigNumber)),
-        b'!' => bulk(bytes, body, bounds, progress)?.map(text(Kind::BulkError)),
-        b'=' => verbatim(bytes, body, bounds, progress)?.map(text(Kind::Verbatim)),
-        b'%' => open(bytes, body, Kind::Map, bounds, progress)?,
-        b'~' => open(bytes, body, Kind::Set, bounds, progress)?,
-        b'>' => open(bytes, body, Kind::Push, bounds, progress)?,
-        b'|' => open(bytes, body, Kind::Attribute, bounds, progress)?,
-        unknown => return Err(DecodeError::new(at, Reason::UnknownKind(unknown))),
-    })
-}
-
-/// Reads the rest of `-1`, the null of RESP2, from its sign on.
-fn minus_one(bytes: &[u8], sign: usize) -> Result<Option<Token>, DecodeError> {
-    let end = match (bytes.get(sign + 1), bytes.get(sign + 2)) {
-        (None, _) | (Some(b'1'), None) => return Ok(None),
-        (Some(b'1'), Some(b'\r')) => line_end(bytes, sign + 2)?,
-        (Some(b'1'), Some(_)) => return Err(DecodeError::new(sign + 2, Reason::Length)),
-        (Some(_), _) => return Err(DecodeError::new(sign + 1, Reason::Length)),
+    let longest = match kind {
+        Kind::Simple | Kind::Error | Kind::Double | Kind::BigNumber => bounds.line,
+        Kind::Integer
+        | Kind::Bulk
+        | Kind::Null
+        | Kind::Boolean
+        | Kind::BulkError
+        | Kind::Verbatim
+        | Kind::Array
+        | Kind::Map
+        | Kind::Set
+        | Kind::Push
+        | Kind::Attribute => NUMBER_BYTES_MAX,
     };
-    Ok(end.map(|end| Token::number(Kind::Null, (0, end))))
+    let Some((text, end)) = line(bytes, body, longest, bounds, progress)? else {
+        return Ok(None);
+    };
+    progress.look(text.len());
+    let wrong = |reason| DecodeError::new(body, reason);
+    let number = |number| Ok(Some(Token::number(kind, (number, end))));
+    let whole = || Ok(Some(Token::text(kind, (body..body + text.len(), end))));
+    match kind {
+        Kind::Bulk | Kind::Array if text == b"-1" => {
+            Ok(Some(Token::number(Kind::Null, (0, end)))) // As RESP2 spells it.
+        }
+        Kind::Simple | Kind::Error => whole(),
+        Kind::BigNumber if is_big_number(text) => whole(),
+        Kind::BigNumber => Err(wrong(Reason::Number)),
+        Kind::Integer => number(integer(text).map_err(wrong)?.cast_unsigned()),
+        Kind::Double => number(double(text).map_err(wrong)?.to_bits()),
+        Kind::Boolean => match text {
+            b"t" => number(1),
+            b"f" => number(0),
+            _ => Err(wrong(Reason::Boolean)),
+        },
+        Kind::Null if text.is_empty() => number(0),
+        Kind::Null => Err(wrong(Reason::LineEnd)),
+        Kind::Bulk | Kind::BulkError | Kind::Verbatim => {
+            let length = length(text, bounds.bulk, Reason::BulkTooLong).map_err(wrong)?;
+            let payload = end..end.saturating_add(length);
+            string(bytes, kind, payload, bounds, progress)
+        }
+        Kind::Array | Kind::Set | Kind::Push | Kind::Map | Kind::Attribute => {
+            let each = match kind == Kind::Map || kind == Kind::Attribute {
+                true => 2,
+                false => 1,
+            };
+            let most = bounds.elements / each;
+            let count = length(text, most, Reason::TooManyElements).map_err(wrong)?;
+            if kind == Kind::Push && count == 0 {
+                return Err(wrong(Reason::PushKind)); // Without elements it has no kind.
+            }
+            number((count * each) as u64)
+        }
+    }
 }
 
-/// Reads the header of an aggregate.
-fn open(
+/// Reads a payload, and CR LF behind it.
+fn string(
     bytes: &[u8],
-    body: usize,
     kind: Kind,
+    payload: Range<usize>,
     bounds: &Bounds,
     progress: &mut Progress,
 ) -> Result<Option<Token>, DecodeError> {
-    // A push without elements has no kind.
-    if kind == Kind::Push && bounds.elements == 0 {
-        return Err(DecodeError::new(body - 1, Reason::TooManyElements));
+    let (start, stop) = (payload.start, payload.end);
+    let end = stop.saturating_add(2);
+    if bounds.end < end {
+        return Err(DecodeError::new(start, Reason::ReplyTooLong));
     }
-    if kind == Kind::Push && bytes.get(body) == Some(&b'0') {
-        return Err(DecodeError::new(body, Reason::PushKind));
+    if kind == Kind::Verbatim && payload.len() < FORMAT_BYTES {
+        return Err(DecodeError::new(start, Reason::Verbatim));
     }
-    let each = if matches!(kind, Kind::Map | Kind::Attribute) {
-        2
-    } else {
-        1
-    };
-    let most = bounds.elements / each;
-    let header = length(bytes, body, most, Reason::TooManyElements, progress)?;
-    let Some((count, end)) = header else {
-        return Ok(None);
-    };
-    Ok(Some(Token::number(kind, ((count * each) as u64, end))))
+    match bytes.get(stop..end) {
+        None => {
+            progress.need = end; // There is nothing to check before.
+            Ok(None)
+        }
+        Some(b"\r\n") if kind == Kind::Verbatim && bytes[start + FORMAT_BYTES - 1] != b':' => {
+            Err(DecodeError::new(start, Reason::Verbatim))
+        }
+        Some(b"\r\n") => Ok(Some(Token::text(kind, (payload, end)))),
+        Some(_) => Err(DecodeError::new(stop, Reason::LineEnd)),
+    }
 }

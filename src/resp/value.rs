@@ -1,9 +1,7 @@
 //! The value of a reply, as views of the bytes in which it was received.
 //!
 //! A scalar borrows from the receive buffer. An aggregate is a position in it: [`Items`] and [`Pairs`] read one element
-//! after the other when they are iterated. They step over a nested aggregate in constant time by the *tape*, on which
-//! the decoder has noted the end of each aggregate. So an aggregate costs no allocation for each element, and none at
-//! all when it is flat.
+//! after the other when they are iterated, and step over what is inside it. So an aggregate costs no allocation.
 
 use super::token::{Kind, Token};
 use super::view::View;
@@ -108,11 +106,4 @@ pub struct Pairs<'a> {
     /// Begins with the first key.
     pub(super) view: View<'a>,
     pub(super) len: u32,
-}
-
-impl<'a> Pairs<'a> {
-    /// Returns the number of pairs.
-    pub(crate) const fn len(&self) -> usize {
-        self.len as usize
-    }
 }

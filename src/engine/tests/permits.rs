@@ -345,7 +345,7 @@ fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
 /// The first attempt ends while a node has not answered whether it has moved the token.
 #[test]
 fn what_a_node_says_of_an_earlier_attempt_costs_no_vote() {
-    for answer in [":0|", ":1|", ":-1|"] {
+    for answer in [":0|", ":1|", ":-1|", "-OOM|", "-ERR unknown|", "-BUSY|"] {
         let mut world = World::ready(3);
         world.ask();
         world.take_all();

@@ -32,7 +32,7 @@ use core::time::Duration;
 use crate::entry::Entry;
 use crate::error::{LinkFault, ServerError};
 use crate::keys::ClaimKey;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, COMMAND_BYTES_MAX, RENEWALS_FEW};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, ENTRY_BYTES_MAX, RENEWALS_FEW};
 use crate::resp::{Decimal, Value, argument};
 use crate::time::Instant;
 
@@ -304,7 +304,7 @@ impl Pile {
     fn next_command(&self, first: usize) -> (usize, usize, usize) {
         let (mut count, mut keys, mut arguments) = (0, 0, 0);
         for renewal in &self.collected[first..] {
-            if count == BATCH_MAX || BATCH_BYTES_MAX < keys + arguments + COMMAND_BYTES_MAX {
+            if count == BATCH_MAX || BATCH_BYTES_MAX < keys + arguments + ENTRY_BYTES_MAX {
                 break;
             }
             count += 1;

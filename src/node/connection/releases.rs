@@ -20,7 +20,7 @@
 
 use alloc::vec::Vec;
 
-use crate::limits::{BATCH_BYTES_MAX, COMMAND_BYTES_MAX};
+use crate::limits::{BATCH_BYTES_MAX, ENTRY_BYTES_MAX};
 use crate::node::script::RELEASE_EACH;
 
 use super::batch::{begin_command, empty};
@@ -61,7 +61,7 @@ pub(super) fn join(
 fn next_command(commands: &[u8]) -> (usize, usize) {
     let (mut count, mut bytes) = (0, 0);
     for (key, token) in each(commands) {
-        if BATCH_BYTES_MAX < bytes + COMMAND_BYTES_MAX {
+        if BATCH_BYTES_MAX < bytes + ENTRY_BYTES_MAX {
             break;
         }
         count += 1;

@@ -17,12 +17,11 @@ use crate::node::script::{
     COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR, Script,
     TAKE_FENCED, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED,
 };
-use crate::resource::{BARRIER_KEY, COUNTER_PREFIX, FLOOR_KEY, MARKER_KEY};
-use crate::resp::{Decimal, argument, write};
+use crate::resource::{COUNTER_PREFIX, FLOOR_KEY, INTENT_PREFIX};
+use crate::resp::{Decimal, argument, command};
 
-use super::several::NO_MARKER;
-use super::shared::{self, TO_JOIN, passes, prefix};
-use super::{Filling, permit};
+use super::shared::{TO_JOIN, passes, prefix};
+use super::{Filling, permit, to_ask};
 
 /// What is filled into a command about counters.
 #[derive(Clone, Copy, Debug)]
@@ -42,17 +41,13 @@ pub(in crate::node) fn take(
     counters: &Counters<'_>,
     commands: &[&'static str],
 ) {
-    let marker = filling.marker;
+    let Filling { life, marker, by } = *filling;
     if entry.kind() != Kind::Plain {
         return take_member(out, entry, filling, counters);
     }
-    let by_digest = filling.by == Dialect::Sha1;
-    head(out, &TAKE_FENCED, by_digest, entry, marker, commands.len());
-    let ttl = Decimal::millis(filling.life);
-    tail(out, ttl.as_bytes(), marker, counters);
-    for command in commands {
-        argument(out, command.as_bytes());
-    }
+    head(out, (&TAKE_FENCED, by), entry, marker, commands.len());
+    tail(out, Decimal::millis(life).as_bytes(), marker, counters);
+    to_ask(out, commands);
 }
 
 /// Adds a reader or takes a slot, and raises the counter. Each such command also asks for the permissions.
@@ -61,19 +56,20 @@ fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters
     let commands = TO_JOIN.len() + TO_NUMBER.len();
     match entry.kind() {
         Kind::Permit { .. } => {
-            head(out, &TAKE_SLOT_FENCED, false, entry, marker, 3 + commands);
+            let script = (&TAKE_SLOT_FENCED, Dialect::TextOnly);
+            head(out, script, entry, marker, 3 + commands);
             tail(out, life.as_bytes(), marker, counters);
             permit::slots(out, entry);
         }
         Kind::Plain | Kind::Shared => {
-            head(out, &TAKE_SHARED_FENCED, false, entry, marker, 1 + commands);
+            let script = (&TAKE_SHARED_FENCED, Dialect::TextOnly);
+            head(out, script, entry, marker, 1 + commands);
             tail(out, life.as_bytes(), marker, counters);
             argument(out, passes(entry));
         }
     }
-    for command in TO_JOIN.iter().chain(&TO_NUMBER) {
-        argument(out, command.as_bytes());
-    }
+    to_ask(out, &TO_JOIN);
+    to_ask(out, &TO_NUMBER);
 }
 
 /// The command that a number needs, besides [`TO_JOIN`].
@@ -86,118 +82,71 @@ pub(in crate::node) fn raise(
     marker: Option<&[u8]>,
     counters: &Counters<'_>,
 ) {
-    if entry.kind() == Kind::Plain {
-        head(out, &RAISE_FENCED, false, entry, marker, 0);
-        return tail(out, b"", marker, counters);
-    }
-    head(out, &RAISE_MEMBER, false, entry, marker, 1);
+    let (script, prefix) = match entry.kind() {
+        Kind::Plain => (&RAISE_FENCED, None),
+        Kind::Shared | Kind::Permit { .. } => (&RAISE_MEMBER, Some(prefix(entry))),
+    };
+    let words = prefix.iter().len();
+    head(out, (script, Dialect::Text), entry, marker, words);
     tail(out, b"", marker, counters);
-    argument(out, &prefix(entry));
+    if let Some(prefix) = prefix {
+        argument(out, &prefix);
+    }
 }
 
 /// Binds the counter floor to this `run_id`. Raises it to `seen`, and to `proposal` as far as the server's clock
 /// allows.
 pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Vec<u8> {
-    about_floor(&SET_FLOOR, run_id, &[seen, proposal])
+    about_floor(&SET_FLOOR, run_id, [seen, proposal])
 }
 
 /// Asks for the counter floor. A floor that is missing, or belongs to another `run_id`, is in repair from then on,
 /// under `nonce`.
 pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
-    about_floor(&LOOK_AT_FLOOR, run_id, &[nonce])
+    about_floor(&LOOK_AT_FLOOR, run_id, [nonce])
 }
 
 /// If the counter floor is in repair under `nonce`, binds it to this `run_id` and raises it to `number`.
 pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Vec<u8> {
-    about_floor(&REPAIR_FLOOR, run_id, &[nonce, number])
+    about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }
 
 /// Asks how many counters there are behind `cursor`, among the keys that the node scans at once.
 pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    write::array(&mut out, 4);
-    let cursor = Decimal::new(cursor);
-    for word in [
-        b"EVAL",
-        COUNT_COUNTERS.text.as_bytes(),
-        b"0",
-        cursor.as_bytes(),
-    ] {
-        argument(&mut out, word);
-    }
+    let (mut out, cursor) = (Vec::new(), Decimal::new(cursor));
+    let script = COUNT_COUNTERS.text.as_bytes();
+    command(&mut out, &[b"EVAL", script, b"0", cursor.as_bytes()]);
     out
 }
 
 /// Writes a script whose only key is the counter floor, by its text because it is rare.
-fn about_floor(script: &Script, run_id: &str, numbers: &[u64]) -> Vec<u8> {
-    let mut out = Vec::new();
-    write::array(&mut out, 5 + numbers.len());
-    for word in [
-        b"EVAL",
-        script.text.as_bytes(),
-        b"1",
-        FLOOR_KEY,
-        run_id.as_bytes(),
-    ] {
-        argument(&mut out, word);
-    }
-    for number in numbers {
-        argument(&mut out, Decimal::new(*number).as_bytes());
-    }
+fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N]) -> Vec<u8> {
+    let (mut out, numbers) = (Vec::new(), numbers.map(Decimal::new));
+    let (script, run_id) = (script.text.as_bytes(), run_id.as_bytes());
+    let mut words = alloc::vec![&b"EVAL"[..], script, b"1", FLOOR_KEY, run_id];
+    words.extend(numbers.iter().map(Decimal::as_bytes));
+    command(&mut out, &words);
     out
 }
 
-/// Writes the command up to the token, with room for `more` arguments beside those of [`tail`].
+/// Writes the command up to the token, with room for `more` words beside those of [`tail`].
 fn head(
     out: &mut Vec<u8>,
-    script: &Script,
-    by_digest: bool,
+    script: (&Script, Dialect),
     entry: &Entry,
     marker: Option<&[u8]>,
     more: usize,
 ) {
-    let guard: &[&[u8]] = match marker {
-        None => &[],
-        Some(_) => &[MARKER_KEY, BARRIER_KEY],
-    };
-    let intent = Some(entry.resource()).filter(|_| entry.kind() == Kind::Shared);
-    let keys = 2 * entry.names().len() + 1 + intent.iter().len() + guard.len();
-    write::array(out, 3 + keys + 6 + more);
-    let (verb, script) = match by_digest {
-        true => (&b"EVALSHA"[..], script.sha1),
-        false => (&b"EVAL"[..], script.text),
-    };
-    argument(out, verb);
-    argument(out, script.as_bytes());
-    argument(out, Decimal::new(keys as u64).as_bytes());
-    out.extend_from_slice(entry.key_arguments());
-    for name in entry.names() {
-        let len = COUNTER_PREFIX.len() + name.len();
-        for part in [
-            b"$",
-            Decimal::new(len as u64).as_bytes(),
-            b"\r\n",
-            COUNTER_PREFIX,
-            name,
-            b"\r\n",
-        ] {
-            out.extend_from_slice(part);
-        }
-    }
-    argument(out, FLOOR_KEY);
-    if let Some(resource) = intent {
-        shared::intent(out, resource);
-    }
-    for key in guard {
-        argument(out, key);
-    }
-    out.extend_from_slice(entry.token_argument());
+    let counters = entry.names().map(|name| [COUNTER_PREFIX, name]);
+    let intent = [INTENT_PREFIX, entry.resource()];
+    let intent = Some(intent).filter(|_| entry.kind() == Kind::Shared);
+    let keys = counters.chain([[FLOOR_KEY, b""]]).chain(intent);
+    super::head(out, script, entry, keys, marker, 5 + more);
 }
 
 /// Writes the ttl, the marker, a number, how long a counter is kept, and the `run_id`.
 fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>, counters: &Counters<'_>) {
-    argument(out, ttl);
-    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
+    super::tail(out, ttl, marker);
     argument(out, Decimal::new(counters.number).as_bytes());
     argument(out, Decimal::millis(counters.ttl).as_bytes());
     argument(out, counters.run_id.as_bytes());
@@ -241,9 +190,9 @@ pub(super) mod tests {
                  shearline:barrier token 10 m 7 86400000 r",
             ),
         ] {
-            for (by_digest, verb) in [(false, "EVAL"), (true, "EVALSHA")] {
+            for (by, verb) in [(Dialect::Text, "EVAL"), (Dialect::Sha1, "EVALSHA")] {
                 let mut out = Vec::new();
-                head(&mut out, &TAKE_FENCED, by_digest, entry, marker, 0);
+                head(&mut out, (&TAKE_FENCED, by), entry, marker, 0);
                 let counters = Counters {
                     number: 7,
                     ttl: Duration::from_secs(86_400),

@@ -26,8 +26,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::{Entry, Kind};
+use crate::resource::{BARRIER_KEY, MARKER_KEY};
+use crate::resp::{Decimal, argument, write};
 
 use super::request::{Dialect, Question};
+use super::script::Script;
 
 /// A command on its way to several nodes.
 #[derive(Debug)]
@@ -179,4 +182,112 @@ pub(super) fn question(
 /// Asks which of `commands` the user may not run on the keys of `entry`, and does nothing.
 pub(super) fn ask(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
     (of(entry).ask)(out, entry, commands);
+}
+
+/// The argument in place of a marker if none is checked: an empty one.
+const NO_MARKER: &[u8] = b"$0\r\n\r\n";
+
+/// Writes a command that runs a script about `entry`, up to the token. Its keys are the names, then `more`, each in two
+/// parts, then those of the marker and the barrier if a marker is checked. This number of `words` follows.
+#[cold]
+fn head<'a>(
+    out: &mut Vec<u8>,
+    (script, by): (&Script, Dialect),
+    entry: &Entry,
+    more: impl Iterator<Item = [&'a [u8]; 2]> + Clone,
+    marker: Option<&[u8]>,
+    words: usize,
+) {
+    let guard: &[&[u8]] = match marker {
+        None => &[],
+        Some(_) => &[MARKER_KEY, BARRIER_KEY],
+    };
+    let keys = entry.names().len() + more.clone().count() + guard.len();
+    write::array(out, 4 + keys + words);
+    let (verb, script) = match by == Dialect::Sha1 {
+        true => (&b"EVALSHA"[..], script.sha1),
+        false => (&b"EVAL"[..], script.text),
+    };
+    for word in [
+        verb,
+        script.as_bytes(),
+        Decimal::new(keys as u64).as_bytes(),
+    ] {
+        argument(out, word);
+    }
+    out.extend_from_slice(entry.key_arguments());
+    for key in more {
+        argument(out, &key.concat());
+    }
+    for key in guard {
+        argument(out, key);
+    }
+    out.extend_from_slice(entry.token_argument());
+}
+
+/// Writes what follows the token in most of these commands: the ttl and the marker.
+fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
+    argument(out, ttl);
+    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
+}
+
+/// Writes each of these commands for which a script is to ask.
+fn to_ask(out: &mut Vec<u8>, commands: &[&str]) {
+    for command in commands {
+        argument(out, command.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fenced::Counters;
+    use super::*;
+    use crate::limits::{COMMAND_BYTES_MAX, FENCING_TOKEN_MAX, RESOURCE_BYTES_MAX};
+    use crate::limits::{ENTRY_BYTES_MAX, TOKEN_BYTES_MAX};
+    use crate::node::trust::marker::MARKER_BYTES_MAX;
+
+    #[test]
+    fn no_command_about_one_name_is_longer_than_its_limit() {
+        let name = &[b'k'; RESOURCE_BYTES_MAX][..];
+        let token = &[b't'; TOKEN_BYTES_MAX][..];
+        let mut marker = Vec::new();
+        argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
+        let filling = Filling {
+            life: Duration::MAX,
+            marker: Some(&marker),
+            by: Dialect::Text,
+        };
+        let counters = Counters {
+            number: FENCING_TOKEN_MAX,
+            ttl: Duration::MAX,
+            run_id: &"r".repeat(64),
+        };
+        let plain = Entry::new(Vec::new(), name, token);
+        let about = |asked, entry| {
+            let mut out = Vec::new();
+            question(&mut out, asked, entry, &filling);
+            out.len()
+        };
+        let mut longest = about(Question::Inspect, &plain).max(about(Question::Overwrite, &plain));
+        for entry in [
+            &plain,
+            &Entry::shared(Vec::new(), name, token, true),
+            &Entry::permit(Vec::new(), name, token, [1024, 1023], true),
+        ] {
+            let (mut taken, mut numbered, mut released) = (Vec::new(), Vec::new(), Vec::new());
+            take(&mut taken, entry, &filling);
+            let commands = ["get", "del", "set", "evalsha"];
+            fenced::take(&mut numbered, entry, &filling, &counters, &commands);
+            release(&mut released, entry, Dialect::Text);
+            let asked = [Question::Extend, Question::Confirm].map(|asked| about(asked, entry));
+            let taken = [taken.len(), numbered.len(), released.len()];
+            longest = taken.into_iter().chain(asked).fold(longest, usize::max);
+        }
+        assert!(longest <= COMMAND_BYTES_MAX, "{longest}");
+        assert!(COMMAND_BYTES_MAX < longest + 1024, "{longest}");
+
+        let mut entry = plain.arguments().to_vec();
+        argument(&mut entry, Decimal::millis(Duration::MAX).as_bytes());
+        assert!(entry.len() <= ENTRY_BYTES_MAX, "{}", entry.len());
+    }
 }

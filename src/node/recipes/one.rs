@@ -200,9 +200,8 @@ fn unwrapped(argument: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{COMMAND_BYTES_MAX, RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
+    use crate::limits::{RESOURCE_BYTES_MAX, TOKEN_BYTES_MAX};
     use crate::node::script::{self, RELEASE};
-    use crate::node::trust::marker::MARKER_BYTES_MAX;
     use crate::resp::argument;
     use alloc::string::{String, ToString};
     use proptest::collection::vec;
@@ -267,26 +266,6 @@ mod tests {
             (Dialect::DelEx, &[b"DELEX", b"k", b"IFEQ", &longer]),
         ] {
             assert_eq!(written(|out| trial(out, &entry, way)), encoded(words));
-        }
-    }
-
-    #[test]
-    fn no_command_is_longer_than_its_limit() {
-        let longest = Entry::new(
-            Vec::new(),
-            &[b'k'; RESOURCE_BYTES_MAX],
-            &[b't'; TOKEN_BYTES_MAX],
-        );
-        let mut marker = Vec::new();
-        argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
-        for marker in [None, Some(&marker[..])] {
-            let mut out = Vec::new();
-            extend(
-                &mut out,
-                &longest,
-                &filling(Duration::MAX, marker, Dialect::Text),
-            );
-            assert!(out.len() <= COMMAND_BYTES_MAX, "{}", out.len());
         }
     }
 

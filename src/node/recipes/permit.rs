@@ -1,13 +1,14 @@
 //! The commands about a permit: one of several slots. See [`script::permit`](crate::node::script).
 
 use alloc::vec::Vec;
+use core::iter::empty;
 
 use crate::entry::{Entry, Kind};
 use crate::node::script::{MOVE_SLOT, TAKE_SLOT};
 use crate::resp::{Decimal, argument};
 
-use super::shared::{confirm, extend, head, not_asked, question, release, tail, to_check};
-use super::{Filling, Form, Recipe};
+use super::shared::{confirm, extend, not_asked, question, release, to_check};
+use super::{Filling, Form, Recipe, head, tail, to_ask};
 
 pub(super) static RECIPE: Recipe = Recipe {
     take: |out, entry, filling| {
@@ -29,20 +30,11 @@ pub(super) static RECIPE: Recipe = Recipe {
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;
-    let commands = to_check(by);
-    head(
-        out,
-        (&TAKE_SLOT, by),
-        entry,
-        None,
-        marker,
-        6 + commands.len(),
-    );
+    let (script, commands) = ((&TAKE_SLOT, by), to_check(by));
+    head(out, script, entry, empty(), marker, 5 + commands.len());
     tail(out, ttl, marker);
     slots(out, entry);
-    for command in commands {
-        argument(out, command.as_bytes());
-    }
+    to_ask(out, commands);
 }
 
 /// Writes the number of permits, the first slot to try, and how many are tried.

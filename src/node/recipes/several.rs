@@ -4,14 +4,14 @@
 //! kind of node takes the same form, except for the marker. See [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
+use core::iter::empty;
 
 use crate::entry::Entry;
 use crate::node::request::Dialect;
 use crate::node::script::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, Script, TAKE_SEVERAL};
-use crate::resource::{BARRIER_KEY, MARKER_KEY};
-use crate::resp::{Decimal, argument, write};
+use crate::resp::Decimal;
 
-use super::{Filling, Form, Recipe};
+use super::{Filling, Form, Recipe, head, tail, to_ask};
 
 pub(super) static RECIPE: Recipe = Recipe {
     take,
@@ -28,9 +28,6 @@ pub(super) static RECIPE: Recipe = Recipe {
 /// The commands that the lock needs. An answer names a forbidden one by its place, so the order is that of `TO_LOCK` in
 /// `abilities`. `evalsha` is not needed, because the release of such a lock is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
-
-/// The argument in place of a marker if none is checked: an empty one.
-pub(super) const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
 /// Takes all keys, or none. Each such command also asks whether the user may release them.
 #[cold]
@@ -51,19 +48,18 @@ fn take_if_permitted(
     marker: Option<&[u8]>,
     commands: &[&'static str],
 ) {
-    head(out, &TAKE_SEVERAL, entry, marker, 2 + commands.len());
-    argument(out, ttl);
-    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
-    for command in commands {
-        argument(out, command.as_bytes());
-    }
+    let script = (&TAKE_SEVERAL, Dialect::Text);
+    head(out, script, entry, empty(), marker, 2 + commands.len());
+    tail(out, ttl, marker);
+    to_ask(out, commands);
 }
 
 /// Deletes the keys that hold the token.
 #[cold]
 #[inline(never)]
 fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
-    head(out, &RELEASE_SEVERAL, entry, None, 0);
+    let script = (&RELEASE_SEVERAL, Dialect::Text);
+    head(out, script, entry, empty(), None, 0);
 }
 
 #[cold]
@@ -78,37 +74,13 @@ fn confirm(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
 }
 
 fn question(out: &mut Vec<u8>, script: &Script, entry: &Entry, ttl: &[u8], marker: Option<&[u8]>) {
-    head(out, script, entry, marker, 2);
-    argument(out, ttl);
-    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
+    let script = (script, Dialect::Text);
+    head(out, script, entry, empty(), marker, 2);
+    tail(out, ttl, marker);
 }
 
 fn about_one_name(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
     unreachable!("it is about one name");
-}
-
-/// Writes the command up to the token, with room for this number of further `arguments`.
-fn head(
-    out: &mut Vec<u8>,
-    script: &Script,
-    entry: &Entry,
-    marker: Option<&[u8]>,
-    arguments: usize,
-) {
-    let guard: &[&[u8]] = match marker {
-        None => &[],
-        Some(_) => &[MARKER_KEY, BARRIER_KEY],
-    };
-    let keys = entry.names().len() + guard.len();
-    write::array(out, 4 + keys + arguments);
-    argument(out, b"EVAL");
-    argument(out, script.text.as_bytes());
-    argument(out, Decimal::new(keys as u64).as_bytes());
-    out.extend_from_slice(entry.key_arguments());
-    for key in guard {
-        argument(out, key);
-    }
-    out.extend_from_slice(entry.token_argument());
 }
 
 #[cfg(test)]
@@ -117,6 +89,7 @@ mod tests {
     use super::*;
     use crate::limits::{RESOURCE_BYTES_MAX, RESOURCES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
     use crate::node::trust::marker::MARKER_BYTES_MAX;
+    use crate::resp::argument;
     use alloc::string::String;
     use alloc::vec;
     use core::time::Duration;

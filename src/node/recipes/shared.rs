@@ -4,6 +4,7 @@
 //! [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
+use core::iter::{empty, once};
 use core::time::Duration;
 
 use crate::entry::{Entry, Kind};
@@ -11,11 +12,10 @@ use crate::node::request::Dialect;
 use crate::node::script::{
     CONFIRM_MEMBER, EXTEND_MEMBER, LEAVE_INTENT, RELEASE_MEMBER, Script, TAKE_SHARED,
 };
-use crate::resource::{BARRIER_KEY, INTENT_PREFIX, MARKER_KEY};
-use crate::resp::{Decimal, argument, write};
+use crate::resource::INTENT_PREFIX;
+use crate::resp::{Decimal, argument, command};
 
-use super::several::NO_MARKER;
-use super::{Filling, Form, Recipe};
+use super::{Filling, Form, Recipe, head, tail, to_ask};
 
 pub(super) static RECIPE: Recipe = Recipe {
     take: |out, entry, filling| {
@@ -60,33 +60,19 @@ pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;
-    let (name, commands) = (entry.resource(), to_check(by));
-    head(
-        out,
-        (&TAKE_SHARED, by),
-        entry,
-        Some(name),
-        marker,
-        4 + commands.len(),
-    );
+    let (script, commands) = ((&TAKE_SHARED, by), to_check(by));
+    let intent = once([INTENT_PREFIX, entry.resource()]);
+    head(out, script, entry, intent, marker, 3 + commands.len());
     tail(out, ttl, marker);
     argument(out, passes(entry));
-    for command in commands {
-        argument(out, command.as_bytes());
-    }
+    to_ask(out, commands);
 }
 
 /// Removes the member.
 #[cold]
 pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
-    head(
-        out,
-        (&RELEASE_MEMBER, Dialect::TextOnly),
-        entry,
-        None,
-        None,
-        2,
-    );
+    let script = (&RELEASE_MEMBER, Dialect::TextOnly);
+    head(out, script, entry, empty(), None, 1);
     argument(out, &prefix(entry));
 }
 
@@ -94,7 +80,7 @@ pub(super) fn release(out: &mut Vec<u8>, entry: &Entry, _by: Dialect) {
 #[cold]
 pub(in crate::node) fn take_out(out: &mut Vec<u8>, entry: &Entry) {
     let script = (&RELEASE_MEMBER, Dialect::TextOnly);
-    head(out, script, entry, None, None, 3);
+    head(out, script, entry, empty(), None, 2);
     argument(out, &prefix(entry));
     argument(out, b"1");
 }
@@ -118,7 +104,8 @@ pub(super) fn question(
     ttl: &[u8],
     marker: Option<&[u8]>,
 ) {
-    head(out, (script, Dialect::TextOnly), entry, None, marker, 4);
+    let script = (script, Dialect::TextOnly);
+    head(out, script, entry, empty(), marker, 3);
     tail(out, ttl, marker);
     argument(out, &prefix(entry));
 }
@@ -130,22 +117,20 @@ pub(in crate::node) fn leave_intent(
     resource: &[u8],
     [age, life]: [Duration; 2],
 ) {
-    write::array(out, 6);
-    for word in [b"EVAL", LEAVE_INTENT.text.as_bytes(), b"1"] {
-        argument(out, word);
-    }
-    intent(out, resource);
-    for span in [age, life] {
-        argument(out, Decimal::millis(span).as_bytes());
-    }
+    let (age, life) = (Decimal::millis(age), Decimal::millis(life));
+    let script = [b"EVAL", LEAVE_INTENT.text.as_bytes(), b"1"];
+    let words = [&intent(resource)[..], age.as_bytes(), life.as_bytes()];
+    command(out, &[script, words].concat());
 }
 
 /// Ends the intent.
 #[cold]
 pub(in crate::node) fn end_intent(out: &mut Vec<u8>, resource: &[u8]) {
-    write::array(out, 2);
-    argument(out, b"DEL");
-    intent(out, resource);
+    command(out, &[b"DEL", &intent(resource)]);
+}
+
+fn intent(resource: &[u8]) -> Vec<u8> {
+    [INTENT_PREFIX, resource].concat()
 }
 
 pub(super) fn not_asked(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
@@ -168,56 +153,11 @@ pub(super) fn passes(entry: &Entry) -> &'static [u8] {
     }
 }
 
-pub(super) fn intent(out: &mut Vec<u8>, resource: &[u8]) {
-    argument(out, &[INTENT_PREFIX, resource].concat());
-}
-
-/// Writes the command up to the token. So many `words` are the arguments, the token included. The intent to take this
-/// name exclusively is a key too, if there is one.
-pub(super) fn head(
-    out: &mut Vec<u8>,
-    (script, by): (&Script, Dialect),
-    entry: &Entry,
-    of_intent: Option<&[u8]>,
-    marker: Option<&[u8]>,
-    words: usize,
-) {
-    let guard: &[&[u8]] = match marker {
-        None => &[],
-        Some(_) => &[MARKER_KEY, BARRIER_KEY],
-    };
-    let keys = 1 + of_intent.iter().len() + guard.len();
-    write::array(out, 3 + keys + words);
-    let (verb, script) = match by == Dialect::Sha1 {
-        true => (&b"EVALSHA"[..], script.sha1),
-        false => (&b"EVAL"[..], script.text),
-    };
-    argument(out, verb);
-    argument(out, script.as_bytes());
-    argument(out, Decimal::new(keys as u64).as_bytes());
-    out.extend_from_slice(entry.key_argument());
-    if let Some(resource) = of_intent {
-        intent(out, resource);
-    }
-    for key in guard {
-        argument(out, key);
-    }
-    out.extend_from_slice(entry.token_argument());
-}
-
-/// Writes the ttl and the marker.
-pub(super) fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
-    argument(out, ttl);
-    out.extend_from_slice(marker.unwrap_or(NO_MARKER));
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fenced;
     use super::*;
-    use crate::limits::{RESOURCE_BYTES_MAX, SEVERAL_BYTES_MAX, TOKEN_BYTES_MAX};
     use crate::node::request::Question;
-    use crate::node::trust::marker::MARKER_BYTES_MAX;
     use crate::time::Instant;
     use alloc::string::String;
 
@@ -337,27 +277,5 @@ mod tests {
             ask(&holder),
             alloc::format!("EVAL 1 a token   2 1 2 {COMMANDS}")
         );
-    }
-
-    #[test]
-    fn no_command_is_longer_than_its_limit() {
-        let (name, token) = (
-            &[b'k'; RESOURCE_BYTES_MAX][..],
-            &[b't'; TOKEN_BYTES_MAX][..],
-        );
-        let mut marker = Vec::new();
-        argument(&mut marker, &[b'm'; MARKER_BYTES_MAX]);
-        let filling = Filling {
-            life: Duration::MAX,
-            ..filling(Some(&marker))
-        };
-        for entry in [
-            Entry::shared(Vec::new(), name, token, false),
-            Entry::permit(Vec::new(), name, token, [1024, 1023], false),
-        ] {
-            let mut out = Vec::new();
-            super::super::take(&mut out, &entry, &filling);
-            assert!(out.len() <= SEVERAL_BYTES_MAX, "{}", out.len());
-        }
     }
 }

@@ -1,12 +1,72 @@
-//! Owned values as tests need them: built by hand, compared, and encoded.
+//! Values that borrow nothing, as tests need them: built by hand, compared, and encoded.
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
-use super::super::owned::OwnedValue;
+use bytes::Bytes;
+
+use super::super::value::{Items, Value};
 use super::super::write::{self, LINE_END, header};
+
+/// A value that borrows nothing: see [`Value`].
+#[derive(Clone)]
+pub(crate) enum OwnedValue {
+    Simple(Bytes),
+    Error(Bytes),
+    Integer(i64),
+    Bulk(Bytes),
+    Null,
+    Double(f64),
+    Boolean(bool),
+    BigNumber(Bytes),
+    BulkError(Bytes),
+    Verbatim {
+        format: [u8; 3],
+        text: Bytes,
+    },
+    Array(Vec<Self>),
+    Map(Vec<(Self, Self)>),
+    Set(Vec<Self>),
+    Push(Vec<Self>),
+    /// `|`: what is said about a value, and the value. Attributes are sent by these tests; a reader passes over them.
+    Attributed(Vec<(Self, Self)>, Box<Self>),
+}
+
+impl From<Value<'_>> for OwnedValue {
+    fn from(value: Value<'_>) -> Self {
+        let bytes = Bytes::copy_from_slice;
+        let all = |items: Items<'_>| items.iter().map(Self::from).collect();
+        match value {
+            Value::Simple(text) => Self::Simple(bytes(text)),
+            Value::Error(text) => Self::Error(bytes(text)),
+            Value::Integer(integer) => Self::Integer(integer),
+            Value::Bulk(text) => Self::Bulk(bytes(text)),
+            Value::Null => Self::Null,
+            Value::Double(double) => Self::Double(double),
+            Value::Boolean(boolean) => Self::Boolean(boolean),
+            Value::BigNumber(digits) => Self::BigNumber(bytes(digits)),
+            Value::BulkError(text) => Self::BulkError(bytes(text)),
+            Value::Verbatim { format, text } => Self::Verbatim {
+                format,
+                text: bytes(text),
+            },
+            Value::Array(items) => Self::Array(all(items)),
+            Value::Set(items) => Self::Set(all(items)),
+            Value::Push(items) => Self::Push(all(items)),
+            Value::Map(pairs) => {
+                let pairs = pairs.iter();
+                Self::Map(
+                    pairs
+                        .map(|(key, value)| (key.into(), value.into()))
+                        .collect(),
+                )
+            }
+        }
+    }
+}
 
 impl OwnedValue {
     pub(crate) fn array(items: impl IntoIterator<Item = Self>) -> Self {
@@ -30,6 +90,35 @@ impl OwnedValue {
         value: Self,
     ) -> Self {
         Self::Attributed(attributes.into_iter().collect(), Box::new(value))
+    }
+
+    /// Returns the value as it is read, without any attributes.
+    pub(crate) fn bare(&self) -> Self {
+        let all = |items: &[Self]| items.iter().map(Self::bare).collect();
+        match self {
+            Self::Array(items) => Self::Array(all(items)),
+            Self::Set(items) => Self::Set(all(items)),
+            Self::Push(items) => Self::Push(all(items)),
+            Self::Map(pairs) => {
+                let pairs = pairs.iter();
+                Self::Map(
+                    pairs
+                        .map(|(key, value)| (key.bare(), value.bare()))
+                        .collect(),
+                )
+            }
+            Self::Attributed(_, value) => value.bare(),
+            Self::Simple(_)
+            | Self::Error(_)
+            | Self::Integer(_)
+            | Self::Bulk(_)
+            | Self::Null
+            | Self::Double(_)
+            | Self::Boolean(_)
+            | Self::BigNumber(_)
+            | Self::BulkError(_)
+            | Self::Verbatim { .. } => self.clone(),
+        }
     }
 }
 
@@ -58,7 +147,7 @@ impl Eq for OwnedValue {}
 ///
 /// What is written reads back as an equal value, but not every reply is written again byte for
 /// byte. Doubles get their shortest spelling; `-nan` becomes `nan`; the nulls of RESP2 become `_`;
-/// several attributes in a row become one.
+/// attributes are passed over.
 pub(crate) fn encode(out: &mut Vec<u8>, value: &OwnedValue) {
     match value {
         OwnedValue::Simple(text) => write::simple(out, text),
@@ -141,5 +230,52 @@ fn double(double: f64) -> String {
         format!("{double}")
     } else {
         format!("{double:e}")
+    }
+}
+
+impl OwnedValue {
+    /// Returns a value that is no aggregate.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others are aggregates")]
+    fn scalar(&self) -> Option<Value<'_>> {
+        Some(match self {
+            Self::Simple(text) => Value::Simple(text),
+            Self::Error(text) => Value::Error(text),
+            Self::Integer(integer) => Value::Integer(*integer),
+            Self::Bulk(text) => Value::Bulk(text),
+            Self::Null => Value::Null,
+            Self::Double(double) => Value::Double(*double),
+            Self::Boolean(boolean) => Value::Boolean(*boolean),
+            Self::BigNumber(digits) => Value::BigNumber(digits),
+            Self::BulkError(text) => Value::BulkError(text),
+            &Self::Verbatim { format, ref text } => Value::Verbatim { format, text },
+            _ => return None,
+        })
+    }
+}
+
+/// On one line, like a [`Value`].
+impl fmt::Debug for OwnedValue {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others are scalars")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Array(items) => write!(f, "Array({items:?})"),
+            Self::Set(items) => write!(f, "Set({items:?})"),
+            Self::Push(items) => write!(f, "Push({items:?})"),
+            Self::Map(pairs) => write!(f, "Map({:?})", Said(pairs)),
+            Self::Attributed(pairs, value) => write!(f, "Attributed({:?}, {value:?})", Said(pairs)),
+            _ => self
+                .scalar()
+                .map_or(Ok(()), |scalar| write!(f, "{scalar:?}")),
+        }
+    }
+}
+
+/// Pairs, to be printed.
+struct Said<'a>(&'a [(OwnedValue, OwnedValue)]);
+
+impl fmt::Debug for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs = self.0.iter().map(|(key, value)| (key, value));
+        f.debug_map().entries(pairs).finish()
     }
 }

@@ -18,7 +18,6 @@ fn bounds_hold_to_the_byte() {
         ("(1234\r\n", "(12345", Reason::LineTooLong),
         ("(+123\r\n", "(+1234", Reason::LineTooLong),
         (",1234\r\n", ",12345", Reason::LineTooLong),
-        (",12.5\r\n", ",123.", Reason::LineTooLong),
         (",-inf\r\n", ",12345", Reason::LineTooLong),
         ("$6\r\n123456\r\n", "$7", Reason::BulkTooLong),
         ("!6\r\n123456\r\n", "!7", Reason::BulkTooLong),
@@ -58,7 +57,8 @@ fn bounds_hold_to_the_byte() {
     ] {
         let passed = decode_with(limits, inside.as_bytes());
         assert!(passed.is_ok_and(|reply| reply.is_some()), "{inside}");
-        let error = decode_with(limits, outside.as_bytes()).expect_err(outside);
+        let outside = std::format!("{outside}\r\n");
+        let error = decode_with(limits, outside.as_bytes()).expect_err(&outside);
         assert_eq!(error.reason, reason, "{outside}");
     }
 }
@@ -68,25 +68,24 @@ fn bounds_hold_to_the_byte() {
 fn a_length_of_twenty_digits_is_too_long_for_any_bounds() {
     let most = Limits {
         line_bytes: usize::MAX,
-        bulk_bytes: usize::MAX,
-        elements: usize::MAX,
+        bulk_bytes: u32::MAX as usize,
+        elements: u32::MAX as usize,
         depth: usize::MAX,
-        reply_bytes: usize::MAX,
+        reply_bytes: u32::MAX as usize,
     };
-    for (bytes, at, reason) in [
-        ("$4294967281", 10, Reason::ReplyTooLong),
-        ("$18446744073709551616\r\n", 11, Reason::BulkTooLong),
-        ("!18446744073709551619\r\n", 11, Reason::BulkTooLong),
-        ("*18446744073709551616\r\n", 10, Reason::ReplyTooLong),
-        ("%9223372036854775808\r\n", 9, Reason::ReplyTooLong),
+    for (bytes, reason) in [
+        ("$4294967281\r\n", Reason::ReplyTooLong),
+        ("$18446744073709551616\r\n", Reason::BulkTooLong),
+        ("!18446744073709551619\r\n", Reason::BulkTooLong),
+        ("*18446744073709551616\r\n", Reason::TooManyElements),
+        ("*4294967295\r\n", Reason::ReplyTooLong),
+        ("%9223372036854775808\r\n", Reason::TooManyElements),
+        ("$184467440737095516160", Reason::LineTooLong),
     ] {
-        let error = DecodeError::new(at, reason);
-        assert_eq!(decode_with(most, bytes.as_bytes()), Err(error), "{bytes}");
-        assert_eq!(
-            decode_growing(most, bytes.as_bytes()),
-            Err(error),
-            "{bytes}"
-        );
+        let found = decode_with(most, bytes.as_bytes()).map_err(|error| error.reason);
+        assert_eq!(found, Err(reason), "{bytes}");
+        let grown = decode_growing(most, bytes.as_bytes()).map_err(|error| error.reason);
+        assert_eq!(grown, Err(reason), "{bytes}");
     }
 }
 
@@ -113,7 +112,7 @@ fn the_limits_of_redis_are_kept_as_they_are() {
         depth: 8_000,
         reply_bytes: u32::MAX as usize,
     };
-    assert_eq!(redis.clamped(), redis);
+    assert!(redis.are_sound());
     let most = |reply: &[u8]| decode_with(redis, reply);
     assert_eq!(most(b"$536870912\r\n"), Ok(None));
     assert!(most(b"$536870913\r\n").is_err());

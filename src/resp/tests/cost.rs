@@ -30,28 +30,22 @@ fn costs(reply: impl AsRef<[u8]>, looks_most: f64, memory_most: usize) {
     assert!(memory <= memory_most, "{memory} bytes of memory");
 }
 
-/// A payload is not looked at. The text of a line is looked at once (digits twice), and its kind
-/// each time.
+/// A payload is not looked at. The text of a line is looked at twice, and its kind each time.
 #[test]
 fn a_text_that_arrives_byte_by_byte() {
     let bulk = |len: usize| [format!("${len}\r\n").as_bytes(), &vec![b'x'; len], b"\r\n"].concat();
     costs(bulk(1 << 20), 0.001, 0);
-    costs(format!("+{}\r\n", "x".repeat(64 << 10)), 2.1, 0);
-    costs(format!("-{}\r\n", "x".repeat(64 << 10)), 2.1, 0);
+    costs(format!("+{}\r\n", "x".repeat(64 << 10)), 3.1, 0);
+    costs(format!("-{}\r\n", "x".repeat(64 << 10)), 3.1, 0);
     costs(format!("({}\r\n", "7".repeat(64 << 10)), 3.1, 0);
 }
 
-/// An integer is read again from its first byte: it is short. Of a double each byte is looked at
-/// once, and a few times more for the digits of an exponent.
 #[test]
 fn a_number_that_arrives_byte_by_byte() {
     let many = |digit: &str| digit.repeat((64 << 10) - 20);
-    costs(format!(":{}\r\n", i64::MIN), 20.0, 0);
-    costs(format!(",1.{}\r\n", many("5")), 7.1, 0);
-    costs(format!(",{}e-65500\r\n", many("5")), 7.1, 0);
-    costs(format!(",1e{}\r\n", many("0")), 7.1, 0);
-    costs(format!(",0e{}\r\n", many("9")), 7.1, 0);
-    costs(format!(",0.{}e65000\r\n", many("0")), 15.0, 0);
+    costs(format!(":{}\r\n", i64::MIN), 3.1, 0);
+    costs(format!(",1.{}\r\n", many("5")), 3.1, 0);
+    costs(format!(",0.{}e65000\r\n", many("0")), 3.1, 0);
 }
 
 #[test]
@@ -62,42 +56,47 @@ fn aggregates_that_arrive_byte_by_byte() {
         "*1000\r\n".into(),
         ":1234567\r\n".repeat(1000),
     ];
-    costs(many.concat(), 8.0, 4 << 10);
-    costs("*2\r\n:1\r\n".repeat(127) + "*1\r\n:1\r\n", 8.0, 8 << 10);
-    costs("*1\r\n".repeat(128) + ":1\r\n", 8.0, 8 << 10);
+    costs(many.concat(), 8.0, 1 << 10);
     costs(format!("*65536\r\n{}", "*0\r\n".repeat(65_536)), 8.0, 256);
     costs(
         format!(">65536\r\n+k\r\n{}", "_\r\n".repeat(65_535)),
         8.0,
         256,
     );
-    // A place on the tape for every seven bytes, and half of the tape may be empty.
-    let small = format!("*60000\r\n{}", "*1\r\n_\r\n".repeat(60_000));
-    costs(&small, 8.0, small.len() * 5 / 2);
-    // Four bytes for a place on the tape, but for those at the end of each chain.
+    costs(
+        format!("*60000\r\n{}", "*1\r\n_\r\n".repeat(60_000)),
+        8.0,
+        256,
+    );
     let chains = format!("*1050\r\n{}", ("*1\r\n".repeat(31) + "_\r\n").repeat(1050));
-    costs(&chains, 8.0, chains.len() * 4 + 32 * 32);
-    let deep = "*1\r\n".repeat(70_000) + "_\r\n";
-    costs(&deep, 8.0, deep.len() * 4 + 70_000 * 32);
+    costs(&chains, 8.0, 1 << 10);
     let pairs = |count| format!("%{count}\r\n{}", "$1\r\nk\r\n*1\r\n:1\r\n".repeat(count));
-    costs(pairs(1_000), 8.0, 17 << 10);
-    costs(pairs(16_000), 8.0, 257 << 10);
+    costs(pairs(16_000), 8.0, 256);
 }
 
 #[test]
 fn attributes_that_arrive_byte_by_byte() {
     let many = effort(30_000, 100_000);
     costs("|0\r\n".repeat(many) + ":1\r\n", 8.0, 0);
-    let row = "|1\r\n+k\r\n+v\r\n".repeat(many) + ":1\r\n";
-    costs(&row, 8.0, row.len() * 5 / 4);
-    // Each level has a value behind the key, and one that both are said about.
-    let keys = "|1\r\n".repeat(128) + &"+k\r\n".repeat(1 + 2 * 128);
-    costs(keys, 8.0, 8 << 10);
+    costs("|1\r\n+k\r\n+v\r\n".repeat(many) + ":1\r\n", 8.0, 256);
     let each = format!(
         "*20000\r\n{}",
         "|1\r\n+k\r\n+v\r\n|0\r\n:1\r\n".repeat(20_000)
     );
-    costs(&each, 8.0, each.len() * 5 / 4);
+    costs(&each, 8.0, 256);
+}
+
+/// An element is read once for each level around it.
+#[test]
+fn a_reply_of_many_levels_is_compared_and_printed() {
+    let chains = format!("*1050\r\n{}", ("*1\r\n".repeat(31) + "_\r\n").repeat(1050));
+    let mut decoder = Decoder::new(Limits::default());
+    let frame = decoder
+        .decode(chains.as_bytes())
+        .unwrap()
+        .expect("complete");
+    assert!(frame.value == frame.value);
+    assert_eq!(format!("{:?}", frame.value).matches("Null").count(), 1050);
 }
 
 #[test]
@@ -105,7 +104,7 @@ fn a_header_reserves_nothing() {
     let generous = Limits {
         bulk_bytes: 2 << 30,
         elements: 1 << 30,
-        reply_bytes: usize::MAX,
+        reply_bytes: u32::MAX as usize,
         ..Limits::default()
     };
     for header in [
@@ -145,15 +144,8 @@ fn scalars_and_flat_replies_allocate_as_promised() {
         assert!(decoder.decode(reply.as_bytes()).unwrap().is_some());
         assert_eq!(decoder.memory(), 0, "{reply}");
     }
-    let array = [&b"*1000\r\n"[..], &b":1\r\n".repeat(1000)].concat();
-    assert!(decoder.decode(&array).unwrap().is_some());
+    let nested = [&b"*60000\r\n"[..], &b"*1\r\n:1\r\n".repeat(60_000)].concat();
+    assert!(decoder.decode(&nested).unwrap().is_some());
     let memory = decoder.memory();
     assert!(memory < 256, "{memory}");
-    let nested = [&b"*60000\r\n"[..], &b"*1\r\n:1\r\n".repeat(60_000)].concat();
-    for short in [&array[..], b"+OK\r\n"] {
-        assert!(decoder.decode(&nested).unwrap().is_some());
-        assert!(decoder.memory() > 256 << 10);
-        assert!(decoder.decode(short).unwrap().is_some());
-        assert!(decoder.memory() < 16 << 10, "given back");
-    }
 }

@@ -51,7 +51,7 @@ fn whole(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError> {
     let mut decoder = Decoder::new(limits);
     let frame = decoder.decode(bytes)?.expect("complete");
     assert_eq!(frame.len, bytes.len());
-    Ok(frame.to_owned())
+    Ok(frame.value.into())
 }
 
 /// Never directly: no reply is complete before its last byte, and then it is torn.
@@ -59,7 +59,7 @@ fn byte_by_byte(limits: Limits, bytes: &[u8]) -> Result<OwnedValue, DecodeError>
     let mut inbox = Inbox::new(limits);
     for byte in bytes.chunks(1) {
         if let Some(frame) = inbox.next(&mut { byte })? {
-            return Ok(frame.to_owned());
+            return Ok(frame.value.into());
         }
     }
     panic!("incomplete");
@@ -83,11 +83,11 @@ fn limits() -> impl Iterator<Item = Limits> {
                 ..most
             },
             Limits {
-                reply_bytes: bound,
+                reply_bytes: bound.max(Limits::REPLY_BYTES_MIN),
                 ..most
             },
             Limits {
-                line_bytes: bound,
+                line_bytes: bound.max(2),
                 ..most
             },
         ]

@@ -77,7 +77,7 @@ fn replies_are_equal_by_the_same_rules() {
             let other = other.decode(&other_bytes).unwrap().expect("complete").value;
             assert_eq!(
                 one == other,
-                bare(one) == bare(other),
+                OwnedValue::from(one) == OwnedValue::from(other),
                 "{one:?} and {other:?}"
             );
         }

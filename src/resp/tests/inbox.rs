@@ -69,7 +69,7 @@ fn memory_is_bounded_by_the_longest_reply() {
     let line = [&b"+"[..], &vec![b'x'; 65_533], b"\r\n"].concat();
     let small = [&b"*9361\r\n"[..], &b"*1\r\n_\r\n".repeat(9361)].concat();
     let behind = effort(16_000, 100_000);
-    for (reply, structure) in [(bulk, 0), (line, 0), (small, (64 << 10) * 5 / 2)] {
+    for (reply, structure) in [(bulk, 0), (line, 0), (small, 256)] {
         assert!(
             (65_530..=64 << 10).contains(&reply.len()),
             "{}",
@@ -112,7 +112,7 @@ fn nothing_is_no_beginning_of_a_reply() {
 fn an_error_is_repeated_and_costs_nothing() {
     let mut inbox = Inbox::default();
     assert!(inbox.next(&mut &b":1"[..]).unwrap().is_none());
-    let error = inbox.next(&mut &b"x"[..]).unwrap_err();
+    let error = inbox.next(&mut &b"x\r\n"[..]).unwrap_err();
     let memory = inbox.memory();
     for mut piece in [&b""[..], b"+OK\r\n", &[b'x'; 100_000], b""] {
         assert_eq!(inbox.next(&mut piece).unwrap_err(), error);

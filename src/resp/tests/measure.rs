@@ -29,7 +29,7 @@ fn there_is_no_frame_of_what_was_not_measured() {
     no_frame(&decoder, array, Reason::NotMeasured);
 }
 
-/// A payload and the CR behind it; and three bytes for each further element.
+/// A payload and CR LF behind it; and three bytes for each further element.
 #[test]
 fn a_torn_reply_says_how_many_bytes_it_needs() {
     let mut decoder = Decoder::new(Limits::default());
@@ -37,16 +37,16 @@ fn a_torn_reply_says_how_many_bytes_it_needs() {
     for (torn, need) in [
         (&b"$"[..], 2),
         (b"+a long text", 1),
-        (b"$1000\r\n", 1001),
-        (b"$1000\r\nab", 999),
-        (b"$1000\r\nabcd", 997),
+        (b"$1000\r\n", 1002),
+        (b"$1000\r\nab", 1000),
+        (b"$1000\r\nabcd", 998),
         (b"*3\r\n", 9),
         (b"*3\r\n:1\r\n", 6),
-        (b"*3\r\n:1\r\n$10\r\n", 14),
-        (b"*3\r\n:1\r\n$10\r\nabc", 11),
+        (b"*3\r\n:1\r\n$10\r\n", 15),
+        (b"*3\r\n:1\r\n$10\r\nabc", 12),
         (b"%2\r\n", 12),
         (b"|1\r\n", 9),
-        (b"=10\r\n", 4),
+        (b"=10\r\n", 12),
     ] {
         let shown = torn.escape_ascii();
         decoder.reset();
@@ -78,6 +78,6 @@ fn nothing_is_needed_between_replies_or_after_an_error() {
         assert_eq!((decoder.need(), inbox.need()), (0, 0));
     }
     assert!(inbox.next(&mut &b":"[..]).unwrap().is_none());
-    assert!(inbox.next(&mut &b"x"[..]).is_err());
+    assert!(inbox.next(&mut &b"x\r\n"[..]).is_err());
     assert_eq!(inbox.need(), 0);
 }

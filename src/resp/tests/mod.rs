@@ -18,7 +18,7 @@ mod views;
 use bytes::Bytes;
 
 use super::all::*;
-use super::fuzz::values::{encode, encode_resp2};
+use super::fuzz::values::{OwnedValue, encode, encode_resp2};
 
 impl OwnedValue {
     fn simple(text: impl Into<Bytes>) -> Self {
@@ -43,23 +43,7 @@ fn decode_with(limits: Limits, bytes: &[u8]) -> Result<Option<(OwnedValue, usize
     let mut decoder = Decoder::new(limits);
     Ok(decoder
         .decode(bytes)?
-        .map(|frame| (frame.to_owned(), frame.len)))
-}
-
-/// A copy without attributes, by what is public of a value.
-#[expect(clippy::wildcard_enum_match_arm, reason = "all others are scalars")]
-fn bare(value: Value<'_>) -> OwnedValue {
-    let items = |items: Items<'_>| items.iter().map(bare).collect();
-    match value {
-        Value::Array(inside) => OwnedValue::Array(items(inside)),
-        Value::Set(inside) => OwnedValue::Set(items(inside)),
-        Value::Push(inside) => OwnedValue::Push(items(inside)),
-        Value::Map(pairs) => {
-            let pairs = pairs.iter().map(|(key, value)| (bare(key), bare(value)));
-            OwnedValue::Map(pairs.collect())
-        }
-        scalar => scalar.to_owned(),
-    }
+        .map(|frame| (frame.value.into(), frame.len)))
 }
 
 fn refused(bytes: &[u8]) -> (usize, Reason) {

@@ -25,7 +25,7 @@ fn drain<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> (Vec<OwnedValue>, End) {
         while !piece.is_empty() {
             match inbox.next(&mut piece) {
                 Ok(Some(frame)) => {
-                    replies.push(frame.to_owned());
+                    replies.push(frame.value.into());
                     torn = false;
                 }
                 Ok(None) => torn = true,
@@ -51,7 +51,7 @@ fn drain_growing(bytes: &[u8]) -> (Vec<OwnedValue>, End) {
                 let read = [&bytes[start..end], &moved].map(|bytes| {
                     let frame = decoder.frame(bytes).expect("it was measured");
                     assert_eq!(frame.len, len);
-                    frame.to_owned()
+                    OwnedValue::from(frame.value)
                 });
                 assert_eq!(read[0], read[1]);
                 replies.extend(read.into_iter().next());

@@ -1,16 +1,14 @@
 //! What a decoder answers, in a form that is common to all of them: values as text.
 //!
 //! Each type keeps the byte that it has on the wire, so that `+"a"` and `$"a"` are not the same.
-//! Doubles are exact, but one NaN is like another. The elements of maps, sets and attributes are
-//! sorted: none of them has an order by the specification.
+//! Doubles are exact, but one NaN is like another. The elements of maps and sets are sorted: neither
+//! has an order by the specification. Attributes are left out, because ours passes over them.
 
 use std::fmt;
 
 use redis_protocol::resp2::types::BytesFrame as Resp2Frame;
-use redis_protocol::resp3::types::{
-    BytesAttributes, BytesFrame as Resp3Frame, RespVersion, VerbatimStringFormat,
-};
-use shearline::internals::resp::OwnedValue;
+use redis_protocol::resp3::types::{BytesFrame as Resp3Frame, RespVersion, VerbatimStringFormat};
+use shearline::resp::{Pairs, Value};
 
 /// One of three answers of a decoder about the first reply of some bytes.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -88,37 +86,32 @@ pub(crate) fn pair(key: &str, value: &str) -> String {
     format!("{key}={value}")
 }
 
-/// A value with the attributes in front of it.
-pub(crate) fn attributed(attributes: &str, value: &str) -> String {
-    format!("{attributes} {value}")
-}
-
 /// A value of ours.
-pub(crate) fn ours(value: &OwnedValue) -> String {
+pub(crate) fn ours(value: Value<'_>) -> String {
     match value {
-        OwnedValue::Simple(text) => string('+', text),
-        OwnedValue::Error(text) => string('-', text),
-        OwnedValue::Integer(integer) => format!(":{integer}"),
-        OwnedValue::Bulk(text) => string('$', text),
-        OwnedValue::Null => "_".to_owned(),
-        OwnedValue::Double(value) => double(*value),
-        OwnedValue::Boolean(value) => boolean(*value),
-        OwnedValue::BigNumber(digits) => string('(', digits),
-        OwnedValue::BulkError(text) => string('!', text),
-        OwnedValue::Verbatim { format, text } => verbatim(format, text),
-        OwnedValue::Array(items) => list('*', items.iter().map(ours)),
-        OwnedValue::Map(pairs) => our_pairs('%', pairs),
-        OwnedValue::Set(items) => bag('~', items.iter().map(ours)),
-        OwnedValue::Push(items) => list('>', items.iter().map(ours)),
-        OwnedValue::Attributed(pairs, value) => attributed(&our_pairs('|', pairs), &ours(value)),
+        Value::Simple(text) => string('+', text),
+        Value::Error(text) => string('-', text),
+        Value::Integer(integer) => format!(":{integer}"),
+        Value::Bulk(text) => string('$', text),
+        Value::Null => "_".to_owned(),
+        Value::Double(value) => double(value),
+        Value::Boolean(value) => boolean(value),
+        Value::BigNumber(digits) => string('(', digits),
+        Value::BulkError(text) => string('!', text),
+        Value::Verbatim { format, text } => verbatim(&format, text),
+        Value::Array(items) => list('*', items.iter().map(ours)),
+        Value::Map(pairs) => our_pairs(pairs),
+        Value::Set(items) => bag('~', items.iter().map(ours)),
+        Value::Push(items) => list('>', items.iter().map(ours)),
     }
 }
 
-fn our_pairs(kind: char, pairs: &[(OwnedValue, OwnedValue)]) -> String {
-    let pairs = pairs
-        .iter()
-        .map(|(key, value)| pair(&ours(key), &ours(value)));
-    bag(kind, pairs)
+fn our_pairs(pairs: Pairs<'_>) -> String {
+    let pairs = pairs.iter();
+    bag(
+        '%',
+        pairs.map(|(key, value)| pair(&ours(key), &ours(value))),
+    )
 }
 
 /// A frame of the other crate's RESP2.
@@ -133,33 +126,35 @@ pub(crate) fn resp2(frame: &Resp2Frame) -> String {
     }
 }
 
-/// A frame of the other crate's RESP3.
+/// A frame of the other crate's RESP3, without its attributes.
 pub(crate) fn resp3(frame: &Resp3Frame) -> String {
-    let (attributes, value) = match frame {
-        Resp3Frame::BlobString { data, attributes } => (attributes, string('$', data)),
-        Resp3Frame::BlobError { data, attributes } => (attributes, string('!', data)),
-        Resp3Frame::SimpleString { data, attributes } => (attributes, string('+', data)),
-        Resp3Frame::SimpleError { data, attributes } => (attributes, string('-', data.as_bytes())),
-        Resp3Frame::Boolean { data, attributes } => (attributes, boolean(*data)),
-        Resp3Frame::Null => (&None, "_".to_owned()),
-        Resp3Frame::Number { data, attributes } => (attributes, format!(":{data}")),
-        Resp3Frame::Double { data, attributes } => (attributes, double(*data)),
-        Resp3Frame::BigNumber { data, attributes } => (attributes, string('(', data)),
-        Resp3Frame::VerbatimString {
-            data,
-            format,
-            attributes,
-        } => {
+    match frame {
+        Resp3Frame::BlobString { data, .. } => string('$', data),
+        Resp3Frame::BlobError { data, .. } => string('!', data),
+        Resp3Frame::SimpleString { data, .. } => string('+', data),
+        Resp3Frame::SimpleError { data, .. } => string('-', data.as_bytes()),
+        Resp3Frame::Boolean { data, .. } => boolean(*data),
+        Resp3Frame::Null => "_".to_owned(),
+        Resp3Frame::Number { data, .. } => format!(":{data}"),
+        Resp3Frame::Double { data, .. } => double(*data),
+        Resp3Frame::BigNumber { data, .. } => string('(', data),
+        Resp3Frame::VerbatimString { data, format, .. } => {
             let format = match format {
                 VerbatimStringFormat::Text => b"txt",
                 VerbatimStringFormat::Markdown => b"mkd",
             };
-            (attributes, verbatim(format, data))
+            verbatim(format, data)
         }
-        Resp3Frame::Array { data, attributes } => (attributes, list('*', data.iter().map(resp3))),
-        Resp3Frame::Map { data, attributes } => (attributes, resp3_pairs('%', data)),
-        Resp3Frame::Set { data, attributes } => (attributes, bag('~', data.iter().map(resp3))),
-        Resp3Frame::Push { data, attributes } => (attributes, list('>', data.iter().map(resp3))),
+        Resp3Frame::Array { data, .. } => list('*', data.iter().map(resp3)),
+        Resp3Frame::Map { data, .. } => {
+            let pairs = data.iter();
+            bag(
+                '%',
+                pairs.map(|(key, value)| pair(&resp3(key), &resp3(value))),
+            )
+        }
+        Resp3Frame::Set { data, .. } => bag('~', data.iter().map(resp3)),
+        Resp3Frame::Push { data, .. } => list('>', data.iter().map(resp3)),
         Resp3Frame::Hello {
             version,
             auth,
@@ -179,21 +174,8 @@ pub(crate) fn resp3(frame: &Resp3Frame) -> String {
                 &setname.unwrap_or_default(),
             ]
             .concat();
-            (&None, string('H', hello.as_bytes()))
+            string('H', hello.as_bytes())
         }
-        Resp3Frame::ChunkedString(data) => (&None, string(';', data)),
-    };
-    match attributes {
-        None => value,
-        Some(pairs) => attributed(&resp3_pairs('|', pairs), &value),
+        Resp3Frame::ChunkedString(data) => string(';', data),
     }
-}
-
-fn resp3_pairs(kind: char, pairs: &BytesAttributes) -> String {
-    bag(
-        kind,
-        pairs
-            .iter()
-            .map(|(key, value)| pair(&resp3(key), &resp3(value))),
-    )
 }

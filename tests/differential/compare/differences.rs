@@ -102,8 +102,8 @@ pub(crate) const KNOWN: [Known; 31] = [
         of: &[Resp2, Resp3],
         right: Right::Both,
         because: "Nothing is said about when a reader has to notice. Theirs looks at a line when \
-            its end has arrived, and until then waits also for what cannot come any more.",
-        example: b":x",
+            its end has arrived, ours also when it is longer than it may be, or has a CR or an LF.",
+        example: b":1\n",
         ours: "refused",
         theirs: "more",
     },
@@ -387,7 +387,7 @@ pub(crate) const KNOWN: [Known; 31] = [
         right: Right::Ours,
         because: "RESP3, attribute type: attributes can stand before any type.",
         example: b"|0\r\n_\r\n",
-        ours: "|[] _ in 7",
+        ours: "_ in 7",
         theirs: "refused",
     },
     Known {
@@ -397,7 +397,7 @@ pub(crate) const KNOWN: [Known; 31] = [
         because: "RESP3, attribute type: attributes can stand before any type, of which they are \
             one; a reader that meets them reads on.",
         example: b"|0\r\n|0\r\n:1\r\n",
-        ours: "|[] :1 in 12",
+        ours: ":1 in 12",
         theirs: "refused",
     },
 ];

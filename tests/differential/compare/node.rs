@@ -9,8 +9,10 @@ use super::rules::{Rules, Stop, Unfit};
 pub(crate) struct Node {
     /// The byte of its type.
     kind: u8,
-    /// The value in the common form, with its attributes.
+    /// The value in the common form.
     pub(crate) text: String,
+    /// The same with its attributes: what makes it another key of a hash table.
+    whole: String,
     pub(crate) marks: Marks,
 }
 
@@ -40,6 +42,7 @@ impl Node {
     pub(crate) fn plain(kind: u8, text: String) -> Self {
         Self {
             kind,
+            whole: text.clone(),
             text,
             marks: Marks::default(),
         }
@@ -77,14 +80,17 @@ impl Node {
     }
 
     /// An array or a push.
-    pub(crate) fn list(kind: u8, items: Vec<Self>) -> Self {
+    pub(crate) fn list(kind: u8, items: &[Self]) -> Self {
         let marks = items
             .iter()
             .fold(Marks::default(), |marks, item| marks.and(item.marks));
-        let items = items.into_iter().map(|item| item.text);
+        let all = |text: fn(&Self) -> &String| {
+            answer::list(char::from(kind), items.iter().map(text).cloned())
+        };
         Self {
             kind,
-            text: answer::list(char::from(kind), items),
+            text: all(|item| &item.text),
+            whole: all(|item| &item.whole),
             marks,
         }
     }
@@ -94,16 +100,21 @@ impl Node {
         let marks = entries
             .iter()
             .fold(Marks::default(), |marks, entry| marks.and(entry.marks()));
+        let all = |text: fn(&Self) -> &str| {
+            let entries = entries.iter().map(|entry| entry.text(text));
+            answer::bag(char::from(kind), entries)
+        };
         Self {
             kind,
-            text: answer::bag(char::from(kind), entries.iter().map(Entry::text)),
+            text: all(|node| &node.text),
+            whole: all(|node| &node.whole),
             marks,
         }
     }
 
     /// The value with attributes in front of it.
     pub(crate) fn with(mut self, attributes: &Self) -> Self {
-        self.text = answer::attributed(&attributes.text, &self.text);
+        self.whole = format!("{} {}", attributes.whole, self.whole);
         self.marks = self.marks.and(attributes.marks);
         self
     }
@@ -119,12 +130,12 @@ impl Node {
     }
 
     fn is(&self, other: &Self) -> bool {
-        self.text == other.text && !self.marks.nan
+        self.whole == other.whole && !self.marks.nan
     }
 
     fn is_but_for_zeros(&self, other: &Self) -> bool {
-        let unsigned = |node: &Self| node.text.replace("-0.0", "0.0");
-        self.text.contains("0.0") && self.text != other.text && unsigned(self) == unsigned(other)
+        let unsigned = |node: &Self| node.whole.replace("-0.0", "0.0");
+        self.whole.contains("0.0") && self.whole != other.whole && unsigned(self) == unsigned(other)
     }
 }
 
@@ -136,10 +147,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn text(&self) -> String {
+    fn text(&self, of: fn(&Node) -> &str) -> String {
         match &self.value {
-            Some(value) => answer::pair(&self.key.text, &value.text),
-            None => self.key.text.clone(),
+            Some(value) => answer::pair(of(&self.key), of(value)),
+            None => of(&self.key).to_owned(),
         }
     }
 

@@ -14,6 +14,10 @@ use super::spelling::{self, Header, Length};
 /// The other decoder is not given input that is nested deeper: see [`Unfit::Deep`].
 const THEIR_DEPTH_MAX: usize = 64;
 
+/// Longest line of a text, and of an integer or a length.
+const LONG: usize = 64 << 10;
+const SHORT: usize = 20;
+
 /// The reader's answer about the first reply of some bytes.
 #[derive(Debug)]
 pub(crate) struct Reading {
@@ -125,10 +129,10 @@ impl Reader<'_> {
 
     fn value(&mut self, kind: u8, depth: usize) -> Result<Node, Stop> {
         Ok(match kind {
-            b'+' => Node::string(kind, self.line(&[""], text)?.0),
-            b'-' => Node::utf8(kind, self.line(&[""], text)?.0),
+            b'+' => Node::string(kind, self.line(LONG, text)?.0),
+            b'-' => Node::utf8(kind, self.line(LONG, text)?.0),
             b':' => {
-                let (_, integer) = self.line(&["", "1"], spelling::integer)?;
+                let (_, integer) = self.line(SHORT, spelling::integer)?;
                 Node::plain(kind, format!(":{integer}"))
             }
             b'$' => match self.length(kind)? {
@@ -137,24 +141,18 @@ impl Reader<'_> {
             },
             b'*' => match self.length(kind)? {
                 Length::Null => self.old_null()?,
-                Length::Of(count) => Node::list(kind, self.items(kind, count, depth)?),
+                Length::Of(count) => Node::list(kind, &self.items(kind, count, depth)?),
             },
             b'_' => {
-                self.line(&[""], nothing)?;
+                self.line(SHORT, nothing)?;
                 Node::null()
             }
             b'#' => {
-                let (_, value) = self.line(&["", "t"], boolean)?;
+                let (_, value) = self.line(SHORT, boolean)?;
                 Node::plain(kind, answer::boolean(value))
             }
-            b',' => {
-                // The last three make finite what without an exponent is too large.
-                let endings = [
-                    "", "0", "inf", "nf", "f", "nan", "an", "n", "e-99999", "-99999", "99999",
-                ];
-                Node::double(self.line(&endings, double)?.1)
-            }
-            b'(' => Node::string(kind, self.line(&["", "0"], big_number)?.0),
+            b',' => Node::double(self.line(LONG, double)?.1),
+            b'(' => Node::string(kind, self.line(LONG, big_number)?.0),
             b'!' => {
                 let length = self.count(kind)?;
                 Node::string(kind, self.payload(length)?)
@@ -162,7 +160,7 @@ impl Reader<'_> {
             b'=' => self.verbatim()?,
             b'>' => {
                 let count = self.count(kind)?;
-                Node::list(kind, self.items(kind, count, depth)?)
+                Node::list(kind, &self.items(kind, count, depth)?)
             }
             b'%' => Node::bag(kind, &self.pairs(kind, depth)?),
             b'~' => {
@@ -213,10 +211,10 @@ impl Reader<'_> {
             let torn = self.rest().len() < 4;
             return Err(if torn { Stop::Torn } else { Stop::Refused });
         }
-        if self.rest().get(3).is_some_and(|byte| *byte != b':') {
+        let payload = self.payload(length)?;
+        if payload[3] != b':' {
             self.rules.allow(Difference::VerbatimColon)?;
         }
-        let payload = self.payload(length)?;
         let (format, text) = (&payload[..3], &payload[4..]);
         if !matches!(format, b"txt" | b"mkd") {
             self.rules.forbid(Difference::VerbatimFormat)?;
@@ -230,7 +228,7 @@ impl Reader<'_> {
         let length = if kind == b';' {
             self.count(kind)?
         } else {
-            self.line(&[""], |_, _| Ok(()))?;
+            self.line(LONG, |_, _| Ok(()))?;
             0
         };
         if length == 0 {
@@ -242,7 +240,7 @@ impl Reader<'_> {
     /// The command that a client begins with, as a line.
     fn hello(&mut self) -> Result<Node, Stop> {
         self.rules.allow(Difference::Hello)?;
-        let (line, ()) = self.line(&[""], |_, _| Ok(()))?;
+        let (line, ()) = self.line(LONG, |_, _| Ok(()))?;
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let [b"ELLO", b"2" | b"3", arguments @ ..] = &words[..] else {
             return Err(Stop::Refused);
@@ -262,28 +260,17 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..]
     }
 
-    /// Reads a line with its `syntax`. A line without an end can become valid if it is with one of
-    /// the `endings`.
+    /// Reads a line of at most `longest` bytes with its `syntax`.
     fn line<T>(
         &mut self,
-        endings: &[&str],
+        longest: usize,
         syntax: impl Fn(&[u8], &mut Rules) -> Result<T, Stop>,
     ) -> Result<(&'a [u8], T), Stop> {
         let rest = self.rest();
-        let first = rest.iter().position(|byte| b"\r\n".contains(byte));
-        let first = first.unwrap_or(rest.len());
-        let valid = |ending: &&str| {
-            let text = [&rest[..first], ending.as_bytes()].concat();
-            syntax(&text, &mut Rules::new(Differences::NONE)).is_ok()
-        };
-        let whole = rest.windows(2).position(|bytes| bytes == b"\r\n");
-        let Some(stop) = whole else {
-            let possible = match rest[first..] {
-                [] => endings.iter().any(valid),
-                [b'\r'] => valid(&""),
-                _ => false,
-            };
-            if !possible {
+        let Some(stop) = rest.windows(2).position(|bytes| bytes == b"\r\n") else {
+            let text = rest.strip_suffix(b"\r").unwrap_or(rest);
+            let is_stray = text.iter().any(|byte| b"\r\n".contains(byte));
+            if is_stray || longest < text.len() {
                 self.rules.allow(Difference::LateRefusal)?;
             }
             return Err(Stop::Torn);
@@ -306,7 +293,7 @@ impl<'a> Reader<'a> {
             signed: b"$*%~".contains(&kind),
             null: b"$*".contains(&kind),
         };
-        let (_, length) = self.line(&["", "1", "4"], |text, rules| {
+        let (_, length) = self.line(SHORT, |text, rules| {
             let length = spelling::length(text, &header, rules)?;
             match (kind, length) {
                 (b'=', Length::Of(0..4)) => rules.allow(Difference::VerbatimShort)?,
@@ -332,12 +319,9 @@ impl<'a> Reader<'a> {
         let Some((payload, behind)) = rest.split_at_checked(length) else {
             return Err(Stop::Torn);
         };
-        let end = &behind[..behind.len().min(2)];
-        if !b"\r\n".starts_with(end) {
+        let end = behind.get(..2).ok_or(Stop::Torn)?;
+        if end != b"\r\n" {
             self.rules.allow(Difference::PayloadEnd)?;
-        }
-        if end.len() < 2 {
-            return Err(Stop::Torn);
         }
         self.at += length + 2;
         Ok(payload)

@@ -77,9 +77,8 @@ impl Acquire {
             Reply::Done if matches!(request, Request::Probe { .. }) => {
                 return self.permitted(node, cx);
             }
-            // An answer about an earlier attempt.
-            Reply::Done | Reply::Foreign(_) | Reply::Missing if matches!(request, Request::Question { claim, .. } if claim != self.claim) =>
-            {
+            // An answer about an earlier attempt, an error too.
+            _ if matches!(request, Request::Question { claim, .. } if claim != self.claim) => {
                 return;
             }
             Reply::Done | Reply::Foreign(_) if matches!(request, Request::Question { .. }) => {

@@ -149,10 +149,11 @@ impl Model {
     }
 
     fn other_scalars(&self, room: usize) -> Vec<Spelled> {
-        let words = [
-            "_", "$-1", "*-1", "#t", "#f", ",inf", ",-inf", ",nan", ",-nan",
-        ];
+        let words = ["_", "$-1", "*-1", "#t", "#f"];
         let mut all: Vec<_> = words.map(|word| exact(&format!("{word}\r\n"))).into();
+        let words = ["inf", "-inf", "nan", "-nan"].into_iter();
+        let words = words.filter(|word| word.len() <= self.limits.line_bytes);
+        all.extend(words.map(|word| line(",", exact(word))));
         all.extend(self.lines("-", room));
         all.extend(self.counted("!", 0, room));
         all.extend(self.counted("=", 4, room));
