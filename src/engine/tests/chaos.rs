@@ -303,27 +303,28 @@ impl Chaos {
         }
         let engine = &self.world.engine;
         let places = |(key, claim): (ClaimKey, &Claim)| {
-            let several = engine.parts.places_of_several.get(&key);
+            let several = engine.work.parts.places_of_several.get(&key);
             let place = claim.busy().place.filter(|place| *place != PlaceKey::NONE);
             several.map_or(usize::from(place.is_some()), |places| places.len())
         };
         let is_alone = |(key, claim): &(ClaimKey, &Claim)| {
-            let is_several = engine.parts.places_of_several.contains_key(key);
+            let is_several = engine.work.parts.places_of_several.contains_key(key);
             claim.busy().place == Some(PlaceKey::NONE) && !is_several
         };
-        let alone = engine.parts.claims.iter().filter(is_alone);
+        let alone = engine.work.parts.claims.iter().filter(is_alone);
         engine
+            .work
             .parts
             .queues
             .check_alone(alone.map(|(key, claim)| (key, claim.entry.resource())));
-        let held = engine.parts.claims.iter().map(places).sum::<usize>();
-        engine.parts.queues.check(
-            engine.operations.places() + engine.parts.queues.waiters.waiting() + held,
-            |operation| engine.operations.is_open(operation),
+        let held = engine.work.parts.claims.iter().map(places).sum::<usize>();
+        engine.work.parts.queues.check(
+            engine.work.places() + engine.work.parts.queues.waiters.waiting() + held,
+            |operation| engine.work.is_open(operation),
             |key, place| {
-                let claim = engine.parts.claims.get(key);
+                let claim = engine.work.parts.claims.get(key);
                 claim.is_some_and(|claim| {
-                    let more = engine.parts.places_of_several.get(&key);
+                    let more = engine.work.parts.places_of_several.get(&key);
                     claim.busy().place == Some(place)
                         || more.is_some_and(|more| more.contains(&place))
                 })
@@ -340,8 +341,8 @@ fn queues_stay_whole_whatever_happens() {
             chaos.step();
             let engine = &chaos.world.engine;
             assert_eq!(
-                engine.parts.resting,
-                engine.operations.resting(),
+                engine.work.parts.resting,
+                engine.work.resting(),
                 "seed {seed}: those that rest are counted"
             );
         }
@@ -368,6 +369,9 @@ fn queues_stay_whole_whatever_happens() {
         for lock in core::mem::take(&mut chaos.locks) {
             chaos.world.give_back(lock);
         }
-        assert!(chaos.world.engine.parts.queues.is_empty(), "seed {seed}");
+        assert!(
+            chaos.world.engine.work.parts.queues.is_empty(),
+            "seed {seed}"
+        );
     }
 }

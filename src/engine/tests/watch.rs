@@ -100,7 +100,7 @@ impl World {
     #[track_caller]
     fn nothing_left(&self) {
         self.is_clean();
-        let parts = &self.engine.parts;
+        let parts = &self.engine.work.parts;
         assert_eq!((parts.resting, parts.queues.watches()), (0, 0));
         assert!(parts.queues.is_empty());
     }
