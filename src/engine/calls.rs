@@ -26,10 +26,8 @@ use super::breaking::{BreakError, Breaking};
 use super::inspection::{InspectError, Inspection};
 use super::operation::Kind;
 use super::operation::acquire::Acquire;
-use super::operation::confirm::Confirm;
 use super::operation::counters::CountCounters;
-use super::operation::extend::Extend;
-use super::operation::held::Verdict;
+use super::operation::held::{LockQuestion, Verdict};
 use super::operation::inspect::Inspect;
 use super::operation::inspect::watch::Watch;
 use super::operation::overwrite::Overwrite;
@@ -148,7 +146,7 @@ impl Engine {
     ) -> Result<(), ExtendError> {
         let parts = &mut self.work.parts;
         parts.settings.check_ttl(lock.ttl(), lock.delay())?;
-        Extend::check(now, lock)?;
+        LockQuestion::check_extension(now, lock)?;
         let claim = parts.claims.of(lock.id());
         let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
             return Err(ExtendError::Expired);
@@ -173,7 +171,7 @@ impl Engine {
     /// known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
         let work = &mut self.work;
-        let kind = Kind::Confirm(Confirm::new(now, lock, &mut work.parts)?);
+        let kind = Kind::Held(LockQuestion::confirm(now, lock, &mut work.parts)?);
         if work.is_full_for_holders() {
             return Err(ConfirmError::Saturated);
         }
@@ -207,7 +205,7 @@ impl Engine {
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
         }
-        let confirm = Confirm::new(now, lock, &mut work.parts)?;
+        let confirm = LockQuestion::confirm(now, lock, &mut work.parts)?;
         if work.is_full_for_holders() {
             return Err(ExtendError::Saturated);
         }
@@ -225,7 +223,7 @@ impl Engine {
         if guard!(DowngradeStaysExclusive, true) {
             lock.set_entry(entry.clone());
         }
-        let kind = Kind::Confirm(confirm.about(entry));
+        let kind = Kind::Held(confirm.about(entry));
         let round = work.begin(now, lock.ttl(), None, kind);
         work.lead(now); // Readers ask behind it.
         Ok(round)

@@ -75,8 +75,7 @@ impl Operations {
         let all = self.slab.iter();
         let places = all.map(|(_, operation)| match &operation.kind {
             Kind::Acquire(acquire) => acquire.places().len(),
-            Kind::Extend(_)
-            | Kind::Confirm(_)
+            Kind::Held(_)
             | Kind::Inspect(_)
             | Kind::Overwrite(_)
             | Kind::Release(_)
@@ -397,7 +396,7 @@ impl Operations {
         };
         for key in asked {
             if let Some(Operation { round, kind }) = self.slab.get_mut(key.0)
-                && let Some(held) = kind.held_mut()
+                && let Kind::Held(held) = kind
                 && held.is_about(claim, round)
             {
                 held.decide(verdict(), &mut Context::new(now, round, &mut self.parts));
@@ -487,10 +486,9 @@ impl Operations {
 fn count_cancelled(kind: &Kind, stats: &mut Stats) {
     match kind {
         Kind::Acquire(_) => stats.acquisitions.cancelled += 1,
-        Kind::Extend(_) => stats.extensions.cancelled += 1,
+        Kind::Held(held) => stats.extensions.cancelled += u64::from(held.is_extension()),
         Kind::Release(_) => stats.releases.unwatched += 1,
-        Kind::Confirm(_)
-        | Kind::Inspect(_)
+        Kind::Inspect(_)
         | Kind::Overwrite(_)
         | Kind::Reinit(_)
         | Kind::Repair(_)

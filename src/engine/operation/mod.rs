@@ -56,9 +56,7 @@ use super::inspection::{InspectError, Inspection};
 use super::parts::Parts;
 use acquire::Acquire;
 use ballot::Bounds;
-use confirm::Confirm;
 use counters::CountCounters;
-use extend::Extend;
 use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
 use inspect::Inspect;
@@ -79,8 +77,7 @@ pub(super) struct Operation {
 #[derive(Debug)]
 pub(super) enum Kind {
     Acquire(Acquire),
-    Extend(Extend),
-    Confirm(Confirm),
+    Held(LockQuestion),
     Inspect(Inspect),
     Overwrite(Overwrite),
     Release(Release),
@@ -506,8 +503,7 @@ impl Kind {
     pub(super) fn get(&mut self) -> &mut dyn Operate {
         match self {
             Self::Acquire(operation) => operation,
-            Self::Extend(operation) => operation,
-            Self::Confirm(operation) => operation,
+            Self::Held(operation) => operation,
             Self::Inspect(operation) => operation,
             Self::Overwrite(operation) => operation,
             Self::Release(operation) => operation,
@@ -522,21 +518,6 @@ impl Kind {
     /// without an event as soon as it is decided.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
-    }
-
-    /// Returns the question about a held lock, if the operation is one.
-    pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
-        match self {
-            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
-            Self::Acquire(_)
-            | Self::Inspect(_)
-            | Self::Overwrite(_)
-            | Self::Release(_)
-            | Self::Reinit(_)
-            | Self::Repair(_)
-            | Self::GiveFloors(_)
-            | Self::CountCounters(_) => None,
-        }
     }
 }
 

@@ -15,9 +15,8 @@ use crate::engine::claims::busy::Stage;
 use crate::engine::contract::RoundId;
 use crate::engine::keeper::LockDue;
 use crate::engine::news::News;
-use crate::engine::operation::extend::Extend;
 use crate::engine::operation::floors::GiveFloors;
-use crate::engine::operation::held::Verdict;
+use crate::engine::operation::held::{LockQuestion, Verdict};
 use crate::engine::operation::release::Release;
 use crate::engine::operation::repair::Repair;
 use crate::engine::operation::{Change, Kind};
@@ -164,11 +163,11 @@ impl Operations {
     ) -> Result<RoundId, ExtendError> {
         let delay = lock.delay();
         let ttl = self.parts.settings.check_ttl(ttl, delay)?;
-        Extend::check(now, lock)?;
+        LockQuestion::check_extension(now, lock)?;
         if self.is_full_for_holders() {
             return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
         }
-        let kind = Kind::Extend(Extend::new(lock, &mut self.parts)?);
+        let kind = Kind::Held(LockQuestion::extend(lock, &mut self.parts)?);
         self.parts.remember_ttl(ttl, delay);
         Ok(self.begin(now, ttl, None, kind))
     }
@@ -180,9 +179,9 @@ impl Operations {
             let (claims, timers) = (&mut parts.claims, &mut parts.timers);
             parts.keeper.next(now, claims, timers, &parts.settings)
         } {
-            if let Some(extend) = Extend::of_kept(claim, &mut self.parts) {
+            if let Some(extension) = LockQuestion::of_kept(claim, &mut self.parts) {
                 self.parts.keeper.begun();
-                self.begin(now, ttl, None, Kind::Extend(extend));
+                self.begin(now, ttl, None, Kind::Held(extension));
             }
         }
     }
