@@ -258,19 +258,17 @@ impl ClaimsAt<'_> {
         claim.wake_at(at, key, self.timers);
     }
 
-    /// Withdraws the `SET`s of `key` to nodes of `from` if no byte of them has left. Returns those nodes.
-    pub(in crate::engine) fn take_back(&mut self, key: ClaimKey, from: NodeSet) -> NodeSet {
+    /// Withdraws the `SET`s of `key` to nodes of `from` if no byte of them has left.
+    pub(in crate::engine) fn take_back(&mut self, key: ClaimKey, from: NodeSet) {
         let Some(claim) = self.claims.get_mut(key) else {
-            return NodeSet::EMPTY;
+            return;
         };
-        let withdrawn = from.filter(|node| {
+        for node in from.iter() {
             let may_run = guard!(QueuedSetSentLate, claim.copy_on(node).may_run());
-            may_run && self.nodes[node].withdraw_set(key)
-        });
-        for node in withdrawn.iter() {
-            claim.apply(node, Event::NotRun);
+            if may_run && self.nodes[node].withdraw_set(key) {
+                claim.apply(node, Event::NotRun);
+            }
         }
-        withdrawn
     }
 }
 

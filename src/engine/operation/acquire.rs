@@ -30,7 +30,6 @@ use crate::time::Instant;
 
 use super::ballot::Bounds;
 use super::round::{Ballot, State};
-use super::top_up::copy_late;
 use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
@@ -136,7 +135,7 @@ impl Acquire {
         if fenced {
             parts.fencing.set_used();
         }
-        let spare = parts.fencing.take_spare();
+        let spare = parts.spares.take();
         let mut fencing = spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len())));
         fencing.set_wishes(fenced, owner.copied());
         self.fencing = Some(fencing);
@@ -361,50 +360,17 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before `node` got its `SET`, so `node` gets a copy.
-    #[cold]
-    fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
-        let claim = cx.parts.claims.keyed(self.claim);
-        let tried = claim.map(|(key, claim)| (key, claim.entry.clone()));
-        if let Some((key, entry)) = tried {
-            copy_late(cx.now, node, (key, &entry), end, cx.parts);
-        }
-    }
-
     fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
         cx.round.stop_resting(cx.parts);
         cx.round.decide(cx.parts);
-        let all = cx.parts.nodes.set();
-        let withdrawn = self.take_back(all, cx);
-        if let (false, &Verdict::Granted(_, end)) = (withdrawn.is_empty(), &self.verdict) {
-            self.copy_withdrawn(withdrawn, end, cx);
-        }
-    }
-
-    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that therefore get none.
-    fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
-        let claim = self.claim;
-        claim.map_or(NodeSet::EMPTY, |key| {
-            cx.parts.claims(cx.now).take_back(key, nodes)
-        })
-    }
-
-    /// A majority has granted the lock before a `SET` could leave for `nodes`. Nodes that first had to show how they
-    /// release locks get a copy.
-    #[cold]
-    fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
-        for node in nodes.iter() {
-            if cx.parts.nodes[node].abilities.is_without_scripts() {
-                self.granted_without(node, end, cx);
-            }
-        }
+        self.withdraw(cx.parts.nodes.set(), cx);
     }
 
     /// Ends this acquisition, which is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
         if let Some(fencing) = self.fencing.take() {
-            parts.fencing.give_spare(fencing);
+            parts.spares.give(fencing);
         }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         if !matches!(self.verdict, Verdict::HandedOut) {
@@ -586,7 +552,9 @@ impl Operate for Acquire {
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        self.take_back(nodes, cx);
+        if let Some(claim) = self.claim {
+            cx.parts.claims(cx.now).take_back(claim, nodes);
+        }
     }
 
     fn rests_on_answers(&self) -> bool {

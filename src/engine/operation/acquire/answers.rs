@@ -13,8 +13,8 @@ use crate::node::{Answer, Reply, Request};
 use crate::quorum::Vote;
 use crate::time::Instant;
 
+use super::Acquire;
 use super::permit::{astray_on, is_astray};
-use super::{Acquire, Verdict};
 
 /// `node` was asked to take the keys of the claim of `key`. Returns the operation, if its attempt is still under way.
 pub(in crate::engine) fn take_answered(
@@ -141,8 +141,6 @@ impl Acquire {
         let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
         if cx.round.asks(node) && in_time {
             self.ask_now(node, cx);
-        } else if let Verdict::Granted(_, end) = self.verdict {
-            self.granted_without(node, end, cx);
         }
     }
 }
