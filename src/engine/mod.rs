@@ -94,7 +94,6 @@ use crate::error::CheckError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
-use alarm::Alarm;
 use contract::Cause;
 use news::News;
 #[cfg(any(feature = "std", test))]
@@ -279,36 +278,13 @@ impl Engine {
             return Some((Instant::ZERO, Wake(Cause::Output)));
         }
         let timer = self.work.parts.timers.next();
-        let timer = timer.map(|(at, alarm)| (at, self.reason(*alarm)));
+        let timer = timer.map(|(at, alarm)| (at, self.work.reason(*alarm)));
         let reminder = self.work.parts.queues.next_reminder();
         let reminder = reminder.map(|at| (at, Cause::Retry));
         let turn = self.work.parts.nodes.turn_at();
         let turn = turn.map(|at| (at, Cause::Extension));
         let next = timer.into_iter().chain(reminder).chain(turn).min();
         next.map(|(at, cause)| (at, Wake(cause)))
-    }
-
-    fn reason(&self, alarm: Alarm) -> Cause {
-        match alarm {
-            Alarm::Connection(_) | Alarm::Lines => Cause::Connection,
-            Alarm::Silence(_) => Cause::Silence,
-            Alarm::Debts(_) => Cause::Debt,
-            Alarm::Floors => Cause::Repair,
-            Alarm::Operation(key) => self.work.wake(key),
-            Alarm::Waiter(key) => {
-                let end = self.work.parts.wait_ends(key);
-                end.map_or(Cause::Retry, |(_, why)| why)
-            }
-            Alarm::Claim(key) => match self.work.parts.claims.get(key) {
-                Some(claim)
-                    if claim.is_held() && (claim.kept.is_some() || claim.busy().alert != 0) =>
-                {
-                    Cause::Extension
-                }
-                Some(claim) if claim.is_held() => Cause::Expiry,
-                Some(_) | None => Cause::Debt,
-            },
-        }
     }
 
     /// Returns what the driver has to do next; call it until `None`. Pass a fresh `now`: if the validity of a lock has

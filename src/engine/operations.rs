@@ -19,6 +19,7 @@ use crate::node::Answer;
 use crate::slab::Slab;
 use crate::time::Instant;
 
+use super::alarm::Alarm;
 use super::claims::busy::Questions;
 use super::contract::{Cause, Event, RoundId};
 use super::learning::learn;
@@ -107,10 +108,31 @@ impl Operations {
         keys.collect()
     }
 
-    /// Returns why the timer of `operation` is armed.
-    pub(super) fn wake(&self, operation: OperationKey) -> Cause {
-        let operation = self.slab.get(operation.0);
-        operation.map_or(Cause::Retry, |operation| operation.round.wake)
+    /// Returns why the timer of `alarm` is armed.
+    pub(super) fn reason(&self, alarm: Alarm) -> Cause {
+        match alarm {
+            Alarm::Connection(_) | Alarm::Lines => Cause::Connection,
+            Alarm::Silence(_) => Cause::Silence,
+            Alarm::Debts(_) => Cause::Debt,
+            Alarm::Floors => Cause::Repair,
+            Alarm::Operation(key) => {
+                let operation = self.slab.get(key.0);
+                operation.map_or(Cause::Retry, |operation| operation.round.wake)
+            }
+            Alarm::Waiter(key) => {
+                let end = self.parts.wait_ends(key);
+                end.map_or(Cause::Retry, |(_, why)| why)
+            }
+            Alarm::Claim(key) => match self.parts.claims.get(key) {
+                Some(claim)
+                    if claim.is_held() && (claim.kept.is_some() || claim.busy().alert != 0) =>
+                {
+                    Cause::Extension
+                }
+                Some(claim) if claim.is_held() => Cause::Expiry,
+                Some(_) | None => Cause::Debt,
+            },
+        }
     }
 
     // ----- begin and end ----------------------------------------------------------------------

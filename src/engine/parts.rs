@@ -29,6 +29,8 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
+use super::operation::acquire;
+use super::pool::Pool;
 use super::queues::{Caller, Extra, INTENT, Queues, Waiter, Wants};
 use super::restarts::Restarts;
 use super::settings::Settings;
@@ -53,6 +55,8 @@ pub(super) struct Parts {
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
+    /// Memory for acquisitions with a fencing token or an owner of their own.
+    pub(super) spares: Pool<Box<acquire::fencing::Fencing>>,
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
@@ -75,6 +79,7 @@ impl Parts {
             resting: 0,
             keeper: Keeper::new(config.drift()),
             fencing: Fencing::default(),
+            spares: Pool::new(),
             #[cfg(feature = "tracing")]
             notices: Notices::new(config.nodes().len()),
             stats: Stats::default(),
@@ -133,7 +138,7 @@ impl Parts {
         self.queues.hold(place, operation, claim);
         if self.queues.is_anyone_waiting() {
             self.end_intent(now, place);
-            self.tell_watches_at(place);
+            self.tell_watches(place);
         }
     }
 
@@ -171,7 +176,7 @@ impl Parts {
             }
         }
         if self.queues.is_anyone_waiting() {
-            self.tell_watches_at(place);
+            self.tell_watches(place);
         }
     }
 
@@ -335,35 +340,25 @@ impl Parts {
             && claim.may_hold != NodeSet::EMPTY
         {
             for name in claim.entry.names() {
-                let contender = self.queues.wrote(now, name, claim.may_hold, true);
-                let watches = self.queues.watching(Some(name));
-                self.news
-                    .extend(contender.into_iter().chain(watches).map(News::Stirred));
+                (self.queues).wrote(now, name, (claim.may_hold, true), &mut self.news);
             }
         }
     }
 
     /// [`wrote`](Self::wrote), if only the resource is known and any node may have been written to.
+    #[cold]
+    #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
-        let contender = self.queues.wrote(now, resource, self.nodes.set(), false);
-        self.news.extend(contender.map(News::Stirred));
-        self.tell_watches(resource);
+        let nodes = self.nodes.set();
+        (self.queues).wrote(now, resource, (nodes, false), &mut self.news);
     }
 
-    /// [`Self::tell_watches`] for the resource of `place`.
+    /// This engine has written to the key of `place`. No node reports its own writes to it, so the watches of the resource
+    /// look again.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_watches_at(&mut self, place: PlaceKey) {
+    fn tell_watches(&mut self, place: PlaceKey) {
         let watches = self.queues.watching(Some(self.queues.name(place)));
-        self.news.extend(watches.map(News::Stirred));
-    }
-
-    /// This engine has written to the key of `resource`. No node reports its own writes to it, so the watches of the
-    /// resource look again.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn tell_watches(&mut self, resource: &[u8]) {
-        let watches = self.queues.watching(Some(resource));
         self.news.extend(watches.map(News::Stirred));
     }
 

@@ -38,6 +38,7 @@ pub(super) mod round;
 pub(super) mod top_up;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{
@@ -61,6 +62,7 @@ use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
 use inspect::Inspect;
 use overwrite::Overwrite;
+use patience::Patience;
 use reinit::Reinit;
 use release::Release;
 use repair::Repair;
@@ -428,6 +430,17 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
         }
     }
     cx.parts.claims.sent(command);
+}
+
+/// Asks every node. An answer is useful at any time, so a node gets as much time as for the longest lock.
+fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
+    let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
+    for node in cx.parts.nodes.ids() {
+        cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
+        Bounds::NONE.leave_out(node, cx);
+    }
+    ask_all(operation, cx);
+    cx.round.arm(&mut cx.parts.timers);
 }
 
 /// Asks `node`, then judges the votes so far.

@@ -59,7 +59,7 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
 #[test]
 fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
     let mut world = World::ready(3);
-    let spares = |world: &World| world.engine.work.parts.fencing.spares();
+    let spares = |world: &World| world.engine.work.parts.spares.len();
     world.acquire(&LockOptions::new(TTL).tries(1).fenced());
     (0..2).for_each(|node| world.say(node, "*3|:2|:0|:0|"));
     world.held_by_another();

@@ -231,7 +231,7 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
         panic!("{told}");
     };
     assert_eq!(left, 5_000 * MS);
-    assert_eq!(told.nodes()[2].token.as_deref(), Some(OTHER.as_bytes()));
+    assert_eq!(told.nodes()[2].seen.token(), Some(OTHER.as_bytes()));
     world.nothing_left();
 }
 

@@ -77,7 +77,7 @@ impl Acquire {
         };
         self.waiter = cx.parts.queue(cx.now, waiter, extra);
         if let Some(fencing) = self.fencing.take() {
-            cx.parts.fencing.give_spare(fencing);
+            cx.parts.spares.give(fencing);
         }
     }
 
