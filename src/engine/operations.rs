@@ -475,28 +475,31 @@ impl Operations {
 
     /// The handshake of `node` is done. Sends it the questions that waited for this, those of holders first.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId) {
-        for _ in 0..self.parts.nodes[node].connection.waiting.len() {
-            let Some(key) = self.parts.nodes[node].connection.waiting.pop() else {
-                break; // The connection was given up meanwhile.
-            };
-            self.with(now, key, |operation, cx| {
-                if cx.round.asks_late(now, node) {
-                    operation.heard(Change::Ready(node), cx);
-                }
-            });
-        }
+        let asks = |round: &Round| round.asks_late(now, node);
+        self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
     /// A transaction at `node` has gone on. Asks again the questions that had to wait for its releases.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
+        let asks = |round: &Round| round.awaits(node) && round[node].asked;
+        self.ask_waiting(now, node, Change::Behind(node), asks);
+    }
+
+    fn ask_waiting(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        change: Change,
+        asks: impl Fn(&Round) -> bool,
+    ) {
         for _ in 0..self.parts.nodes[node].connection.waiting.len() {
             let Some(key) = self.parts.nodes[node].connection.waiting.pop() else {
                 break; // The connection was given up meanwhile.
             };
             self.with(now, key, |operation, cx| {
-                if cx.round.awaits(node) && cx.round[node].asked {
-                    operation.heard(Change::Behind(node), cx);
+                if asks(cx.round) {
+                    operation.heard(change, cx);
                 }
             });
         }

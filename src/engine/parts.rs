@@ -4,7 +4,7 @@
 //! part knows of an operation only its key.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use rand::rngs::StdRng;
@@ -49,8 +49,6 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The places of held locks on several resources. The place of such a claim is [`PlaceKey::NONE`].
-    pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
     /// The number of operations that ask no node now: they wait for others, or for their next attempt.
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
@@ -75,7 +73,6 @@ impl Parts {
             claims: Claims::new(engine, config.drift()),
             timers: Timers::new(start),
             queues: Queues::new(engine),
-            places_of_several: BTreeMap::new(),
             resting: 0,
             keeper: Keeper::new(config.drift()),
             fencing: Fencing::default(),
@@ -147,14 +144,26 @@ impl Parts {
     #[cold]
     #[inline(never)]
     fn end_intent(&mut self, now: Instant, place: PlaceKey) {
-        if self.queues.is_behind_readers(now, place)
-            && let Some((_, resource)) = self.queues.waiting(place)
+        if self.queues.is_behind_readers(now, place) {
+            self.send_intent(now, place, None);
+        }
+    }
+
+    /// If the contender of `place` waits for the exclusive lock, and knows that readers hold it, keeps new readers out.
+    #[cold]
+    pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
+        if let Some((waiting, _)) = self.queues.waiting(place)
+            && let Some(age) = waiting.leaves_intent(now)
         {
-            for node in self.nodes.ids() {
-                self.nodes
-                    .writing_to(node)
-                    .leave_intent(now, resource, None);
-            }
+            self.send_intent(now, place, Some([age, INTENT]));
+        }
+    }
+
+    fn send_intent(&mut self, now: Instant, place: PlaceKey, spans: Option<[Duration; 2]>) {
+        let resource = self.queues.name(place);
+        for node in self.nodes.ids() {
+            let there = self.nodes.writing_to(node);
+            there.leave_intent(now, resource, spans);
         }
     }
 
@@ -202,14 +211,17 @@ impl Parts {
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
-        if let Some(places) = self.places_of_several.remove(&claim) {
-            for place in places {
+        let Some(entry) = self.claims.get(claim).must().map(|there| &there.entry) else {
+            return;
+        };
+        if !entry.is_several() {
+            return self.queues.vacate_alone(now, entry.resource(), claim);
+        }
+        for name in entry.clone().names() {
+            if let Some(place) = self.queues.find(name).must() {
                 let buffers = &mut self.claims.buffers;
                 self.queues.vacate(now, place, claim, buffers);
             }
-        } else if let Some(there) = self.claims.get(claim).must() {
-            let name = there.entry.resource();
-            self.queues.vacate_alone(now, name, claim);
         }
     }
 
@@ -267,20 +279,6 @@ impl Parts {
             .deadline()
             .map(|deadline| (deadline, Cause::Deadline));
         deadline.into_iter().chain([ends]).min()
-    }
-
-    /// If the contender of `place` waits for the exclusive lock, and knows that readers hold it, keeps new readers out.
-    #[cold]
-    pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
-        if let Some((waiting, resource)) = self.queues.waiting(place)
-            && let Some(age) = waiting.leaves_intent(now)
-        {
-            for node in self.nodes.ids() {
-                self.nodes
-                    .writing_to(node)
-                    .leave_intent(now, resource, Some([age, INTENT]));
-            }
-        }
     }
 
     /// Puts `waiter` with its other wishes at the end of the queue for its resource, until its time is up.

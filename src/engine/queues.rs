@@ -194,7 +194,8 @@ impl Queues {
         PlaceKey(self.places.insert(Place::new(buffer, hash)))
     }
 
-    fn find(&self, name: &[u8]) -> Option<PlaceKey> {
+    /// Returns the place of `name`, if it has one.
+    pub(super) fn find(&self, name: &[u8]) -> Option<PlaceKey> {
         let is =
             |at: Where| matches!(at.place(), Some(index) if self.places.at(index).name == name);
         let index = self.names.find(self.names.hash(name), is)?.place()?;

@@ -143,7 +143,7 @@ impl Acquire {
 
     /// Returns its additional state if it wants a fencing token.
     fn fenced(&self) -> Option<&Fencing> {
-        self.fencing.as_deref().filter(|it| it.is_wanted())
+        self.fencing.as_deref().filter(|it| it.is_wanted)
     }
 
     /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it and its other wishes.

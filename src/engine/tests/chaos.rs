@@ -302,14 +302,12 @@ impl Chaos {
             }
         }
         let engine = &self.world.engine;
-        let places = |(key, claim): (ClaimKey, &Claim)| {
-            let several = engine.work.parts.places_of_several.get(&key);
-            let place = claim.busy().place.filter(|place| *place != PlaceKey::NONE);
-            several.map_or(usize::from(place.is_some()), |places| places.len())
+        let is_alone = |(_, claim): &(ClaimKey, &Claim)| {
+            claim.busy().place == Some(PlaceKey::NONE) && !claim.entry.is_several()
         };
-        let is_alone = |(key, claim): &(ClaimKey, &Claim)| {
-            let is_several = engine.work.parts.places_of_several.contains_key(key);
-            claim.busy().place == Some(PlaceKey::NONE) && !is_several
+        let places = |(key, claim): (ClaimKey, &Claim)| match claim.busy().place {
+            Some(_) if !is_alone(&(key, claim)) => claim.entry.names().len(),
+            _ => 0,
         };
         let alone = engine.work.parts.claims.iter().filter(is_alone);
         engine
@@ -318,15 +316,18 @@ impl Chaos {
             .queues
             .check_alone(alone.map(|(key, claim)| (key, claim.entry.resource())));
         let held = engine.work.parts.claims.iter().map(places).sum::<usize>();
-        engine.work.parts.queues.check(
+        let queues = &engine.work.parts.queues;
+        queues.check(
             engine.work.places() + engine.work.parts.queues.waiters.waiting() + held,
             |operation| engine.work.is_open(operation),
             |key, place| {
                 let claim = engine.work.parts.claims.get(key);
                 claim.is_some_and(|claim| {
-                    let more = engine.work.parts.places_of_several.get(&key);
+                    let mut names = claim.entry.names();
                     claim.busy().place == Some(place)
-                        || more.is_some_and(|more| more.contains(&place))
+                        || claim.entry.is_several()
+                            && claim.busy().place.is_some()
+                            && names.any(|name| queues.find(name) == Some(place))
                 })
             },
         );

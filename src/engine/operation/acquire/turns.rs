@@ -67,7 +67,7 @@ impl Acquire {
             self.tries_allowed,
             self.extensions,
         );
-        let own = self.fencing.as_ref().and_then(|it| it.owner());
+        let own = self.fencing.as_ref().and_then(|it| it.owner.as_ref());
         let extra = Extra {
             keep: self.keep,
             fenced: self.fenced().is_some(),
