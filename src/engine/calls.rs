@@ -443,7 +443,7 @@ impl Engine {
         if work.is_full() {
             return Err(ReinitError::Saturated);
         }
-        if let Some(report) = reinit::why_unready(now, &mut work.parts) {
+        if let Some(report) = reinit::why_unready(now, &work.parts) {
             return Err(ReinitError::Unready(report));
         }
         let kind = Kind::Reinit(Reinit::default());

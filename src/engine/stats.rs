@@ -81,6 +81,9 @@ pub struct Stats {
     pub nodes: Vec<NodeStats>,
 }
 
+/// The name and the count of each outcome.
+type Outcomes = Vec<(&'static str, u64)>;
+
 /// Makes a struct of counts, one for each outcome.
 macro_rules! outcomes {
     ($(#[$doc:meta])* pub struct $name:ident { $($(#[$about:meta])* pub $outcome:ident: u64,)+ }) => {
@@ -92,8 +95,7 @@ macro_rules! outcomes {
         }
 
         impl $name {
-            /// Returns the name and the count of each outcome.
-            fn each(&self) -> Vec<(&'static str, u64)> {
+            fn each(&self) -> Outcomes {
                 [$((stringify!($outcome), self.$outcome)),+].into()
             }
         }

@@ -225,7 +225,7 @@ impl Operations {
         match self.is_full_for_holders() {
             true => self.parts.looked_at_floors(now),
             false => {
-                let kind = Kind::Repair(Repair::new(&mut self.parts));
+                let kind = Kind::Repair(Repair::new(&self.parts));
                 self.begin(now, Duration::ZERO, None, kind);
             }
         }

@@ -2,11 +2,10 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Display;
 use core::time::Duration;
 
-use super::Stats;
+use super::{Outcomes, Stats};
 use crate::histogram::Histogram;
 
 /// The bounds of the buckets, in microseconds. A histogram has more.
@@ -55,7 +54,7 @@ impl Stats {
     }
 
     /// Returns the calls: a name, a help text, and the count of each outcome.
-    fn outcomes(&self) -> [(&str, &str, Vec<(&'static str, u64)>); 3] {
+    fn outcomes(&self) -> [(&str, &str, Outcomes); 3] {
         let [taken, extended] = [self.acquisitions.each(), self.extensions.each()];
         [
             ("acquisitions", "Calls that take a lock, by outcome.", taken),
