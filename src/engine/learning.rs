@@ -6,12 +6,13 @@
 //! kind of answer: the files of the operations, and of the releases.
 
 use crate::error::{NodeOutcome, Unusable};
-use crate::keys::{NodeId, OperationKey, PlaceKey};
+use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
 use crate::node::{Answer, Reply, Request, Taking};
 use crate::time::Instant;
 
 use super::claims::claim::Claim;
 use super::news::News;
+use super::operation::top_up::copy_late;
 use super::operation::{acquire, held, repair};
 use super::parts::Parts;
 
@@ -65,15 +66,43 @@ pub(super) fn learn(
             named(now, node, place, reply, parts);
             None
         }
-        // The node may have the key already, because another way was permitted before.
-        Request::Probe { claim, .. } => {
-            let claim = parts.claims.get(claim);
-            claim
-                .filter(|claim| !claim.may_hold.contains(node))?
-                .attempted_by()
-        }
+        Request::Probe { claim, .. } => learn_of_way(now, node, claim, reply, parts),
         Request::Raise { claim } => parts.claims.get(claim).and_then(Claim::attempted_by),
         Request::Count { operation } | Request::Why { operation } => Some(operation),
+    }
+}
+
+/// `node` has said in `reply` whether it can release a lock. Returns the attempt of the claim of `key`, if that waits
+/// for it. Returns `None` if the node may have the key already, because another way was permitted before.
+#[cold]
+fn learn_of_way(
+    now: Instant,
+    node: NodeId,
+    key: ClaimKey,
+    reply: Reply,
+    parts: &mut Parts,
+) -> Option<OperationKey> {
+    let claim = parts.claims.get(key);
+    let claim = claim.filter(|claim| !claim.may_hold.contains(node))?;
+    let operation = claim.attempted_by();
+    if operation.is_none() && reply == Reply::Done {
+        granted_without(now, node, key, parts);
+    }
+    operation
+}
+
+/// `node` has shown how it releases locks, after the attempt of the claim of `key` was over. If that lock is held, the
+/// node gets a copy. If an extension has already found the node lacking, the node gets its copy after the next one, as
+/// usual.
+#[cold]
+fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
+    let held = parts.claims.get(key).filter(|claim| {
+        let has_left = claim.kept.as_ref().is_some_and(|kept| kept.has_ended());
+        let is_missed = claim.busy().copies.lacking.contains(node);
+        claim.is_held() && !claim.busy().is_adopted && !has_left && !is_missed
+    });
+    if let Some((entry, end)) = held.map(|claim| (claim.entry.clone(), claim.entry.end())) {
+        copy_late(now, node, (key, &entry), end, parts);
     }
 }
 

@@ -258,17 +258,19 @@ impl ClaimsAt<'_> {
         claim.wake_at(at, key, self.timers);
     }
 
-    /// Withdraws the `SET`s of `key` to nodes of `from` if no byte of them has left.
-    pub(in crate::engine) fn take_back(&mut self, key: ClaimKey, from: NodeSet) {
+    /// Withdraws the `SET`s of `key` to nodes of `from` if no byte of them has left. Returns those nodes.
+    pub(in crate::engine) fn take_back(&mut self, key: ClaimKey, from: NodeSet) -> NodeSet {
         let Some(claim) = self.claims.get_mut(key) else {
-            return;
+            return NodeSet::EMPTY;
         };
-        for node in from.iter() {
+        let withdrawn = from.filter(|node| {
             let may_run = guard!(QueuedSetSentLate, claim.copy_on(node).may_run());
-            if may_run && self.nodes[node].withdraw_set(key) {
-                claim.apply(node, Event::NotRun);
-            }
+            may_run && self.nodes[node].withdraw_set(key)
+        });
+        for node in withdrawn.iter() {
+            claim.apply(node, Event::NotRun);
         }
+        withdrawn
     }
 }
 

@@ -364,7 +364,19 @@ impl Acquire {
         self.verdict = verdict;
         cx.round.stop_resting(cx.parts);
         cx.round.decide(cx.parts);
-        self.withdraw(cx.parts.nodes.set(), cx);
+        let all = cx.parts.nodes.set();
+        let withdrawn = self.take_back(all, cx);
+        if let (false, &Verdict::Granted(_, end)) = (withdrawn.is_empty(), &self.verdict) {
+            self.copy_withdrawn(withdrawn, end, cx);
+        }
+    }
+
+    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that therefore get none.
+    fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
+        let claim = self.claim;
+        claim.map_or(NodeSet::EMPTY, |key| {
+            cx.parts.claims(cx.now).take_back(key, nodes)
+        })
     }
 
     /// Ends this acquisition, which is `operation`.
@@ -552,9 +564,7 @@ impl Operate for Acquire {
     }
 
     fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        if let Some(claim) = self.claim {
-            cx.parts.claims(cx.now).take_back(claim, nodes);
-        }
+        self.take_back(nodes, cx);
     }
 
     fn rests_on_answers(&self) -> bool {

@@ -10,8 +10,8 @@
 //! since the round began. A nil to the copy is not a vote. A node in quarantine gets a copy too, which counts when the
 //! quarantine is over.
 //!
-//! A node without scripts that shows how it releases locks only after a majority has granted the lock gets no `SET`. It
-//! gets its copy in this way too.
+//! A node without scripts may show how it releases locks only after a majority has granted the lock, or its `SET` may
+//! not have left by then. It gets its first copy at once, unless an extension has already found it lacking.
 //!
 //! # Not here
 //!
@@ -22,6 +22,7 @@
 use core::time::Duration;
 
 use crate::entry::Entry;
+use crate::keys::{ClaimKey, NodeId};
 use crate::node::Access;
 use crate::quorum::{Drift, Majority, NodeSet};
 use crate::time::Instant;
@@ -29,6 +30,8 @@ use crate::time::Instant;
 use super::Context;
 use super::held::LockQuestion;
 use crate::engine::claims::claim::Claim;
+use crate::engine::news::News;
+use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
 /// Returns the life of a copy, sent at `now`, of a lock that ends at `end`. It is rounded up, because a copy that
@@ -43,6 +46,37 @@ pub(super) fn life_of_copy(
     let left = end.saturating_since(now);
     let ttl = left.saturating_add(drift.of(entry.delay().ttl(longest)));
     whole(entry.delay().life(ttl))
+}
+
+/// `node` has shown how it releases locks after the lock of `key`, which ends at `end`, was granted without it. Sends
+/// it a copy if it was sent none.
+#[cold]
+pub(in crate::engine) fn copy_late(
+    now: Instant,
+    node: NodeId,
+    (key, entry): (ClaimKey, &Entry),
+    end: Instant,
+    parts: &mut Parts,
+) {
+    let drift = parts.settings.drift;
+    let Some(claim) = parts.claims.get_mut(key) else {
+        return; // The claim is over.
+    };
+    let there = parts.nodes.writing_to(node);
+    let wanted = now < end && !claim.may_hold.contains(node);
+    // If the copy had to wait behind other commands, it would come late and last longer than the other copies.
+    if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
+        let life = life_of_copy(now, end, entry, claim.life(), drift);
+        let mut command = parts.claims.command();
+        let sent = there.take(now, key, &mut command, entry, (life, None));
+        parts.claims.sent(command);
+        if let Some(claim) = parts.claims.get_mut(key).filter(|_| sent == Ok(true)) {
+            claim.set_sent(node);
+        }
+        let watches = parts.queues.watching(Some(entry.resource()));
+        parts.news.extend(watches.map(News::Stirred));
+    }
+    parts.claims.rest(key);
 }
 
 impl LockQuestion {

@@ -332,6 +332,25 @@ fn those_who_ask_together_are_all_told() {
     world.is_clean();
 }
 
+/// Its answer is late: the lock was granted by the others.
+#[test]
+fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
+    let mut world = World::new(3);
+    world.greet(0);
+    world.greet(1);
+    world.unpermitted = true;
+    world.welcome(2);
+    finish_without(&mut world, 2, OWN);
+    world.try_once();
+    assert_eq!(world.take(2), [PROBE]);
+    world.all_say(0..2, "+OK|");
+    let _lock = world.lock();
+    world.say(2, OWN);
+    assert_eq!(world.take(2), asked());
+    world.say(2, &watches_in_own_words());
+    assert_eq!(world.take(2).len(), 1, "a copy");
+}
+
 /// There was no `SET` on this connection yet.
 #[test]
 fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {

@@ -1,6 +1,8 @@
 //! Stories of a node that shows in which way it releases when a majority has granted the lock already.
 
+use super::super::permissions::unasked;
 use super::*;
+use crate::quorum::Drift;
 
 /// Three nodes that are tried with one lock; two have been asked for it. The last one has not shown its way.
 fn asked_of_two() -> World {
@@ -23,12 +25,121 @@ fn granted_by_two() -> (World, Lock) {
 }
 
 #[test]
-fn a_node_that_shows_its_way_when_the_lock_is_held_is_not_asked_for_it() {
+fn a_node_that_shows_its_way_when_the_lock_is_held_gets_a_copy() {
     let (mut world, lock) = granted_by_two();
+    world.pass(1_000 * MS);
     world.say(2, &only_watches(NO_NUMBER));
-    assert_eq!(world.take(2), NOTHING);
+    // It ends with the others: what is rounded up is less than a millisecond.
+    let left = lock.valid_until().saturating_since(world.now) + Drift::default().of(TTL);
+    assert_eq!(world.take(2), [format!("SET k {}", left.as_millis())]);
+    assert_eq!(left.as_millis(), 9_000);
+    world.say(2, "+OK|");
+    world.take_all();
     world.release(lock);
-    assert_eq!(world.take(2), NOTHING);
+    assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
+}
+
+/// The same if its answer comes in the turn in which the majority has granted.
+#[test]
+fn a_node_that_shows_its_way_before_the_lock_is_returned_gets_a_copy() {
+    let mut world = asked_of_two();
+    world.say(0, "+OK|");
+    world.say_undrained(1, "+OK|");
+    world.say(2, &only_watches(NO_NUMBER));
+    drop(world.lock());
+    assert_eq!(world.take(2), ["SET k 10000"]);
+}
+
+/// Its `SET` has not left yet when the majority grants: it is withdrawn, and the copy goes in its place.
+#[test]
+fn a_node_that_shows_its_way_just_before_the_majority_grants_gets_a_copy() {
+    let mut world = asked_of_two();
+    world.say(0, "+OK|");
+    world.say_undrained(2, &only_watches(NO_NUMBER));
+    world.say(1, "+OK|");
+    let lock = world.lock();
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "+OK|");
+    world.release(lock);
+    assert_eq!(world.take_all(), vec![RELEASING; 3], "on all three");
+}
+
+/// It refuses the script by which the others have granted the lock, after the lock was returned to its owner.
+#[test]
+fn a_node_that_refuses_scripts_when_the_lock_is_held_gets_a_copy() {
+    let mut world = unasked(3);
+    world.try_once();
+    world.take_all();
+    world.all_say(0..2, ":1|");
+    let lock = world.lock();
+    world.say(2, NO_COMMAND);
+    assert_eq!(world.take(2), asked());
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2), ["SET k 10000"]);
+    world.say(2, "+OK|");
+    world.release(lock);
+    assert_eq!(world.take(2), RELEASING);
+}
+
+/// Two locks were asked for by scripts before it said so.
+#[test]
+fn a_node_that_refuses_two_scripts_when_the_locks_are_held_gets_copies_of_both() {
+    let mut world = unasked(3);
+    world.try_once();
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.take_all();
+    world.all_say(0..2, ":1|");
+    let first = world.lock();
+    world.all_say(0..2, ":1|");
+    let second = world.lock();
+    world.say(2, &NO_COMMAND.repeat(2));
+    world.take(2);
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2).last().unwrap(), "SET k 10000");
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2), ["SET l 10000"]);
+    drop((first, second));
+}
+
+/// A copy would wait for the commands before it, and last longer than the other copies.
+#[test]
+fn a_node_that_shows_its_way_and_reads_nothing_gets_no_copy() {
+    let (mut world, lock) = granted_by_two();
+    world.window[2] = 0;
+    world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
+    world.say(2, &only_watches(NO_NUMBER));
+    world.pass(MS);
+    world.make_room(2);
+    let sent = world.take(2);
+    assert!(!sent.is_empty(), "what is asked for the other lock");
+    assert!(
+        sent.iter().all(|sent| !sent.starts_with("SET k")),
+        "{sent:?}"
+    );
+    drop(lock);
+}
+
+#[test]
+fn a_node_that_shows_its_way_when_the_lock_is_over_gets_no_copy() {
+    for end in ["released", "handed over", "expired", "refused"] {
+        let (mut world, lock) = granted_by_two();
+        match end {
+            "released" => world.release(lock),
+            "handed over" => drop(world.detach(lock)),
+            "expired" => world.pass(TTL),
+            _ => world.release(lock),
+        }
+        world.drain();
+        world.take_all();
+        world.say(
+            2,
+            &only_watches(match end {
+                "refused" => NO_COMMAND,
+                _ => NO_NUMBER,
+            }),
+        );
+        assert_eq!(world.take(2), NOTHING, "{end}");
+    }
 }
 
 /// Two of three extend the lock, and the last one says first that it lacks it. Returns the commands to the last one.
@@ -45,10 +156,16 @@ fn extend_by_two(world: &mut World, lock: &mut Lock) -> Vec<String> {
     world.take(2)
 }
 
+/// A copy may have been denied or lost there. It gets another when a majority without it has confirmed the lock.
 #[test]
-fn a_node_that_has_shown_its_way_too_late_gets_its_copy_with_the_second_extension() {
+fn a_node_that_an_extension_has_found_lacking_gets_no_copy_before_the_next() {
     let (mut world, mut lock) = granted_by_two();
-    world.say(2, &only_watches(NO_NUMBER));
+    world.lose(2);
+    world.reconnect(2);
+    greet(&mut world, 2);
     assert_eq!(extend_by_two(&mut world, &mut lock), NOTHING);
+    assert_eq!(extend_by_two(&mut world, &mut lock), asked());
+    world.say(2, &only_watches(NO_NUMBER));
+    assert_eq!(world.take(2), NOTHING);
     assert_eq!(extend_by_two(&mut world, &mut lock), ["SET k 10000"]);
 }
