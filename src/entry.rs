@@ -14,7 +14,6 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::num::NonZeroU8;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
@@ -66,7 +65,6 @@ enum Shape {
         key_len: u16,
         /// The length of the token in wire form.
         token_len: u8,
-        header_lens: HeaderLens,
     },
     /// A lock on several names: the rest of the layout is read from the buffer, which has no other bytes.
     ///
@@ -118,25 +116,6 @@ impl Mark {
     }
 }
 
-/// The lengths of the headers before the text of the key and before the text of the token: four bits each.
-#[derive(Clone, Copy, Eq, PartialEq)]
-struct HeaderLens(NonZeroU8);
-
-impl HeaderLens {
-    /// Neither length is zero.
-    fn new(key: u8, token: u8) -> Self {
-        Self(NonZeroU8::new(key << 4 | token).unwrap_or(NonZeroU8::MIN))
-    }
-
-    fn of_key(self) -> u8 {
-        self.0.get() >> 4
-    }
-
-    fn of_token(self) -> u8 {
-        self.0.get() & 15
-    }
-}
-
 impl Default for Shape {
     fn default() -> Self {
         Self::Several {
@@ -182,10 +161,6 @@ impl Entry {
             Shape::One {
                 key_len: key_len as u16,
                 token_len: (buffer.len() - key_len) as u8,
-                header_lens: HeaderLens::new(
-                    header_len(key_len, resource),
-                    header_len(buffer.len() - key_len, token),
-                ),
             }
         })
     }
@@ -443,7 +418,7 @@ impl Entry {
     /// Returns the name, or the first of several.
     pub(crate) fn resource(&self) -> &[u8] {
         match self.0.shape {
-            Shape::One { header_lens, .. } => text(self.key_argument(), header_lens.of_key()),
+            Shape::One { .. } => text(self.key_argument()),
             Shape::Several { .. } => self.names().next().unwrap_or_default(),
         }
     }
@@ -474,11 +449,7 @@ impl Entry {
     }
 
     pub(crate) fn token(&self) -> Token<'_> {
-        let argument = self.token_argument();
-        Token::new(match self.0.shape {
-            Shape::One { header_lens, .. } => text(argument, header_lens.of_token()),
-            Shape::Several { .. } => first_text(argument).0,
-        })
+        Token::new(text(self.token_argument()))
     }
 
     /// Returns key and token as two arguments in wire form, side by side; for several keys, all of them and the token.
@@ -679,14 +650,15 @@ const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// Returns the number of bytes before `text` in an argument of `len` bytes.
-fn header_len(len: usize, text: &[u8]) -> u8 {
-    (len - LINE_END_BYTES - text.len()) as u8
-}
-
-/// Returns the text of an argument with a header of `header_len` bytes.
-fn text(argument: &[u8], header_len: u8) -> &[u8] {
-    &argument[usize::from(header_len)..argument.len() - LINE_END_BYTES]
+/// Returns the text of an `argument`. The number of digits before it follows from the length.
+fn text(argument: &[u8]) -> &[u8] {
+    let header_len = match argument.len() {
+        ..16 => 4,
+        16..108 => 5,
+        108..1_009 => 6,
+        _ => 7,
+    };
+    &argument[header_len..argument.len() - LINE_END_BYTES]
 }
 
 #[cfg(test)]

@@ -12,13 +12,12 @@ use rand::{Rng, SeedableRng};
 
 #[cfg(feature = "std")]
 use crate::config::Credentials;
-use crate::config::LockOptions;
 use crate::delay::Delay;
 use crate::entry::{self, Entry};
 use crate::error::{ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError};
 use crate::invariant::Must;
 use crate::keys::NodeId;
-use crate::limits::{PERMITS_MAX, TOKEN_BYTES_MAX, WATCHES_MAX};
+use crate::limits::{TOKEN_BYTES_MAX, WATCHES_MAX};
 use crate::quorum::{Keeping, Lock, LockId, NodeSet};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
@@ -27,15 +26,12 @@ use super::breaking::{BreakError, Breaking};
 use super::inspection::{InspectError, Inspection};
 use super::operation::Kind;
 use super::operation::acquire::Acquire;
-use super::operation::confirm::Confirm;
 use super::operation::counters::CountCounters;
-use super::operation::extend::Extend;
-use super::operation::held::Verdict;
+use super::operation::held::{LockQuestion, Verdict};
 use super::operation::inspect::Inspect;
 use super::operation::inspect::watch::Watch;
 use super::operation::overwrite::Overwrite;
 use super::operation::reinit::{self, Reinit};
-use super::parts::Parts;
 use super::{Engine, Request, RoundId};
 
 impl Engine {
@@ -48,7 +44,7 @@ impl Engine {
     /// [`LockError::Invalid`] and [`LockError::Saturated`], before anything is sent. [`LockError::OtherCluster`] comes
     /// as an outcome: a node belongs to another group.
     pub fn acquire(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
-        match self.parts.settings.key_prefix.is_empty() {
+        match self.work.parts.settings.key_prefix.is_empty() {
             true => self.acquire_keys(now, request),
             false => self.acquire_with_prefix(now, request),
         }
@@ -62,15 +58,9 @@ impl Engine {
         now: Instant,
         request: &Request<'_>,
     ) -> Result<RoundId, LockError> {
-        let names = match request.all {
-            Some(names) => names,
-            None => &[request.resource],
-        };
-        let keys: Result<Vec<_>, _> = (names.iter().enumerate())
-            .map(|(index, name)| {
-                let index = request.all.map(|_| index);
-                self.parts.settings.key(name, index)
-            })
+        let settings = &self.work.parts.settings;
+        let keys: Result<Vec<_>, _> = (request.resources().iter().enumerate())
+            .map(|(index, name)| settings.key(name, request.all.map(|_| index)))
             .collect();
         let keys = keys?;
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
@@ -84,103 +74,35 @@ impl Engine {
 
     #[inline]
     fn acquire_keys(&mut self, now: Instant, request: &Request<'_>) -> Result<RoundId, LockError> {
-        if let Some(resources) = request.all {
-            return self.acquire_all(now, resources, request.options);
+        let (work, options) = (&mut self.work, request.options);
+        let settings = &work.parts.settings;
+        match request.all {
+            None => check_resource(request.resource, None)?,
+            Some(resources) => check_resources(resources)?,
         }
-        check_resource(request.resource, None)?;
-        let permits = match request.shared || request.permits.is_some() {
-            true => self.check_beside(request)?,
-            false => None,
-        };
-        self.begin_acquire(now, request.options, |parts, tries| {
-            let place = parts.queues.enter(request.resource, &mut parts.claims);
-            let mut acquire = Acquire::new(request, tries, place);
-            if request.options.is_rare() {
-                let options = request.options;
-                acquire.want(options.is_fenced(), options.own_owner(), parts);
-            }
-            if request.shared {
-                acquire.share();
-            } else if let Some(permits) = permits {
-                acquire.permit(permits, parts.nodes.len());
-            }
-            acquire
-        })
-    }
-
-    /// Returns an error if no shared lock or permit can be taken as `request` says. Returns the number of permits.
-    #[cold]
-    #[inline(never)]
-    fn check_beside(&self, request: &Request<'_>) -> Result<Option<u16>, InvalidRequest> {
-        let in_range = |permits: u32| {
-            let permits = u16::try_from(permits).ok();
-            permits.filter(|permits| (1..=PERMITS_MAX).contains(permits))
-        };
-        match request.permits {
-            Some(permits) if in_range(permits).is_none() => {
-                Err(InvalidRequest::Permits { permits })
-            }
-            _ if self.parts.settings.without_scripts => Err(InvalidRequest::NeedsScripts),
-            permits => Ok(permits.and_then(in_range)),
+        if request.shared || request.permits.is_some() {
+            request.check_beside(settings.without_scripts)?;
         }
-    }
-
-    /// [`acquire`](Self::acquire) for several resources.
-    #[cold]
-    #[inline(never)]
-    fn acquire_all(
-        &mut self,
-        now: Instant,
-        resources: &[&[u8]],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        check_resources(resources)?;
-        let request = Request::new(resources[0], options);
-        if resources.len() == 1 {
-            return self.acquire_keys(now, &request);
-        }
-        self.begin_acquire(now, options, |parts, tries| {
-            let places = resources.iter();
-            let places = places.map(|name| parts.queues.enter(name, &mut parts.claims));
-            let places: Box<[_]> = places.collect();
-            let acquire = Acquire::new(&request, tries, places[0]);
-            let mut acquire = acquire.of_several(places, parts.nodes.len());
-            if options.is_rare() {
-                acquire.want(options.is_fenced(), options.own_owner(), parts);
-            }
-            acquire
-        })
-    }
-
-    /// Begins the acquisition that `new` builds. `new` receives the largest number of tries.
-    #[inline(always)]
-    fn begin_acquire(
-        &mut self,
-        now: Instant,
-        options: &LockOptions,
-        new: impl FnOnce(&mut Parts, Option<u32>) -> Acquire,
-    ) -> Result<RoundId, LockError> {
-        let parts = &mut self.parts;
-        let delay = parts.settings.delay;
-        let ttl = parts.settings.check_ttl(options.ttl(), delay)?;
+        let delay = settings.delay;
+        let ttl = settings.check_ttl(options.ttl(), delay)?;
         if options.is_rare() {
-            options.check_rare(parts.settings.without_scripts)?;
+            options.check_rare(settings.without_scripts)?;
         }
-        let tries_allowed = options.tries_allowed(&parts.settings.retry);
+        let tries_allowed = options.tries_allowed(&settings.retry);
         if tries_allowed == Some(0) {
             return Err(InvalidRequest::NoTries.into());
         }
-        if self.operations.is_full(&parts.queues) || !parts.claims.has_room() {
-            parts.stats.acquisitions.saturated += 1;
-            return Err(LockError::Saturated);
-        }
-        parts.remember_ttl(ttl, delay);
-        let deadline = options.wait_allowed(&parts.settings.retry);
+        let deadline = options.wait_allowed(&settings.retry);
         let deadline = deadline
             .filter(|wait| guard!(DeadlineIgnored, !wait.is_zero()))
             .map(|wait| now.saturating_add(wait));
-        let kind = Kind::Acquire(new(parts, tries_allowed));
-        Ok(self.operations.begin(now, ttl, deadline, kind, parts))
+        if work.is_full() || !work.parts.claims.has_room() {
+            work.parts.stats.acquisitions.saturated += 1;
+            return Err(LockError::Saturated);
+        }
+        work.parts.remember_ttl(ttl, delay);
+        let acquire = Acquire::of(request, tries_allowed, &mut work.parts);
+        Ok(work.begin(now, ttl, deadline, Kind::Acquire(acquire)))
     }
 
     /// Begins to extend `lock` to at least `ttl` from now on. The outcome is an
@@ -197,30 +119,11 @@ impl Engine {
         lock: &Lock,
         ttl: Duration,
     ) -> Result<RoundId, ExtendError> {
-        let begun = self.begin_extend(now, lock, ttl);
+        let begun = self.work.extend(now, lock, ttl);
         if let Err(why) = &begun {
-            self.parts.stats.extensions.failed(why);
+            self.work.parts.stats.extensions.failed(why);
         }
         begun
-    }
-
-    #[inline(always)]
-    fn begin_extend(
-        &mut self,
-        now: Instant,
-        lock: &Lock,
-        ttl: Duration,
-    ) -> Result<RoundId, ExtendError> {
-        let parts = &mut self.parts;
-        let delay = lock.delay();
-        let ttl = parts.settings.check_ttl(ttl, delay)?;
-        Extend::check(now, lock)?;
-        if self.operations.is_full_for_holders(&parts.queues) {
-            return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
-        }
-        let kind = Kind::Extend(Extend::new(lock, parts)?);
-        parts.remember_ttl(ttl, delay);
-        Ok(self.operations.begin(now, ttl, None, kind, parts))
     }
 
     /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl), and for `most` from now at
@@ -241,9 +144,9 @@ impl Engine {
         lock: &mut Lock,
         most: Duration,
     ) -> Result<(), ExtendError> {
-        let parts = &mut self.parts;
+        let parts = &mut self.work.parts;
         parts.settings.check_ttl(lock.ttl(), lock.delay())?;
-        Extend::check(now, lock)?;
+        LockQuestion::check_extension(now, lock)?;
         let claim = parts.claims.of(lock.id());
         let Some((key, _)) = claim.filter(|(_, claim)| claim.is_held()) else {
             return Err(ExtendError::Expired);
@@ -267,13 +170,13 @@ impl Engine {
     /// [`ConfirmError::Expired`] and [`ConfirmError::Saturated`], before anything is sent. A lock whose end is not
     /// known ([`Instant::ZERO`]) has not expired.
     pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
-        let parts = &mut self.parts;
-        let kind = Kind::Confirm(Confirm::new(now, lock, parts)?);
-        if self.operations.is_full_for_holders(&parts.queues) {
+        let work = &mut self.work;
+        let kind = Kind::Held(LockQuestion::confirm(now, lock, &mut work.parts)?);
+        if work.is_full_for_holders() {
             return Err(ConfirmError::Saturated);
         }
-        parts.remember_ttl(lock.ttl(), lock.delay());
-        Ok(self.operations.begin(now, lock.ttl(), None, kind, parts))
+        work.parts.remember_ttl(lock.ttl(), lock.delay());
+        Ok(work.begin(now, lock.ttl(), None, kind))
     }
 
     /// Begins to make the exclusive `lock` a shared one, without a gap and with the same end. `lock` is a shared lock from
@@ -290,12 +193,10 @@ impl Engine {
     /// lock does not change then.
     #[cold]
     pub fn downgrade(&mut self, now: Instant, lock: &mut Lock) -> Result<RoundId, ExtendError> {
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let with_scripts = parts
-            .nodes
-            .iter()
-            .filter(|node| !node.abilities.is_without_scripts());
-        if with_scripts.count() < parts.nodes.quorum() {
+        let work = &mut self.work;
+        let nodes = work.parts.nodes.iter();
+        let with_scripts = nodes.filter(|node| !node.abilities.is_without_scripts());
+        if with_scripts.count() < work.parts.nodes.quorum() {
             return Err(InvalidRequest::NeedsScripts.into());
         }
         if lock.entry().is_several() || matches!(lock.entry().kind(), entry::Kind::Permit { .. }) {
@@ -304,26 +205,27 @@ impl Engine {
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
         }
-        let confirm = Confirm::new(now, lock, parts)?;
-        if operations.is_full_for_holders(&parts.queues) {
+        let confirm = LockQuestion::confirm(now, lock, &mut work.parts)?;
+        if work.is_full_for_holders() {
             return Err(ExtendError::Saturated);
         }
         let entry = lock.entry().as_shared();
-        if let Some((key, claim)) = parts.claims.of(lock.id()) {
+        if let Some((key, claim)) = work.parts.claims.of(lock.id()) {
             claim.entry = entry.clone();
             let open = claim.busy().questions;
-            operations.end_questions(now, key, open, || Verdict::Closed, parts);
+            work.end_questions(now, key, open, || Verdict::Closed);
+            let parts = &mut work.parts;
             let place = parts.queues.enter(entry.resource(), &mut parts.claims);
             parts.share(place, None, key);
             parts.queues.left(place, &mut parts.claims.buffers);
         }
-        parts.wrote_to(now, entry.resource());
+        work.parts.wrote_to(now, entry.resource());
         if guard!(DowngradeStaysExclusive, true) {
             lock.set_entry(entry.clone());
         }
-        let kind = Kind::Confirm(confirm.about(entry));
-        let round = operations.begin(now, lock.ttl(), None, kind, parts);
-        operations.lead(now, parts); // Readers ask behind it.
+        let kind = Kind::Held(confirm.about(entry));
+        let round = work.begin(now, lock.ttl(), None, kind);
+        work.lead(now); // Readers ask behind it.
         Ok(round)
     }
 
@@ -334,15 +236,13 @@ impl Engine {
     ///
     /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything is sent.
     pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
-        let parts = &mut self.parts;
-        let key = parts.settings.key(resource, None)?;
-        if self.operations.is_full(&parts.queues) {
+        let work = &mut self.work;
+        let key = work.parts.settings.key(resource, None)?;
+        if work.is_full() {
             return Err(InspectError::Saturated);
         }
-        let kind = Kind::Inspect(Inspect::new(&key, parts));
-        Ok(self
-            .operations
-            .begin(now, Duration::ZERO, None, kind, parts))
+        let kind = Kind::Inspect(Inspect::new(&key, &mut work.parts));
+        Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected), as soon as the
@@ -361,31 +261,29 @@ impl Engine {
         resource: &[u8],
         known: Option<&Inspection>,
     ) -> Result<RoundId, InspectError> {
-        let parts = &mut self.parts;
-        let key = parts.settings.key(resource, None)?;
-        if WATCHES_MAX <= parts.queues.watches() {
+        let work = &mut self.work;
+        let key = work.parts.settings.key(resource, None)?;
+        if WATCHES_MAX <= work.parts.queues.watches() {
             return Err(InspectError::Saturated);
         }
-        let mut inspect = Inspect::new(&key, parts);
-        inspect.watch = Some(Box::new(Watch::new(known, parts.nodes.len())));
+        let mut inspect = Inspect::new(&key, &mut work.parts);
+        inspect.watch = Some(Box::new(Watch::new(known, work.parts.nodes.len())));
         let kind = Kind::Inspect(inspect);
-        Ok(self
-            .operations
-            .begin(now, Duration::ZERO, None, kind, parts))
+        Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
     /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). The release of a node that does
     /// not answer stays a debt after that.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let claim = operations.claim_to_release(now, until, lock, parts);
-        operations.release(now, claim, now < until, parts)
+        let work = &mut self.work;
+        let claim = work.claim_to_release(now, until, lock);
+        work.release(now, claim, now < until)
     }
 
     /// Ends an operation without an outcome, and releases what it may have locked.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
-        self.operations.cancel(now, round, &mut self.parts);
+        self.work.cancel(now, round);
     }
 
     /// Adds to a `report` what the operation of `round` is about.
@@ -395,13 +293,13 @@ impl Engine {
         round: RoundId,
         report: crate::error::Report,
     ) -> crate::error::Report {
-        self.operations.about(round, report, &self.parts)
+        self.work.about(round, report)
     }
 
     /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
     pub(crate) fn cancel_acquisitions(&mut self, now: Instant) {
-        self.operations.cancel_acquisitions(now, &mut self.parts);
+        self.work.cancel_acquisitions(now);
     }
 
     /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`, or
@@ -414,7 +312,7 @@ impl Engine {
     }
 
     pub(crate) fn alert(&mut self, lock: LockId, left: Duration) {
-        let parts = &mut self.parts;
+        let parts = &mut self.work.parts;
         if let Some((key, claim)) = parts.claims.of(lock)
             && claim.is_held()
         {
@@ -426,17 +324,17 @@ impl Engine {
 
     /// Releases `lock`. No operation waits for the outcome.
     pub fn give_back(&mut self, now: Instant, lock: Lock) {
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        parts.stats.releases.unwatched += 1;
-        let claim = operations.claim_to_release(now, lock.valid_until(), lock, parts);
-        operations.give_back(now, claim, parts);
+        let work = &mut self.work;
+        work.parts.stats.releases.unwatched += 1;
+        let claim = work.claim_to_release(now, lock.valid_until(), lock);
+        work.give_back(now, claim);
     }
 
     /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock
     /// stays on the nodes that answered. Behind each unanswered `SET` the engine sends a release, because a release
     /// over another connection could overtake that `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
-        let parts = &mut self.parts;
+        let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
             return lock;
         };
@@ -446,9 +344,8 @@ impl Engine {
             lock.set_voters(settled.without(quarantined));
         }
         let open = claim.busy().questions;
-        self.operations
-            .end_questions(now, key, open, || Verdict::Closed, parts);
-        self.operations.give_back(now, key, parts);
+        self.work.end_questions(now, key, open, || Verdict::Closed);
+        self.work.give_back(now, key);
         lock.set_id(LockId::NONE);
         lock
     }
@@ -459,7 +356,7 @@ impl Engine {
     /// If the end of the lock is not known ([`Instant::ZERO`]: the lock comes from another clock), it is not valid, and
     /// [`confirm`](Engine::confirm) may find an end. Until then it counts as over when its keys must have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
-        let parts = &mut self.parts;
+        let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {
             lock.leave();
             let terms = (lock.ttl(), lock.delay());
@@ -478,7 +375,7 @@ impl Engine {
     /// so that the tokens of different clients grow without a second round trip. No guarantee depends on this clock.
     /// Between calls, the engine advances it with `now`.
     pub fn set_wall_clock(&mut self, now: Instant, since_1970: Duration) {
-        self.parts.fencing.set_clock(now, since_1970);
+        self.work.parts.fencing.set_clock(now, since_1970);
     }
 
     // ----- for operators -----------------------------------------------------------------------
@@ -500,12 +397,12 @@ impl Engine {
         seen: &Inspection,
         how: Breaking,
     ) -> Result<RoundId, BreakError> {
-        let parts = &mut self.parts;
-        let key = parts.settings.key(resource, None)?;
+        let work = &mut self.work;
+        let key = work.parts.settings.key(resource, None)?;
         let Some((holder, token)) = seen.holder().zip(seen.holder_token()) else {
             return Err(BreakError::NotHeld(Box::new(seen.clone())));
         };
-        if self.operations.is_full(&parts.queues) {
+        if work.is_full() {
             return Err(BreakError::Saturated);
         }
         if TOKEN_BYTES_MAX < token.len() {
@@ -518,17 +415,17 @@ impl Engine {
                     Duration::MAX => now,
                     left => now.saturating_add(left),
                 };
-                let longest = parts.restarts.longest();
+                let longest = work.parts.restarts.longest();
                 entry.set_end(until, longest);
-                parts.stats.released(now, Instant::ZERO, true);
-                let claim = parts.adopt(now, entry, (longest, Delay::default()));
-                Ok(self.operations.release(now, claim, false, parts))
+                work.parts.stats.released(now, Instant::ZERO, true);
+                let claim = work.parts.adopt(now, entry, (longest, Delay::default()));
+                Ok(work.release(now, claim, false))
             }
             Breaking::KeepOut if holder.valid_for == Duration::MAX => Err(BreakError::NoExpiry),
             Breaking::KeepOut => {
                 let kind = Kind::Overwrite(Overwrite::new(entry, holder.clone()));
                 let ttl = Duration::ZERO;
-                Ok(self.operations.begin(now, ttl, None, kind, parts))
+                Ok(work.begin(now, ttl, None, kind))
             }
         }
     }
@@ -541,18 +438,16 @@ impl Engine {
     /// [`ReinitError::NotStrict`], [`ReinitError::Saturated`], and [`ReinitError::Unready`] if a node cannot be asked.
     /// Nothing is sent then.
     pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
-        let parts = &mut self.parts;
-        parts.restarts.check_reinit()?;
-        if self.operations.is_full(&parts.queues) {
+        let work = &mut self.work;
+        work.parts.restarts.check_reinit()?;
+        if work.is_full() {
             return Err(ReinitError::Saturated);
         }
-        if let Some(report) = reinit::why_unready(now, parts) {
+        if let Some(report) = reinit::why_unready(now, &work.parts) {
             return Err(ReinitError::Unready(report));
         }
         let kind = Kind::Reinit(Reinit::default());
-        Ok(self
-            .operations
-            .begin(now, Duration::ZERO, None, kind, parts))
+        Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
     /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`: an operator
@@ -584,12 +479,10 @@ impl Engine {
         node: NodeId,
         run_id: &str,
     ) -> Result<(bool, Option<RoundId>), TrustError> {
-        let longest = self.parts.restarts.longest();
-        let kept = self.parts.nodes.trust(now, node, run_id, longest)?;
-        let round = self
-            .operations
-            .give_floors(now, NodeSet::of(node), &mut self.parts);
-        self.operations.stir_all(now, &mut self.parts);
+        let longest = self.work.parts.restarts.longest();
+        let kept = self.work.parts.nodes.trust(now, node, run_id, longest)?;
+        let round = self.work.give_floors(now, NodeSet::of(node));
+        self.work.stir_all(now);
         Ok((kept, round))
     }
 
@@ -605,18 +498,19 @@ impl Engine {
         &mut self,
         now: Instant,
     ) -> (Vec<(NodeId, String)>, Option<RoundId>) {
-        let longest = self.parts.restarts.longest();
+        let longest = self.work.parts.restarts.longest();
         let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
-        for node in self.parts.nodes.ids() {
-            if let Some(run_id) = self.parts.nodes[node].handshake.run_id().map(String::from)
-                && self.parts.nodes.trust(now, node, &run_id, longest).is_ok()
+        for node in self.work.parts.nodes.ids() {
+            let there = &mut self.work.parts.nodes;
+            if let Some(run_id) = there[node].handshake.run_id().map(String::from)
+                && there.trust(now, node, &run_id, longest).is_ok()
             {
                 nodes.insert(node);
                 trusted.push((node, run_id));
-                self.operations.stir_all(now, &mut self.parts);
+                self.work.stir_all(now);
             }
         }
-        let round = self.operations.give_floors(now, nodes, &mut self.parts);
+        let round = self.work.give_floors(now, nodes);
         (trusted, round)
     }
 
@@ -629,9 +523,8 @@ impl Engine {
         expect(dead_code, reason = "only handles count")
     )]
     pub(crate) fn count_counters(&mut self, now: Instant) -> RoundId {
-        let kind = Kind::CountCounters(CountCounters::new(now, &self.parts));
-        self.operations
-            .begin(now, Duration::ZERO, None, kind, &mut self.parts)
+        let kind = Kind::CountCounters(CountCounters::new(now, &self.work.parts));
+        self.work.begin(now, Duration::ZERO, None, kind)
     }
 
     // ----- for the driver ----------------------------------------------------------------------
@@ -646,22 +539,22 @@ impl Engine {
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {
-            *byte ^= self.parts.random.next_u32() as u8;
+            *byte ^= self.work.parts.random.next_u32() as u8;
         }
-        self.parts.random = StdRng::from_seed(mixed);
+        self.work.parts.random = StdRng::from_seed(mixed);
     }
 
     /// Takes the credentials for the connection to `node` that is being opened, or the reason why the provider gave
     /// none.
     #[cfg(feature = "std")]
     pub(crate) fn log_in(&mut self, node: NodeId, given: Result<Credentials, Arc<str>>) {
-        self.parts.nodes[node].handshake.log_in(given);
+        self.work.parts.nodes[node].handshake.log_in(given);
     }
 
     /// Shows the holders of all kept locks that their locks are over, because the engine reports nothing any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
-        for (_, claim) in self.parts.claims.iter() {
+        for (_, claim) in self.work.parts.claims.iter() {
             if let Some(kept) = &claim.kept {
                 kept.tell_over();
             }

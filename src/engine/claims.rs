@@ -185,6 +185,11 @@ impl Claims {
         self.get(self.named_by(lock)?)
     }
 
+    /// Returns `true` if `lock` was not released or handed over, and its end was not reported.
+    pub(super) fn holds(&self, lock: LockId) -> bool {
+        self.by_id(lock).is_some_and(Claim::is_held)
+    }
+
     fn named_by(&self, lock: LockId) -> Option<ClaimKey> {
         let key = Key::from_bits(lock.claim).map(ClaimKey);
         key.filter(|_| lock.engine == self.engine)

@@ -11,10 +11,11 @@ use core::time::Duration;
 
 use crate::config::LockOptions;
 use crate::entry::Entry;
-use crate::error::LinkError;
 #[cfg(feature = "std")]
 use crate::error::{ConfirmError, ExtendError};
+use crate::error::{InvalidRequest, LinkError};
 use crate::keys::OperationKey;
+use crate::limits::PERMITS_MAX;
 use crate::node::{NodeState, Waking};
 use crate::quorum::{Lock, LockId, Majority};
 use crate::time::Instant;
@@ -126,18 +127,27 @@ impl<'a> Request<'a> {
     /// ```
     pub fn all(resources: &'a [&'a [u8]], options: &'a LockOptions) -> Self {
         Self {
-            resource: b"",
             all: Some(resources),
-            options,
-            shared: false,
-            permits: None,
+            ..Self::new(b"", options)
         }
     }
 
     /// Returns the resources to be locked.
-    #[cfg(feature = "tracing")]
     pub(crate) fn resources(&self) -> &[&'a [u8]] {
         self.all.unwrap_or(core::slice::from_ref(&self.resource))
+    }
+
+    /// Returns an error if no shared lock or permit can be taken as it says.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn check_beside(&self, without_scripts: bool) -> Result<(), InvalidRequest> {
+        match self.permits {
+            Some(permits) if !(1..=PERMITS_MAX.into()).contains(&permits) => {
+                Err(InvalidRequest::Permits { permits })
+            }
+            _ if without_scripts => Err(InvalidRequest::NeedsScripts),
+            _ => Ok(()),
+        }
     }
 }
 

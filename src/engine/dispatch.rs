@@ -17,7 +17,7 @@ use super::parts::Parts;
 impl Engine {
     /// Hands in what happened outside. It cannot fail: a server's bytes are never the caller's mistake.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
-        let nodes = self.parts.nodes.len();
+        let nodes = self.work.parts.nodes.len();
         match input {
             Input::Connected { node }
             | Input::Writable { node }
@@ -26,21 +26,21 @@ impl Engine {
             | Input::Disconnected { node, .. }
             | Input::Probed { node }
                 if nodes <= node.index() => {} // A node of another engine.
-            Input::Connected { node } => self.parts.nodes.connected(now, node),
+            Input::Connected { node } => self.work.parts.nodes.connected(now, node),
             Input::Writable { node } => {
-                let there = self.parts.nodes.writing_to(node);
+                let there = self.work.parts.nodes.writing_to(node);
                 there.connection.wire.outbox.unblock();
             }
             Input::Received { node, bytes } => self.received(now, node, bytes),
             Input::Transmitted { node, len } => {
-                self.parts.nodes[node].connection.wire.transmitted(len);
+                self.work.parts.nodes[node].connection.wire.transmitted(len);
             }
             Input::Disconnected { node, reason } => self.disconnected(now, node, reason),
             Input::Probed { node } => {
-                if self.parts.nodes.probed(now, node) {
+                if self.work.parts.nodes.probed(now, node) {
                     self.give_up(now, node, Trouble::Link(LinkFault::Silent));
-                    let timers = &mut self.parts.timers;
-                    self.parts.nodes.replace(now, node, timers);
+                    let timers = &mut self.work.parts.timers;
+                    self.work.parts.nodes.replace(now, node, timers);
                 }
             }
             Input::Tick => self.tick(now),
@@ -51,7 +51,7 @@ impl Engine {
     /// trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
-        for node in self.parts.nodes.iter_mut() {
+        for node in self.work.parts.nodes.iter_mut() {
             node.connection.pulse.was_away(now);
         }
     }
@@ -59,7 +59,7 @@ impl Engine {
     // ----- what a node says -----------------------------------------------------------------
 
     fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
-        let nodes = &mut self.parts.nodes;
+        let nodes = &mut self.work.parts.nodes;
         if !nodes[node].handshake.hears() {
             return; // The connection was given up in this very turn, before these bytes were read.
         }
@@ -67,19 +67,22 @@ impl Engine {
         nodes.close_probe(node);
         let mut piece = bytes;
         while !piece.is_empty() {
-            let (queues, looks) = (&mut self.parts.queues, &mut self.parts.keeper.looks);
+            let (queues, looks) = (
+                &mut self.work.parts.queues,
+                &mut self.work.parts.keeper.looks,
+            );
             let changed = |name: Option<&[u8]>| {
                 let looks = looks.changed(name.map(|name| queues.hash_cut(name)));
                 // A name that was cut may be any name with this prefix.
                 let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
                 queues.changed(now, node, name) | looks
             };
-            let heard = match self.parts.nodes[node].receive(now, &mut piece, changed) {
+            let heard = match self.work.parts.nodes[node].receive(now, &mut piece, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
                 // If the connection was ready, the node was asked to join once more and has refused.
                 Err(trouble @ Trouble::Unusable(Unusable::Refused(error)))
-                    if self.parts.nodes[node].handshake.is_ready() =>
+                    if self.work.parts.nodes[node].handshake.is_ready() =>
                 {
                     let alarm = self.alarm(now, node, error);
                     alarm.and(Err(trouble))
@@ -91,19 +94,19 @@ impl Engine {
                 return;
             }
         }
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let there = &parts.nodes[node];
+        let work = &mut self.work;
+        let there = &work.parts.nodes[node];
         if there.handshake.is_ready() && there.debts.is_due() {
-            parts.claims(now).pay_debts(node);
+            work.parts.claims(now).pay_debts(node);
         }
-        if parts.nodes[node].connection.wire.is_to_write() {
-            parts.nodes.writing_to(node);
+        if work.parts.nodes[node].connection.wire.is_to_write() {
+            work.parts.nodes.writing_to(node);
         }
         if was_silent {
-            operations.stir_all(now, parts);
-            operations.regained(now, parts);
+            work.stir_all(now);
+            work.regained(now);
         }
-        if self.parts.nodes[node].has_moved_away() {
+        if self.work.parts.nodes[node].has_moved_away() {
             self.give_up(now, node, Trouble::Link(LinkFault::Silent));
         }
     }
@@ -112,18 +115,18 @@ impl Engine {
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
-            Heard::Admitted => admitted(now, node, &mut self.parts),
+            Heard::Admitted => admitted(now, node, &mut self.work.parts),
             Heard::Ready => return self.ready(now, node),
             Heard::Stepped => self.stepped(now, node),
             Heard::Introduced => {
-                let longest = self.parts.restarts.longest();
-                return self.parts.nodes.writing_to(node).join(now, longest);
+                let longest = self.work.parts.restarts.longest();
+                return self.work.parts.nodes.writing_to(node).join(now, longest);
             }
             Heard::Joined => {
                 self.joined(now, node);
-                self.operations.stir_all(now, &mut self.parts);
+                self.work.stir_all(now);
             }
-            Heard::Pushed => self.operations.look_at_changes(now, &mut self.parts),
+            Heard::Pushed => self.work.look_at_changes(now),
             Heard::Batch => return self.heard_batch(now, node),
             Heard::Tried {
                 answer,
@@ -140,28 +143,25 @@ impl Engine {
                 pushes,
             } => {
                 let said = (left, pushes);
-                self.operations
-                    .looked(now, node, place, said, &mut self.parts);
+                self.work.looked(now, node, place, said);
             }
             Heard::Uncounted {
                 mut answer,
                 outcome,
                 first,
             } => {
-                let (operations, parts) = (&mut self.operations, &mut self.parts);
-                operations.answered_uncounted(now, node, &mut answer, (outcome, first), parts);
-                let longest = parts.restarts.longest();
-                return parts.nodes.rejoin(now, node, longest);
+                let work = &mut self.work;
+                work.answered_uncounted(now, node, &mut answer, (outcome, first));
+                let longest = work.parts.restarts.longest();
+                return work.parts.nodes.rejoin(now, node, longest);
             }
             Heard::Done(request) => {
                 let reply = Reply::Done;
                 let mut answer = Answer { request, reply };
-                self.operations
-                    .answered(now, node, &mut answer, &mut self.parts);
+                self.work.answered(now, node, &mut answer);
             }
             Heard::Answer(mut answer) => {
-                self.operations
-                    .answered(now, node, &mut answer, &mut self.parts);
+                self.work.answered(now, node, &mut answer);
                 if let Some(error) = answer.reply.error() {
                     return self.alarm(now, node, error);
                 }
@@ -172,22 +172,21 @@ impl Engine {
 
     /// The clock of `node` was stepped, so keys may have ended early there.
     fn stepped(&mut self, now: Instant, node: NodeId) {
-        let terms = self.parts.restarts.terms();
-        let until = self.parts.nodes[node].trust.stepped(now, terms);
-        self.operations
-            .quarantine(now, NodeSet::of(node), until, &mut self.parts);
+        let terms = self.work.parts.restarts.terms();
+        let until = self.work.parts.nodes[node].trust.stepped(now, terms);
+        self.work.quarantine(now, NodeSet::of(node), until);
     }
 
     /// `node` has answered several renewals or releases at once. Each one counts as an answer to its own command.
     #[cold]
     #[inline(never)]
     fn heard_batch(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
-        while let Some(heard) = self.parts.nodes[node].next_in_batch(now)? {
+        while let Some(heard) = self.work.parts.nodes[node].next_in_batch(now)? {
             self.heard(now, node, heard)?;
         }
-        let there = &self.parts.nodes[node];
+        let there = &self.work.parts.nodes[node];
         if there.handshake.is_ready() && there.connection.waiting.len() != 0 {
-            self.operations.ask_behind(now, node, &mut self.parts);
+            self.work.ask_behind(now, node);
         }
         Ok(())
     }
@@ -204,16 +203,16 @@ impl Engine {
         error: Option<ServerError>,
         (is_usable_again, is_news): (bool, bool),
     ) -> Result<(), Trouble> {
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let work = &mut self.work;
         if let Some(mut answer) = answer {
-            operations.answered(now, node, &mut answer, parts);
+            work.answered(now, node, &mut answer);
         }
         if is_usable_again {
-            operations.stir_all(now, parts);
+            work.stir_all(now);
         }
         if is_news {
-            parts.keeper.is_back(node, false); // The copies that it lacks can be sent now.
-            operations.extend_kept(now, parts);
+            work.parts.keeper.is_back(node, false); // The copies that it lacks can be sent now.
+            work.extend_kept(now);
         }
         error.map_or(Ok(()), |error| self.alarm(now, node, error))
     }
@@ -223,34 +222,32 @@ impl Engine {
     /// The handshake is done. A server that is connected under two names has one vote.
     fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
         // Its identity is remembered under every name.
-        let terms = self.parts.restarts.terms();
-        if let Some((names, until)) = self.parts.nodes.begin_quarantine(now, node, terms) {
-            self.operations
-                .quarantine(now, names, Some(until), &mut self.parts);
+        let terms = self.work.parts.restarts.terms();
+        if let Some((names, until)) = self.work.parts.nodes.begin_quarantine(now, node, terms) {
+            self.work.quarantine(now, names, Some(until));
         }
-        if let Some(twin) = self.parts.nodes.twin_of(node) {
-            if self.parts.nodes[node].hold_handshake() {
+        if let Some(twin) = self.work.parts.nodes.twin_of(node) {
+            if self.work.parts.nodes[node].hold_handshake() {
                 return Ok(()); // Its debts are paid over this connection.
             }
             return Err(Trouble::Unusable(Unusable::SameServer(twin.index() as u8)));
         }
-        self.parts
-            .nodes
-            .handshake_done(node, &mut self.parts.timers);
+        let Parts { nodes, timers, .. } = &mut self.work.parts;
+        nodes.handshake_done(node, timers);
         self.joined(now, node);
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        parts.claims(now).pay_debts(node); // Debts that came up meanwhile.
-        operations.ask_late(now, node, parts);
-        if parts.fencing.is_used() {
-            parts.fencing.floors_changed(&mut parts.news); // It may have lost its floor.
+        let work = &mut self.work;
+        work.parts.claims(now).pay_debts(node); // Debts that came up meanwhile.
+        work.ask_late(now, node);
+        if work.parts.fencing.is_used() {
+            work.parts.fencing.floors_changed(&mut work.parts.news); // It may have lost its floor.
         }
-        operations.stir_all(now, parts);
-        operations.regained(now, parts);
-        let forgetful = parts.nodes[node].trust.kept_until(now).is_some();
-        parts.keeper.is_back(node, forgetful);
-        let (claims, timers) = (&mut parts.claims, &mut parts.timers);
-        parts.keeper.register_again(now, claims, timers);
-        operations.extend_kept(now, parts);
+        work.stir_all(now);
+        work.regained(now);
+        let forgetful = work.parts.nodes[node].trust.kept_until(now).is_some();
+        work.parts.keeper.is_back(node, forgetful);
+        let (claims, timers) = (&mut work.parts.claims, &mut work.parts.timers);
+        work.parts.keeper.register_again(now, claims, timers);
+        work.extend_kept(now);
         Ok(())
     }
 
@@ -258,26 +255,24 @@ impl Engine {
 
     /// `node` has joined, perhaps with a barrier, and perhaps with a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
-        if let Some(membership) = self.parts.nodes[node].trust.membership() {
-            self.parts.restarts.heard_of(membership.longest);
+        if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
+            self.work.parts.restarts.heard_of(membership.longest);
         }
-        let longest = self.parts.restarts.longest();
-        for other in self.parts.nodes.ids() {
-            if self.parts.nodes[other].trust.demand(longest) {
-                self.operations
-                    .quarantine(now, NodeSet::of(other), Some(now), &mut self.parts);
+        let longest = self.work.parts.restarts.longest();
+        for other in self.work.parts.nodes.ids() {
+            if self.work.parts.nodes[other].trust.demand(longest) {
+                self.work.quarantine(now, NodeSet::of(other), Some(now));
             }
-            if let Err(trouble) = self.parts.nodes.rejoin(now, other, longest) {
+            if let Err(trouble) = self.work.parts.nodes.rejoin(now, other, longest) {
                 self.give_up(now, other, trouble);
             }
         }
-        if self.parts.nodes[node].trust.has_joined() != Some(true) {
+        if self.work.parts.nodes[node].trust.has_joined() != Some(true) {
             return; // It was asked once more, and that answer will tell.
         }
-        let until = self.parts.nodes[node].trust.kept_until(now);
-        self.operations
-            .quarantine(now, NodeSet::of(node), until, &mut self.parts);
-        self.operations.each(now, &mut self.parts, |operation, cx| {
+        let until = self.work.parts.nodes[node].trust.kept_until(now);
+        self.work.quarantine(now, NodeSet::of(node), until);
+        self.work.each(now, |operation, cx| {
             operation.heard(Change::Joined(node), cx);
         });
     }
@@ -288,7 +283,7 @@ impl Engine {
     /// shake hands again, under each name by which it is connected, and does not vote for a while after that.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
-        let Some((names, trouble)) = self.parts.nodes.alarm(node, error) else {
+        let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {
             return Ok(());
         };
         for other in names.iter() {
@@ -301,8 +296,9 @@ impl Engine {
 
     #[cold]
     fn disconnected(&mut self, now: Instant, node: NodeId, LinkError(reason): LinkError) {
-        if self.parts.nodes.has_link(node) {
-            let early = reason == LinkFault::Reset && !self.parts.nodes[node].handshake.is_ready();
+        if self.work.parts.nodes.has_link(node) {
+            let early =
+                reason == LinkFault::Reset && !self.work.parts.nodes[node].handshake.is_ready();
             let reason = match early {
                 true => LinkFault::HandshakeReset,
                 false => reason,
@@ -317,12 +313,12 @@ impl Engine {
 
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
-        self.parts.nodes.close(node);
+        self.work.parts.nodes.close(node);
         // The operations learn this before they lose the node. Otherwise they would plan an attempt that cannot
         // succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
-            self.operations.open_all(&mut self.parts);
-            self.operations.each(now, &mut self.parts, |operation, cx| {
+            self.work.open_all();
+            self.work.each(now, |operation, cx| {
                 operation.heard(Change::OtherCluster, cx)
             });
         }
@@ -332,21 +328,22 @@ impl Engine {
     /// The connection is gone. Questions that were sent over it get no answer, and locks that may have been taken over
     /// it are owed a release.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
+        let work = &mut self.work;
+        let parts = &mut work.parts;
         let (lost, delay) = parts.nodes.lost(now, node, trouble, &mut parts.random);
-        parts.queues.lost(node);
+        work.parts.queues.lost(node);
         for (request, left) in lost {
-            parts.claims(now).unanswered(node, request, left);
+            work.parts.claims(now).unanswered(node, request, left);
         }
-        operations.each(now, parts, |operation, cx| {
+        work.each(now, |operation, cx| {
             operation.lose(node, Lost::Connection(trouble.outcome()), cx);
         });
-        let wanted = operations.is_anything_wanted(parts);
-        let (nodes, timers) = (&mut parts.nodes, &mut parts.timers);
+        let wanted = work.is_anything_wanted();
+        let (nodes, timers) = (&mut work.parts.nodes, &mut work.parts.timers);
         nodes.connect_again(now, node, delay, timers);
         nodes.watch_lines(now, wanted, timers);
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
-            operations.stir_all(now, parts); // They may wait in vain.
+            work.stir_all(now); // They may wait in vain.
         }
     }
 
@@ -357,55 +354,56 @@ impl Engine {
     fn tick(&mut self, now: Instant) {
         // The wheel does not go back, so the time here must not either. Otherwise an operation could find that its time
         // is still to come, and arm the same timer for ever.
-        let now = now.max(self.parts.timers.latest());
-        self.parts.nodes.listen(now, &mut self.parts.timers);
-        while let Some(place) = self.parts.queues.reminded(now) {
-            let contender = self.parts.queues.contender(place);
-            self.operations.stir(now, contender, &mut self.parts);
+        let now = now.max(self.work.parts.timers.latest());
+        let Parts { nodes, timers, .. } = &mut self.work.parts;
+        nodes.listen(now, timers);
+        while let Some(place) = self.work.parts.queues.reminded(now) {
+            let contender = self.work.parts.queues.contender(place);
+            self.work.stir(now, contender);
         }
-        while let Some(alarm) = self.parts.timers.expire(now) {
+        while let Some(alarm) = self.work.parts.timers.expire(now) {
             self.fired(now, alarm);
         }
-        if !self.parts.keeper.is_idle() {
-            self.operations.extend_kept(now, &mut self.parts);
+        if !self.work.parts.keeper.is_idle() {
+            self.work.extend_kept(now);
         }
     }
 
     /// A timer has fired.
     fn fired(&mut self, now: Instant, alarm: Alarm) {
-        let (operations, parts) = (&mut self.operations, &mut self.parts);
-        let timers = &mut parts.timers;
+        let work = &mut self.work;
         match alarm {
             Alarm::Connection(node) => {
-                if let Some(trouble) = parts.nodes.connection_due(now, node, timers) {
+                let Parts { nodes, timers, .. } = &mut work.parts;
+                if let Some(trouble) = nodes.connection_due(now, node, timers) {
                     self.give_up(now, node, trouble);
                 }
             }
             Alarm::Silence(node) => {
-                let wanted = operations.is_anything_wanted(parts);
-                let timers = &mut parts.timers;
-                if let Some(trouble) = parts.nodes.silence_due(now, node, wanted, timers) {
+                let wanted = work.is_anything_wanted();
+                let Parts { nodes, timers, .. } = &mut work.parts;
+                if let Some(trouble) = nodes.silence_due(now, node, wanted, timers) {
                     self.give_up(now, node, trouble);
                 }
             }
             Alarm::Lines => {
-                let asked = operations.len(&parts.queues) != 0;
-                let wanted = asked || !parts.claims.slab.is_empty();
-                parts.nodes.lines_due(now, wanted, asked, timers);
+                let (asked, wanted) = (work.len() != 0, work.is_anything_wanted());
+                let Parts { nodes, timers, .. } = &mut work.parts;
+                nodes.lines_due(now, wanted, asked, timers);
             }
             Alarm::Debts(node) => {
-                parts.nodes[node].debt_timer = None;
-                parts.claims(now).try_debts_again(node);
+                work.parts.nodes[node].debt_timer = None;
+                work.parts.claims(now).try_debts_again(node);
             }
-            Alarm::Floors => parts.fencing.due(&mut parts.news),
+            Alarm::Floors => work.parts.fencing.due(&mut work.parts.news),
             Alarm::Operation(key) => {
-                operations.with(now, key, parts, due);
-                operations.lead_others(now, parts);
+                work.with(now, key, due);
+                work.lead_others(now);
             }
-            Alarm::Claim(key) => operations.claim_due(now, key, parts),
+            Alarm::Claim(key) => work.claim_due(now, key),
             Alarm::Waiter(key) => {
-                operations.waited(now, key, parts);
-                operations.lead_others(now, parts);
+                work.waited(now, key);
+                work.lead_others(now);
             }
         }
     }

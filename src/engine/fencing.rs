@@ -14,22 +14,19 @@
 //! How a floor is repaired: [`operation::repair`](super::operation::repair). A node refuses fenced locks by itself
 //! while it has no floor; this file only decides when to try a repair.
 
-use alloc::boxed::Box;
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::error::Unusable;
 use crate::keys::NodeId;
-use crate::limits::{FENCING_TOKEN_MAX, POOL_MAX, REPAIR_RETRY};
+use crate::limits::{FENCING_TOKEN_MAX, REPAIR_RETRY};
 use crate::time::Instant;
 use crate::timer::TimerKey;
 
 use super::alarm::{Alarm, Timers};
 use super::news::News;
 use super::nodes::Nodes;
-use super::operation::acquire;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -50,12 +47,6 @@ pub(super) struct Fencing {
     is_to_look: bool,
     /// The timer of the next look.
     timer: Option<TimerKey>,
-    /// Boxes of acquisitions that have ended.
-    #[expect(
-        clippy::vec_box,
-        reason = "the box goes on to the next one, nothing is copied"
-    )]
-    spares: Vec<Box<acquire::fencing::Fencing>>,
 }
 
 /// The state of a node whose counter floor is in repair.
@@ -76,24 +67,6 @@ impl Fencing {
     /// A node has given this number.
     pub(super) fn saw(&mut self, number: u64) {
         self.seen = self.seen.max(number);
-    }
-
-    /// Returns the box of an acquisition that has ended, for another one.
-    pub(super) fn take_spare(&mut self) -> Option<Box<acquire::fencing::Fencing>> {
-        self.spares.pop()
-    }
-
-    /// Keeps a box for the next [`Fencing::take_spare`].
-    pub(super) fn give_spare(&mut self, spare: Box<acquire::fencing::Fencing>) {
-        if self.spares.len() < POOL_MAX {
-            self.spares.push(spare);
-        }
-    }
-
-    /// Returns the number of boxes that can be reused.
-    #[cfg(test)]
-    pub(super) fn spares(&self) -> usize {
-        self.spares.len()
     }
 
     /// Records that a caller asks for a fencing token.

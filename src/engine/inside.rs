@@ -20,7 +20,7 @@ pub fn open_work(
     engine: &Engine,
     node: NodeId,
 ) -> Vec<(&'static str, Vec<Vec<u8>>, Vec<u8>, u64, usize, (u64, bool))> {
-    let work = engine.parts.nodes.get(node).into_iter();
+    let work = engine.work.parts.nodes.get(node).into_iter();
     let work = work.flat_map(|node| node.connection.transactions.open());
     work.map(|(work, entry, steps, asker)| {
         let names: Vec<Vec<u8>> = entry.names().map(<[u8]>::to_vec).collect();
@@ -41,7 +41,7 @@ pub fn waiting_work(
     engine: &Engine,
     node: NodeId,
 ) -> impl Iterator<Item = (&'static str, &[u8], u64)> {
-    let node = engine.parts.nodes.get(node).into_iter();
+    let node = engine.work.parts.nodes.get(node).into_iter();
     let work = node.flat_map(|node| node.connection.transactions.waiting());
     work.map(|(work, entry, asker)| (work.name(), entry.token().as_bytes(), asker))
 }

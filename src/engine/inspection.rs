@@ -16,7 +16,7 @@ use crate::error::{
     InvalidRequest, NodeOutcome, Report, Shown, Span, Told, ends_by, resource, told,
 };
 use crate::limits::HOLDERS_SHOWN_MAX;
-use crate::node::Slot;
+use crate::node::Member;
 use crate::quorum::NodeSet;
 use crate::resource::Token;
 use crate::time::Instant;
@@ -101,20 +101,45 @@ pub struct InspectedNode {
     /// Whether its answer counts. A node that may have forgotten locks is asked and shown, but is not part of a
     /// majority.
     pub counts: bool,
-    /// The token in the key, if there is one. It is never shown.
-    pub(super) token: Option<Box<[u8]>>,
-    /// About when the key ends, counted from before the question. Zero without a token.
-    pub(super) end: Instant,
-    /// The holders in the set under the key, if there is one.
-    pub(super) members: Box<[InSet]>,
+    /// The same with all tokens, which are never shown.
+    pub(super) seen: Seen,
+    /// When the question was sent. The time that is left counts from here.
+    pub(super) since: Instant,
 }
 
-/// A holder in the set of a node.
-#[derive(Clone)]
-pub(super) struct InSet {
-    pub(super) slot: Option<Slot>,
-    pub(super) token: Box<[u8]>,
-    pub(super) end: Instant,
+/// What a node has, according to its answer.
+#[derive(Clone, Debug)]
+pub(super) enum Seen {
+    /// Nothing seen yet.
+    Unknown,
+    Free,
+    /// A token in the key. It has no slot.
+    Token(Member),
+    /// The holders of shared locks or permits, in the order of their slots and tokens.
+    Members(Box<[Member]>),
+    OtherType,
+}
+
+impl Seen {
+    /// Returns the token in the key, or the members of the set under it.
+    pub(super) fn holders(&self) -> &[Member] {
+        match self {
+            Self::Token(token) => core::slice::from_ref(token),
+            Self::Members(members) => members,
+            Self::Unknown | Self::Free | Self::OtherType => &[],
+        }
+    }
+
+    /// Returns `true` if it is a set of holders.
+    pub(super) const fn is_set(&self) -> bool {
+        matches!(self, Self::Members(_))
+    }
+
+    /// Returns the token in the key, if there is one.
+    pub(super) fn token(&self) -> Option<&[u8]> {
+        let token = self.holders().first().filter(|_| !self.is_set());
+        token.map(|token| token.token.get().as_bytes())
+    }
 }
 
 /// What a node has under the name of a resource. The time that is left of a key is its time to live when the node
@@ -157,19 +182,19 @@ const SAME_END: Duration = Duration::from_millis(100);
 impl InspectedNode {
     /// Returns `true` if the node has the same content as in `other`, with about the same end.
     pub(super) fn is_as_in(&self, other: &Self) -> bool {
-        let apart = |one: Instant, other: Instant| {
-            one.saturating_since(other).max(other.saturating_since(one))
+        let end = |node: &Self, left| node.since.saturating_add(left);
+        let same = |(one, there): (&Member, &Member)| {
+            let (first, second) = (end(self, one.left), end(other, there.left));
+            let apart = first
+                .saturating_since(second)
+                .max(second.saturating_since(first));
+            one.id() == there.id() && apart < SAME_END
         };
-        let same_member = |(one, other): (&InSet, &InSet)| {
-            (one.slot, &one.token) == (other.slot, &other.token)
-                && apart(one.end, other.end) < SAME_END
-        };
+        let (one, there) = (self.seen.holders(), other.seen.holders());
         self.counts == other.counts
             && discriminant(&self.found) == discriminant(&other.found)
-            && self.token == other.token
-            && apart(self.end, other.end) < SAME_END
-            && self.members.len() == other.members.len()
-            && self.members.iter().zip(&other.members).all(same_member)
+            && one.len() == there.len()
+            && one.iter().zip(there).all(same)
     }
 }
 
@@ -254,7 +279,7 @@ impl Inspection {
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();
-        nodes.any(|node| node.counts && node.members.len() == HOLDERS_SHOWN_MAX)
+        nodes.any(|node| node.counts && node.seen.holders().len() == HOLDERS_SHOWN_MAX)
     }
 
     /// Returns `true` if both name the same holder: a majority has the same token. So an extension can be told from a
@@ -289,7 +314,7 @@ impl Inspection {
         let mut nodes = self.nodes.iter();
         let holds = |node: &&InspectedNode| matches!(node.found, Found::Holder { .. });
         self.holder()?;
-        nodes.find(holds)?.token.as_deref()
+        nodes.find(holds)?.seen.token()
     }
 
     /// Returns `true` if a majority may have the same token, because some nodes have not given an answer that counts.
@@ -299,7 +324,7 @@ impl Inspection {
             self.nodes.len(),
             self.nodes.iter().filter(|node| node.counts),
         );
-        let tokens = counted.clone().filter_map(|node| node.token.as_ref());
+        let tokens = counted.clone().filter_map(|node| node.seen.token());
         let having = |token| tokens.clone().filter(|other| *other == token).count();
         let most = tokens.clone().map(having).max().unwrap_or(0);
         nodes / 2 < most + (nodes - counted.count())

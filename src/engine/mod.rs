@@ -94,8 +94,6 @@ use crate::error::CheckError;
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
 
-use alarm::Alarm;
-use claims::claim::Claim;
 use contract::Cause;
 use news::News;
 #[cfg(any(feature = "std", test))]
@@ -135,8 +133,7 @@ pub(crate) use operation::patience::{distant_timeout, usual_timeout};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Engine {
-    operations: Operations,
-    parts: Parts,
+    work: Operations,
 }
 
 impl Engine {
@@ -151,8 +148,7 @@ impl Engine {
             parts.nodes.connect(start, node, &mut parts.timers);
         }
         Self {
-            operations: Operations::new(),
-            parts,
+            work: Operations::new(parts),
         }
     }
 
@@ -160,12 +156,12 @@ impl Engine {
 
     #[cfg(any(feature = "std", test))]
     pub(crate) fn nodes(&self) -> &Nodes {
-        &self.parts.nodes
+        &self.work.parts.nodes
     }
 
     /// Returns the status of every node at `now`, in the order of the configuration.
     pub fn node_statuses(&self, now: Instant) -> impl Iterator<Item = NodeStatus> {
-        let Parts { nodes, fencing, .. } = &self.parts;
+        let Parts { nodes, fencing, .. } = &self.work.parts;
         nodes.statuses(now, |node| fencing.lacks_floor(node))
     }
 
@@ -183,12 +179,12 @@ impl Engine {
     /// Returns the open work.
     pub(crate) fn load(&self) -> Load {
         let mut load = Load {
-            rounds: self.operations.len(&self.parts.queues),
-            claims: self.parts.claims.len(),
+            rounds: self.work.len(),
+            claims: self.work.parts.claims.len(),
             broken: crate::invariant::count(),
             ..Load::default()
         };
-        for node in self.parts.nodes.iter() {
+        for node in self.work.parts.nodes.iter() {
             load.in_flight += node.connection.in_flight();
             load.unsent += node.connection.wire.unsent();
             load.owed += node.debts.len();
@@ -200,7 +196,7 @@ impl Engine {
     /// allocations, and no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let (parts, mut stats) = (&self.parts, self.parts.stats.clone());
+        let (parts, mut stats) = (&self.work.parts, self.work.parts.stats.clone());
         let begun = stats.acquisitions.acquired + stats.adopted;
         stats.held = begun.saturating_sub(stats.hold.count()) as usize;
         stats.waiting = self.resting();
@@ -216,33 +212,33 @@ impl Engine {
 
     /// Returns the number of operations that ask no node now: they wait for others, or for their next attempt.
     pub(crate) fn resting(&self) -> usize {
-        self.parts.resting + self.parts.queues.waiters.waiting()
+        self.work.parts.resting + self.work.parts.queues.waiters.waiting()
     }
 
     /// See `Claims::keys_end_by`.
     #[cfg(feature = "std")]
     pub(crate) fn keys_end_by(&self, now: Instant) -> Instant {
-        self.parts.claims.keys_end_by(now)
+        self.work.parts.claims.keys_end_by(now)
     }
 
     /// Returns `true` if `lock` was not released or handed over, and its end was not reported.
     #[cfg(feature = "std")]
     pub(crate) fn holds(&self, lock: LockId) -> bool {
-        self.parts.claims.by_id(lock).is_some_and(Claim::is_held)
+        self.work.parts.claims.holds(lock)
     }
 
     /// Returns the end of the validity of `lock`. [`Instant::ZERO`] if it is not known, or the lock has no claim any
     /// more.
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
-        let claim = self.parts.claims.by_id(lock);
+        let claim = self.work.parts.claims.by_id(lock);
         claim.map_or(Instant::ZERO, |claim| claim.entry.end())
     }
 
     /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
     #[cfg(feature = "std")]
     pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
-        let kept = self.parts.claims.by_id(lock)?.kept.as_ref();
+        let kept = self.work.parts.claims.by_id(lock)?.kept.as_ref();
         Some(kept.filter(|kept| kept.is_had())?.is_over())
     }
 
@@ -250,13 +246,13 @@ impl Engine {
     /// have not denied it since. Leaves out nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
-        let claim = self.parts.claims.by_id(lock.id());
+        let claim = self.work.parts.claims.by_id(lock.id());
         let nodes = claim.filter(|claim| !claim.is_leaving()).map(|claim| {
             let copies = claim.copies();
-            let quarantined = self.parts.nodes.quarantined(now, copies.sure);
+            let quarantined = self.work.parts.nodes.quarantined(now, copies.sure);
             copies.confirmed.without(quarantined)
         });
-        let labels = self.parts.nodes.labels();
+        let labels = self.work.parts.nodes.labels();
         let nodes = nodes.iter().flat_map(|nodes| nodes.iter());
         nodes
             .map(|node| Arc::clone(&labels[node.index()]))
@@ -266,7 +262,7 @@ impl Engine {
     /// Returns the notices for an operator, and the nodes that they are about.
     #[cfg(feature = "tracing")]
     pub(crate) fn notices(&mut self) -> (&mut Notices, &Nodes) {
-        (&mut self.parts.notices, &self.parts.nodes)
+        (&mut self.work.parts.notices, &self.work.parts.nodes)
     }
 
     // ----- what the driver has to do -----------------------------------------------------------
@@ -278,54 +274,31 @@ impl Engine {
     /// sent something, and before it sleeps until this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
-        if !self.parts.news.is_empty() || self.parts.nodes.is_anything_due() {
+        if !self.work.parts.news.is_empty() || self.work.parts.nodes.is_anything_due() {
             return Some((Instant::ZERO, Wake(Cause::Output)));
         }
-        let timer = self.parts.timers.next();
-        let timer = timer.map(|(at, alarm)| (at, self.reason(*alarm)));
-        let reminder = self.parts.queues.next_reminder();
+        let timer = self.work.parts.timers.next();
+        let timer = timer.map(|(at, alarm)| (at, self.work.reason(*alarm)));
+        let reminder = self.work.parts.queues.next_reminder();
         let reminder = reminder.map(|at| (at, Cause::Retry));
-        let turn = self.parts.nodes.turn_at();
+        let turn = self.work.parts.nodes.turn_at();
         let turn = turn.map(|at| (at, Cause::Extension));
         let next = timer.into_iter().chain(reminder).chain(turn).min();
         next.map(|(at, cause)| (at, Wake(cause)))
-    }
-
-    fn reason(&self, alarm: Alarm) -> Cause {
-        match alarm {
-            Alarm::Connection(_) | Alarm::Lines => Cause::Connection,
-            Alarm::Silence(_) => Cause::Silence,
-            Alarm::Debts(_) => Cause::Debt,
-            Alarm::Floors => Cause::Repair,
-            Alarm::Operation(key) => self.operations.wake(key),
-            Alarm::Waiter(key) => self
-                .parts
-                .wait_ends(key)
-                .map_or(Cause::Retry, |(_, why)| why),
-            Alarm::Claim(key) => match self.parts.claims.get(key) {
-                Some(claim)
-                    if claim.is_held() && (claim.kept.is_some() || claim.busy().alert != 0) =>
-                {
-                    Cause::Extension
-                }
-                Some(claim) if claim.is_held() => Cause::Expiry,
-                Some(_) | None => Cause::Debt,
-            },
-        }
     }
 
     /// Returns what the driver has to do next; call it until `None`. Pass a fresh `now`: if the validity of a lock has
     /// run out since the grant, it is released here and not handed out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
-        if let Some(change) = self.parts.nodes.next_change() {
+        if let Some(change) = self.work.parts.nodes.next_change() {
             return Some(change);
         }
         loop {
-            if let Some(node) = self.parts.nodes.next_to_write(now) {
-                return self.parts.nodes.write(now, node);
+            if let Some(node) = self.work.parts.nodes.next_to_write(now) {
+                return self.work.parts.nodes.write(now, node);
             }
-            if self.parts.news.is_empty() {
+            if self.work.parts.news.is_empty() {
                 return None;
             }
             if let Some(event) = self.next_event(now) {
@@ -339,24 +312,24 @@ impl Engine {
     // Out of line, because most polls have no news.
     #[inline(never)]
     fn next_event(&mut self, now: Instant) -> Option<Event> {
-        while let Some(news) = self.parts.news.pop_front() {
+        while let Some(news) = self.work.parts.news.pop_front() {
             let event = match news {
                 News::Expired(lock) => Some(Event::Expired { lock }),
                 News::AtRisk(lock) => {
-                    let holds = self.parts.claims.by_id(lock).is_some_and(Claim::is_held);
+                    let holds = self.work.parts.claims.holds(lock);
                     holds.then_some(Event::AtRisk { lock })
                 }
-                News::Operation(key) => self.operations.tell(now, key, &mut self.parts),
+                News::Operation(key) => self.work.tell(now, key),
                 News::Stirred(key) => {
-                    self.operations.stir(now, Some(key), &mut self.parts);
+                    self.work.stir(now, Some(key));
                     None
                 }
                 News::Room => {
-                    self.operations.extend_kept(now, &mut self.parts);
+                    self.work.extend_kept(now);
                     None
                 }
                 News::Floors => {
-                    self.operations.look_at_floors(now, &mut self.parts);
+                    self.work.look_at_floors(now);
                     None
                 }
             };
@@ -371,7 +344,7 @@ impl Engine {
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("nodes", &self.parts.nodes.labels())
+            .field("nodes", &self.work.parts.nodes.labels())
             .field("load", &self.load())
             .finish_non_exhaustive()
     }

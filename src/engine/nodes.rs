@@ -126,40 +126,31 @@ impl Nodes {
         lacks_floor: impl Fn(NodeId) -> bool,
     ) -> impl Iterator<Item = NodeStatus> {
         let nodes = self.ids().zip(&self.labels).zip(&self.all);
-        nodes.map(move |((id, label), node)| NodeStatus {
-            address: Arc::clone(label),
-            state: node.state(now),
-            words: node
-                .handshake
-                .words_of(outcome_of(now, node.state(now)))
-                .cloned(),
-            run_id: node.handshake.run_id().map(Into::into),
-            product: node
-                .handshake
-                .identity()
-                .and_then(|identity| identity.product.clone()),
-            round_trip: node.connection.pulse.round_trip(),
-            grants: node.grants,
-            in_flight: node.connection.in_flight(),
-            owed: node.debts.len(),
-            clock_steps: node.trust.clock.steps(),
-            evicts_locks: node
-                .handshake
-                .identity()
-                .is_some_and(|identity| identity.evicts_locks),
-            memory_percent: node
-                .handshake
-                .identity()
-                .and_then(|identity| identity.memory_percent),
-            waking: node.connection.wire.waking,
-            releasing: node.abilities.releasing(),
-            uptime: node.handshake.uptime(now),
-            marked_ttl: node.trust.membership().and_then(|there| there.marked_ttl()),
-            barrier: node
-                .trust
-                .membership()
-                .and_then(|there| there.barrier_left(now)),
-            lacks_floor: lacks_floor(id),
+        nodes.map(move |((id, label), node)| {
+            let identity = node.handshake.identity();
+            let membership = node.trust.membership();
+            let state = node.state(now);
+            let words = node.handshake.words_of(outcome_of(now, state));
+            NodeStatus {
+                address: Arc::clone(label),
+                state,
+                words: words.cloned(),
+                run_id: node.handshake.run_id().map(Into::into),
+                product: identity.and_then(|identity| identity.product.clone()),
+                round_trip: node.connection.pulse.round_trip(),
+                grants: node.grants,
+                in_flight: node.connection.in_flight(),
+                owed: node.debts.len(),
+                clock_steps: node.trust.clock.steps(),
+                evicts_locks: identity.is_some_and(|identity| identity.evicts_locks),
+                memory_percent: identity.and_then(|identity| identity.memory_percent),
+                waking: node.connection.wire.waking,
+                releasing: node.abilities.releasing(),
+                uptime: node.handshake.uptime(now),
+                marked_ttl: membership.and_then(|there| there.marked_ttl()),
+                barrier: membership.and_then(|there| there.barrier_left(now)),
+                lacks_floor: lacks_floor(id),
+            }
         })
     }
 

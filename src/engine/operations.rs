@@ -19,6 +19,7 @@ use crate::node::Answer;
 use crate::slab::Slab;
 use crate::time::Instant;
 
+use super::alarm::Alarm;
 use super::claims::busy::Questions;
 use super::contract::{Cause, Event, RoundId};
 use super::learning::learn;
@@ -30,7 +31,6 @@ use super::operation::{
 };
 use super::parts::Parts;
 use super::pool::Pool;
-use super::queues::Queues;
 use super::stats::Stats;
 
 /// See the [module](self).
@@ -38,19 +38,21 @@ use super::stats::Stats;
 pub(super) struct Operations {
     slab: Slab<Operation>,
     ballots: Pool<Vec<Ballot>>,
+    pub(super) parts: Parts,
 }
 
 impl Operations {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(parts: Parts) -> Self {
         Self {
             slab: Slab::new(),
             ballots: Pool::new(),
+            parts,
         }
     }
 
     /// Returns the number of open operations, including waiters in `queues`.
-    pub(super) fn len(&self, queues: &Queues) -> usize {
-        self.slab.len() + queues.waiters.waiting()
+    pub(super) fn len(&self) -> usize {
+        self.slab.len() + self.parts.queues.waiters.waiting()
     }
 
     #[cfg(test)]
@@ -59,28 +61,22 @@ impl Operations {
     }
 
     /// Returns `true` if there is no room for another operation.
-    pub(super) fn is_full(&self, queues: &Queues) -> bool {
-        ROUNDS_MAX <= self.len(queues)
+    pub(super) fn is_full(&self) -> bool {
+        ROUNDS_MAX <= self.len()
     }
 
     /// Returns `true` if there is no room for another question about a held lock. Such questions have as much room
     /// again, so that callers who want a lock never keep out a caller who holds one.
-    pub(super) fn is_full_for_holders(&self, queues: &Queues) -> bool {
-        2 * ROUNDS_MAX <= self.len(queues)
+    pub(super) fn is_full_for_holders(&self) -> bool {
+        2 * ROUNDS_MAX <= self.len()
     }
-
-    pub(super) fn get_mut(&mut self, operation: OperationKey) -> Option<&mut Operation> {
-        self.slab.get_mut(operation.0)
-    }
-
     /// Returns the number of places that acquisitions use.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         let all = self.slab.iter();
         let places = all.map(|(_, operation)| match &operation.kind {
             Kind::Acquire(acquire) => acquire.places().len(),
-            Kind::Extend(_)
-            | Kind::Confirm(_)
+            Kind::Held(_)
             | Kind::Inspect(_)
             | Kind::Overwrite(_)
             | Kind::Release(_)
@@ -112,10 +108,31 @@ impl Operations {
         keys.collect()
     }
 
-    /// Returns why the timer of `operation` is armed.
-    pub(super) fn wake(&self, operation: OperationKey) -> Cause {
-        let operation = self.slab.get(operation.0);
-        operation.map_or(Cause::Retry, |operation| operation.round.wake)
+    /// Returns why the timer of `alarm` is armed.
+    pub(super) fn reason(&self, alarm: Alarm) -> Cause {
+        match alarm {
+            Alarm::Connection(_) | Alarm::Lines => Cause::Connection,
+            Alarm::Silence(_) => Cause::Silence,
+            Alarm::Debts(_) => Cause::Debt,
+            Alarm::Floors => Cause::Repair,
+            Alarm::Operation(key) => {
+                let operation = self.slab.get(key.0);
+                operation.map_or(Cause::Retry, |operation| operation.round.wake)
+            }
+            Alarm::Waiter(key) => {
+                let end = self.parts.wait_ends(key);
+                end.map_or(Cause::Retry, |(_, why)| why)
+            }
+            Alarm::Claim(key) => match self.parts.claims.get(key) {
+                Some(claim)
+                    if claim.is_held() && (claim.kept.is_some() || claim.busy().alert != 0) =>
+                {
+                    Cause::Extension
+                }
+                Some(claim) if claim.is_held() => Cause::Expiry,
+                Some(_) | None => Cause::Debt,
+            },
+        }
     }
 
     // ----- begin and end ----------------------------------------------------------------------
@@ -127,18 +144,12 @@ impl Operations {
         ttl: Duration,
         deadline: Option<Instant>,
         kind: Kind,
-        parts: &mut Parts,
     ) -> RoundId {
-        let mut round = Round::new(
-            now,
-            parts.nodes.len(),
-            self.ballots.take().unwrap_or_default(),
-        );
-        round.ttl = ttl;
-        round.deadline = deadline;
+        let mut round = self.round(now);
+        (round.ttl, round.deadline) = (ttl, deadline);
         let key = OperationKey(self.slab.insert(Operation { round, kind }));
         let mut waits = false;
-        self.with(now, key, parts, |operation, cx| {
+        self.with(now, key, |operation, cx| {
             cx.round.key = key;
             operation.begin(cx);
             waits = cx.round.is_queued();
@@ -147,8 +158,14 @@ impl Operations {
             true => self.put_aside(key),
             false => RoundId(key),
         };
-        self.lead_others(now, parts);
+        self.lead_others(now);
         round
+    }
+
+    #[inline(always)]
+    fn round(&mut self, started: Instant) -> Round {
+        let ballots = self.ballots.take().unwrap_or_default();
+        Round::new(started, self.parts.nodes.len(), ballots)
     }
 
     /// The operation of `key` waits for its turn. If it has a record in the queue, only this is kept.
@@ -167,69 +184,54 @@ impl Operations {
     }
 
     /// Opens the operation of `waiter`, which has waited for its turn until now.
-    fn open(&mut self, waiter: WaiterKey, parts: &mut Parts) {
-        let Some(&kept) = parts.queues.waiters.get(waiter) else {
+    fn open(&mut self, waiter: WaiterKey) {
+        let Some(&kept) = self.parts.queues.waiters.get(waiter) else {
             return; // It is already open, or was cancelled.
         };
         if let Some(timer) = kept.timer {
-            parts.timers.cancel(timer);
+            self.parts.timers.cancel(timer);
         }
-        let extra = parts.queues.waiters.wanted(waiter);
-        let mut acquire = Acquire::opened(waiter, &kept, extra.keep);
-        if extra.fenced || extra.owner.is_some() {
-            acquire.want(extra.fenced, extra.owner.as_deref(), parts);
-        }
-        if extra.shared {
-            acquire.share();
-        } else if extra.permits != 0 {
-            acquire.permit(extra.permits, parts.nodes.len());
-        }
-        let mut round = Round::new(
-            kept.started,
-            parts.nodes.len(),
-            self.ballots.take().unwrap_or_default(),
-        );
-        let until = parts.settings.tries_end(kept.started, kept.tries_allowed());
+        let extra = self.parts.queues.waiters.wanted(waiter);
+        let acquire = Acquire::opened(waiter, &kept, &extra, &mut self.parts);
+        let mut round = self.round(kept.started);
+        let settings = &self.parts.settings;
+        let until = settings.tries_end(kept.started, kept.tries_allowed());
         round.state = State::Queued { until };
-        parts.resting += 1;
+        self.parts.resting += 1;
         (round.ttl, round.deadline, round.tries) = (kept.ttl(), kept.deadline(), 0);
         let kind = Kind::Acquire(acquire);
         let key = OperationKey(self.slab.insert(Operation { round, kind }));
-        parts.queues.open(waiter, key);
-        if let Some(operation) = self.get_mut(key) {
+        self.parts.queues.open(waiter, key);
+        if let Some(operation) = self.slab.get_mut(key.0) {
             operation.round.key = key;
         }
     }
 
     /// Opens the operations of all waiters.
-    pub(super) fn open_all(&mut self, parts: &mut Parts) {
-        for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {
-            self.open(waiter, parts);
+    pub(super) fn open_all(&mut self) {
+        for waiter in self.parts.queues.waiters.keys().collect::<Vec<_>>() {
+            self.open(waiter);
         }
     }
 
     /// Handles the end of the time of `waiter`.
-    pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey, parts: &mut Parts) {
-        if parts.waits_on(now, waiter) {
+    pub(super) fn waited(&mut self, now: Instant, waiter: WaiterKey) {
+        if self.parts.waits_on(now, waiter) {
             return;
         }
-        self.open(waiter, parts);
-        if let Some(key) = parts.queues.waiters.opened(OperationKey::of_waiter(waiter)) {
-            self.with(now, key, parts, due);
+        self.open(waiter);
+        let waiters = &self.parts.queues.waiters;
+        if let Some(key) = waiters.opened(OperationKey::of_waiter(waiter)) {
+            self.with(now, key, due);
         }
     }
 
     /// Returns the next event of `operation`, which ends with it. There is none if it was cancelled or tries again
     /// after all.
-    pub(super) fn tell(
-        &mut self,
-        now: Instant,
-        operation: OperationKey,
-        parts: &mut Parts,
-    ) -> Option<Event> {
-        let there = self.get_mut(operation)?;
+    pub(super) fn tell(&mut self, now: Instant, operation: OperationKey) -> Option<Event> {
+        let there = self.slab.get_mut(operation.0)?;
         let is_own = there.kind.is_own();
-        let (told, mut cx) = there.at(now, parts);
+        let (told, mut cx) = there.at(now, &mut self.parts);
         if cx.round.state != State::Decided {
             return None;
         }
@@ -237,33 +239,33 @@ impl Operations {
         (cx.parts.notices.attempts = cx.round.tries);
         let event = told.tell(&mut cx);
         if event.is_some() || is_own {
-            self.end(now, operation, parts);
+            self.end(now, operation);
         }
         event
     }
 
     /// Ends `operation` and frees its memory.
-    pub(super) fn end(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
+    pub(super) fn end(&mut self, now: Instant, key: OperationKey) {
         if let Some(operation) = self.slab.get_mut(key.0) {
-            operation.round.disarm(&mut parts.timers);
-            operation.kind.get().end(parts);
+            operation.round.disarm(&mut self.parts.timers);
+            operation.kind.get().end(&mut self.parts);
             if let Kind::Acquire(acquire) = &mut operation.kind {
-                acquire.leave(key, parts);
+                acquire.leave(key, &mut self.parts);
             }
             let ballots = core::mem::take(&mut operation.round.ballots);
             self.ballots.give_buffer(ballots);
             self.slab.discard(key.0);
-            self.lead(now, parts);
+            self.lead(now);
         }
     }
 
     /// Ends `round` without an outcome, and releases what it may have locked.
-    pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId, parts: &mut Parts) {
+    pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId) {
         if let Some(waiter) = key.waiter() {
-            self.open(waiter, parts);
+            self.open(waiter);
         }
-        if let Some(key) = parts.queues.waiters.opened(key) {
-            self.cancel_open(now, key, parts);
+        if let Some(key) = self.parts.queues.waiters.opened(key) {
+            self.cancel_open(now, key);
         }
     }
 
@@ -274,37 +276,38 @@ impl Operations {
         &mut self,
         RoundId(key): RoundId,
         report: crate::error::Report,
-        parts: &Parts,
     ) -> crate::error::Report {
-        let open = parts.queues.waiters.opened(key);
-        if let Some(operation) = open.and_then(|key| self.get_mut(key)) {
-            return operation.kind.get().about(report, parts);
+        let open = self.parts.queues.waiters.opened(key);
+        if let Some(operation) = open.and_then(|key| self.slab.get_mut(key.0)) {
+            return operation.kind.get().about(report, &self.parts);
         }
-        let waiter = key.waiter().and_then(|key| parts.queues.waiters.get(key));
+        let waiter = key
+            .waiter()
+            .and_then(|key| self.parts.queues.waiters.get(key));
         match waiter {
-            Some(waiter) => report.about([parts.queues.name(waiter.place)].into_iter()),
+            Some(waiter) => report.about([self.parts.queues.name(waiter.place)].into_iter()),
             None => report,
         }
     }
 
-    fn cancel_open(&mut self, now: Instant, key: OperationKey, parts: &mut Parts) {
-        if let Some(operation) = self.get_mut(key) {
-            count_cancelled(&operation.kind, &mut parts.stats);
-            let (operation, mut cx) = operation.at(now, parts);
+    fn cancel_open(&mut self, now: Instant, key: OperationKey) {
+        if let Some(operation) = self.slab.get_mut(key.0) {
+            count_cancelled(&operation.kind, &mut self.parts.stats);
+            let (operation, mut cx) = operation.at(now, &mut self.parts);
             let all = cx.parts.nodes.set();
             cx.round.stop_resting(cx.parts);
             operation.withdraw(all, &mut cx);
             operation.cancel(&mut cx);
-            self.end(now, key, parts);
+            self.end(now, key);
         }
     }
 
     /// Cancels every open acquisition.
     #[cfg(any(feature = "std", test))]
-    pub(super) fn cancel_acquisitions(&mut self, now: Instant, parts: &mut Parts) {
+    pub(super) fn cancel_acquisitions(&mut self, now: Instant) {
         // Waiters are cancelled first, so that none of them gets its turn and asks in vain.
-        for waiter in parts.queues.waiters.keys().collect::<Vec<_>>() {
-            self.cancel(now, RoundId(OperationKey::of_waiter(waiter)), parts);
+        for waiter in self.parts.queues.waiters.keys().collect::<Vec<_>>() {
+            self.cancel(now, RoundId(OperationKey::of_waiter(waiter)));
         }
         let acquires = |queued: bool| {
             let all = self.slab.iter();
@@ -315,7 +318,7 @@ impl Operations {
         };
         let keys: Vec<_> = acquires(true).chain(acquires(false)).collect();
         for key in keys {
-            self.cancel_open(now, key, parts);
+            self.cancel_open(now, key);
         }
     }
 
@@ -328,14 +331,13 @@ impl Operations {
         &mut self,
         now: Instant,
         key: OperationKey,
-        parts: &mut Parts,
         act: impl FnOnce(&mut dyn Operate, &mut Context<'_>),
     ) {
-        if let Some(operation) = self.get_mut(key) {
-            let (operation, mut cx) = operation.at(now, parts);
+        if let Some(operation) = self.slab.get_mut(key.0) {
+            let (operation, mut cx) = operation.at(now, &mut self.parts);
             act(operation, &mut cx);
             if let Some(lost) = cx.lost {
-                self.lose(now, lost, parts);
+                self.lose(now, lost);
             }
         }
     }
@@ -343,68 +345,61 @@ impl Operations {
     /// Leads the operations to which others have given their turn on, as a reader does that asks beside them. Without that
     /// they would wait for the end of some operation, or end before their turn is known.
     #[inline]
-    pub(super) fn lead_others(&mut self, now: Instant, parts: &mut Parts) {
-        if parts.queues.has_turns() {
-            self.lead(now, parts);
+    pub(super) fn lead_others(&mut self, now: Instant) {
+        if self.parts.queues.has_turns() {
+            self.lead(now);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn lose(&mut self, now: Instant, lost: LostLock, parts: &mut Parts) {
-        self.end_questions(now, lost.claim, lost.open, lost.verdict, parts);
+    fn lose(&mut self, now: Instant, lost: LostLock) {
+        self.end_questions(now, lost.claim, lost.open, lost.verdict);
         match lost.stays {
-            true => self.remember(now, lost.claim, parts),
-            false => self.give_back(now, lost.claim, parts),
+            true => self.remember(now, lost.claim),
+            false => self.give_back(now, lost.claim),
         }
     }
 
     /// Passes each open operation to `act`, in the order of the slab.
-    pub(super) fn each(
-        &mut self,
-        now: Instant,
-        parts: &mut Parts,
-        act: impl Fn(&mut dyn Operate, &mut Context<'_>),
-    ) {
+    pub(super) fn each(&mut self, now: Instant, act: impl Fn(&mut dyn Operate, &mut Context<'_>)) {
         for key in self.keys() {
-            self.with(now, key, parts, &act);
+            self.with(now, key, &act);
         }
     }
 
     /// The lock of `claim` is not held any more. Releases it without an operation that waits for the outcome, and lets
     /// the next waiter have its turn.
-    pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
-        parts.vacate(now, claim);
-        parts.give_back(now, claim);
-        self.lead(now, parts);
+    pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
+        self.parts.vacate(now, claim);
+        self.parts.give_back(now, claim);
+        self.lead(now);
     }
 
     /// The lock of `claim` is over and was not released. Lets the next waiter have its turn.
     #[cold]
-    pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey, parts: &mut Parts) {
-        parts.vacate(now, claim);
-        parts.claims(now).remember(claim);
-        self.lead(now, parts);
+    pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey) {
+        self.parts.vacate(now, claim);
+        self.parts.claims(now).remember(claim);
+        self.lead(now);
     }
 
     /// Lets each operation whose turn has come ask the nodes.
     #[inline]
-    pub(super) fn lead(&mut self, now: Instant, parts: &mut Parts) {
-        while let Some(next) = parts.next_turn(now) {
-            self.lead_one(now, next, parts);
+    pub(super) fn lead(&mut self, now: Instant) {
+        while let Some(next) = self.parts.next_turn(now) {
+            self.lead_one(now, next);
         }
     }
 
     // Out of line, because usually no operation waits.
     #[inline(never)]
-    fn lead_one(&mut self, now: Instant, next: OperationKey, parts: &mut Parts) {
+    fn lead_one(&mut self, now: Instant, next: OperationKey) {
         if let Some(waiter) = next.waiter() {
-            self.open(waiter, parts);
+            self.open(waiter);
         }
-        if let Some(next) = parts.queues.waiters.opened(next).must() {
-            self.with(now, next, parts, |operation, cx| {
-                operation.heard(Change::Turn, cx)
-            });
+        if let Some(next) = self.parts.queues.waiters.opened(next).must() {
+            self.with(now, next, |operation, cx| operation.heard(Change::Turn, cx));
         }
     }
 
@@ -416,18 +411,17 @@ impl Operations {
         claim: ClaimKey,
         open: Questions,
         verdict: impl Fn() -> Verdict,
-        parts: &mut Parts,
     ) {
         let asked = match guard!(OlderExtensionGoesOn, open.are_older_open()) {
             true => self.keys(),
             false => open.newest.into_iter().collect(),
         };
         for key in asked {
-            if let Some(Operation { round, kind }) = self.get_mut(key)
-                && let Some(held) = kind.held_mut()
+            if let Some(Operation { round, kind }) = self.slab.get_mut(key.0)
+                && let Kind::Held(held) = kind
                 && held.is_about(claim, round)
             {
-                held.decide(verdict(), &mut Context::new(now, round, parts));
+                held.decide(verdict(), &mut Context::new(now, round, &mut self.parts));
             }
         }
     }
@@ -436,15 +430,9 @@ impl Operations {
 
     /// Handles the `answer` of `node`.
     #[inline]
-    pub(super) fn answered(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        answer: &mut Answer,
-        parts: &mut Parts,
-    ) {
-        if let Some(operation) = learn(now, node, answer, parts) {
-            self.with(now, operation, parts, |operation, cx| {
+    pub(super) fn answered(&mut self, now: Instant, node: NodeId, answer: &mut Answer) {
+        if let Some(operation) = learn(now, node, answer, &mut self.parts) {
+            self.with(now, operation, |operation, cx| {
                 operation.answered(node, answer, cx);
             });
         }
@@ -458,34 +446,27 @@ impl Operations {
         node: NodeId,
         answer: &mut Answer,
         (outcome, first): (NodeOutcome, bool),
-        parts: &mut Parts,
     ) {
-        let operation = learn(now, node, answer, parts);
+        let operation = learn(now, node, answer, &mut self.parts);
         if let Some(operation) = operation {
-            self.with(now, operation, parts, |operation, cx| {
+            self.with(now, operation, |operation, cx| {
                 cx.round.lose(node, outcome);
                 operation.answered(node, answer, cx);
             });
         }
         if first {
-            self.lose_answers(now, node, outcome, parts);
+            self.lose_answers(now, node, outcome);
         }
         if let Some(operation) = operation {
-            self.with(now, operation, parts, |operation, cx| {
+            self.with(now, operation, |operation, cx| {
                 judge_if_voting(operation, cx);
             });
         }
     }
 
     /// Stops counting `node` in operations that give a lock or make one last longer.
-    pub(super) fn lose_answers(
-        &mut self,
-        now: Instant,
-        node: NodeId,
-        outcome: NodeOutcome,
-        parts: &mut Parts,
-    ) {
-        self.each(now, parts, |operation, cx| {
+    pub(super) fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
+        self.each(now, |operation, cx| {
             operation.lose(node, Lost::Trust(outcome), cx);
         });
     }
@@ -493,29 +474,32 @@ impl Operations {
     // ----- a handshake ------------------------------------------------------------------------
 
     /// The handshake of `node` is done. Sends it the questions that waited for this, those of holders first.
-    pub(super) fn ask_late(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
-        for _ in 0..parts.nodes[node].connection.waiting.len() {
-            let Some(key) = parts.nodes[node].connection.waiting.pop() else {
-                break; // The connection was given up meanwhile.
-            };
-            self.with(now, key, parts, |operation, cx| {
-                if cx.round.asks_late(now, node) {
-                    operation.heard(Change::Ready(node), cx);
-                }
-            });
-        }
+    pub(super) fn ask_late(&mut self, now: Instant, node: NodeId) {
+        let asks = |round: &Round| round.asks_late(now, node);
+        self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
     /// A transaction at `node` has gone on. Asks again the questions that had to wait for its releases.
     #[cold]
-    pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId, parts: &mut Parts) {
-        for _ in 0..parts.nodes[node].connection.waiting.len() {
-            let Some(key) = parts.nodes[node].connection.waiting.pop() else {
+    pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
+        let asks = |round: &Round| round.awaits(node) && round[node].asked;
+        self.ask_waiting(now, node, Change::Behind(node), asks);
+    }
+
+    fn ask_waiting(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        change: Change,
+        asks: impl Fn(&Round) -> bool,
+    ) {
+        for _ in 0..self.parts.nodes[node].connection.waiting.len() {
+            let Some(key) = self.parts.nodes[node].connection.waiting.pop() else {
                 break; // The connection was given up meanwhile.
             };
-            self.with(now, key, parts, |operation, cx| {
-                if cx.round.awaits(node) && cx.round[node].asked {
-                    operation.heard(Change::Behind(node), cx);
+            self.with(now, key, |operation, cx| {
+                if asks(cx.round) {
+                    operation.heard(change, cx);
                 }
             });
         }
@@ -527,10 +511,9 @@ impl Operations {
 fn count_cancelled(kind: &Kind, stats: &mut Stats) {
     match kind {
         Kind::Acquire(_) => stats.acquisitions.cancelled += 1,
-        Kind::Extend(_) => stats.extensions.cancelled += 1,
+        Kind::Held(held) => stats.extensions.cancelled += u64::from(held.is_extension()),
         Kind::Release(_) => stats.releases.unwatched += 1,
-        Kind::Confirm(_)
-        | Kind::Inspect(_)
+        Kind::Inspect(_)
         | Kind::Overwrite(_)
         | Kind::Reinit(_)
         | Kind::Repair(_)

@@ -4,7 +4,7 @@
 //! part knows of an operation only its key.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use rand::rngs::StdRng;
@@ -29,6 +29,8 @@ use super::news::News;
 use super::nodes::Nodes;
 #[cfg(feature = "tracing")]
 use super::notices::{Notice, Notices};
+use super::operation::acquire;
+use super::pool::Pool;
 use super::queues::{Caller, Extra, INTENT, Queues, Waiter, Wants};
 use super::restarts::Restarts;
 use super::settings::Settings;
@@ -47,12 +49,12 @@ pub(super) struct Parts {
     pub(super) claims: Claims,
     pub(super) timers: Timers,
     pub(super) queues: Queues,
-    /// The places of held locks on several resources. The place of such a claim is [`PlaceKey::NONE`].
-    pub(super) places_of_several: BTreeMap<ClaimKey, Box<[PlaceKey]>>,
     /// The number of operations that ask no node now: they wait for others, or for their next attempt.
     pub(super) resting: usize,
     pub(super) keeper: Keeper,
     pub(super) fencing: Fencing,
+    /// Memory for acquisitions with a fencing token or an owner of their own.
+    pub(super) spares: Pool<Box<acquire::fencing::Fencing>>,
     #[cfg(feature = "tracing")]
     pub(super) notices: Notices,
     pub(super) stats: Stats,
@@ -71,10 +73,10 @@ impl Parts {
             claims: Claims::new(engine, config.drift()),
             timers: Timers::new(start),
             queues: Queues::new(engine),
-            places_of_several: BTreeMap::new(),
             resting: 0,
             keeper: Keeper::new(config.drift()),
             fencing: Fencing::default(),
+            spares: Pool::new(),
             #[cfg(feature = "tracing")]
             notices: Notices::new(config.nodes().len()),
             stats: Stats::default(),
@@ -133,7 +135,7 @@ impl Parts {
         self.queues.hold(place, operation, claim);
         if self.queues.is_anyone_waiting() {
             self.end_intent(now, place);
-            self.tell_watches_at(place);
+            self.tell_watches(place);
         }
     }
 
@@ -142,14 +144,26 @@ impl Parts {
     #[cold]
     #[inline(never)]
     fn end_intent(&mut self, now: Instant, place: PlaceKey) {
-        if self.queues.is_behind_readers(now, place)
-            && let Some((_, resource)) = self.queues.waiting(place)
+        if self.queues.is_behind_readers(now, place) {
+            self.send_intent(now, place, None);
+        }
+    }
+
+    /// If the contender of `place` waits for the exclusive lock, and knows that readers hold it, keeps new readers out.
+    #[cold]
+    pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
+        if let Some((waiting, _)) = self.queues.waiting(place)
+            && let Some(age) = waiting.leaves_intent(now)
         {
-            for node in self.nodes.ids() {
-                self.nodes
-                    .writing_to(node)
-                    .leave_intent(now, resource, None);
-            }
+            self.send_intent(now, place, Some([age, INTENT]));
+        }
+    }
+
+    fn send_intent(&mut self, now: Instant, place: PlaceKey, spans: Option<[Duration; 2]>) {
+        let resource = self.queues.name(place);
+        for node in self.nodes.ids() {
+            let there = self.nodes.writing_to(node);
+            there.leave_intent(now, resource, spans);
         }
     }
 
@@ -171,7 +185,7 @@ impl Parts {
             }
         }
         if self.queues.is_anyone_waiting() {
-            self.tell_watches_at(place);
+            self.tell_watches(place);
         }
     }
 
@@ -197,14 +211,17 @@ impl Parts {
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
-        if let Some(places) = self.places_of_several.remove(&claim) {
-            for place in places {
+        let Some(entry) = self.claims.get(claim).must().map(|there| &there.entry) else {
+            return;
+        };
+        if !entry.is_several() {
+            return self.queues.vacate_alone(now, entry.resource(), claim);
+        }
+        for name in entry.clone().names() {
+            if let Some(place) = self.queues.find(name).must() {
                 let buffers = &mut self.claims.buffers;
                 self.queues.vacate(now, place, claim, buffers);
             }
-        } else if let Some(there) = self.claims.get(claim).must() {
-            let name = there.entry.resource();
-            self.queues.vacate_alone(now, name, claim);
         }
     }
 
@@ -264,20 +281,6 @@ impl Parts {
         deadline.into_iter().chain([ends]).min()
     }
 
-    /// If the contender of `place` waits for the exclusive lock, and knows that readers hold it, keeps new readers out.
-    #[cold]
-    pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
-        if let Some((waiting, resource)) = self.queues.waiting(place)
-            && let Some(age) = waiting.leaves_intent(now)
-        {
-            for node in self.nodes.ids() {
-                self.nodes
-                    .writing_to(node)
-                    .leave_intent(now, resource, Some([age, INTENT]));
-            }
-        }
-    }
-
     /// Puts `waiter` with its other wishes at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(
         &mut self,
@@ -335,35 +338,25 @@ impl Parts {
             && claim.may_hold != NodeSet::EMPTY
         {
             for name in claim.entry.names() {
-                let contender = self.queues.wrote(now, name, claim.may_hold, true);
-                let watches = self.queues.watching(Some(name));
-                self.news
-                    .extend(contender.into_iter().chain(watches).map(News::Stirred));
+                (self.queues).wrote(now, name, (claim.may_hold, true), &mut self.news);
             }
         }
     }
 
     /// [`wrote`](Self::wrote), if only the resource is known and any node may have been written to.
+    #[cold]
+    #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
-        let contender = self.queues.wrote(now, resource, self.nodes.set(), false);
-        self.news.extend(contender.map(News::Stirred));
-        self.tell_watches(resource);
+        let nodes = self.nodes.set();
+        (self.queues).wrote(now, resource, (nodes, false), &mut self.news);
     }
 
-    /// [`Self::tell_watches`] for the resource of `place`.
+    /// This engine has written to the key of `place`. No node reports its own writes to it, so the watches of the resource
+    /// look again.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_watches_at(&mut self, place: PlaceKey) {
+    fn tell_watches(&mut self, place: PlaceKey) {
         let watches = self.queues.watching(Some(self.queues.name(place)));
-        self.news.extend(watches.map(News::Stirred));
-    }
-
-    /// This engine has written to the key of `resource`. No node reports its own writes to it, so the watches of the
-    /// resource look again.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn tell_watches(&mut self, resource: &[u8]) {
-        let watches = self.queues.watching(Some(resource));
         self.news.extend(watches.map(News::Stirred));
     }
 

@@ -69,6 +69,7 @@ use crate::slab::Slab;
 use crate::time::Instant;
 
 use super::claims::Claims;
+use super::news::News;
 use super::pool::Pool;
 pub(super) use belief::{ROUNDED, Wants};
 pub(super) use line::{Caller, Extra, Waiter};
@@ -193,7 +194,8 @@ impl Queues {
         PlaceKey(self.places.insert(Place::new(buffer, hash)))
     }
 
-    fn find(&self, name: &[u8]) -> Option<PlaceKey> {
+    /// Returns the place of `name`, if it has one.
+    pub(super) fn find(&self, name: &[u8]) -> Option<PlaceKey> {
         let is =
             |at: Where| matches!(at.place(), Some(index) if self.places.at(index).name == name);
         let index = self.names.find(self.names.hash(name), is)?.place()?;
@@ -286,24 +288,27 @@ impl Queues {
     }
 
     /// This engine has written to the key of `name` on `nodes`, so none of them reports its next change. `released`: it
-    /// has taken a token out. Returns the contender that waits for a change.
+    /// has taken a token out. The contender that waits for a change, and the watches, look again.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
         name: &[u8],
-        nodes: NodeSet,
-        released: bool,
-    ) -> Option<OperationKey> {
-        let place = self.find(name)?;
-        let (wait, _) = self.waiting(place)?;
-        nodes.iter().for_each(|node| wait.belief.wrote(node));
-        if released && wait.belief.wants() == Wants::Slot {
-            nodes
-                .iter()
-                .for_each(|node| wait.belief.is_full(node, now, None));
+        (nodes, released): (NodeSet, bool),
+        news: &mut VecDeque<News>,
+    ) {
+        if let Some(place) = self.find(name)
+            && let Some((wait, _)) = self.waiting(place)
+        {
+            for node in nodes.iter() {
+                wait.belief.wrote(node);
+                if released && wait.belief.wants() == Wants::Slot {
+                    wait.belief.is_full(node, now, None);
+                }
+            }
+            wait.look_soon(now);
+            news.extend(self.contender(place).map(News::Stirred));
         }
-        wait.look_soon(now);
-        self.contender(place)
+        news.extend(self.watching(Some(name)).map(News::Stirred));
     }
 
     /// Reminds the contender of `place` at this time.

@@ -81,60 +81,81 @@ pub struct Stats {
     pub nodes: Vec<NodeStats>,
 }
 
-/// Outcomes of calls that take a lock. Each call is counted once, including its retries.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Acquisitions {
-    /// The lock was granted.
-    pub acquired: u64,
-    /// [`LockError::Held`]: other clients hold it.
-    pub held: u64,
-    /// [`LockError::NoQuorum`]: too few nodes answered.
-    pub no_quorum: u64,
-    /// [`LockError::TooSlow`]: the lock was granted without validity left, or nodes are too far away.
-    pub too_slow: u64,
-    /// [`LockError::OtherCluster`]: a node belongs to another group.
-    pub other_cluster: u64,
-    /// [`LockError::Saturated`]: a bound of the handle was reached.
-    pub saturated: u64,
-    /// The caller gave up before the outcome: it dropped the future, or the call was late by its own clock.
-    pub cancelled: u64,
+/// The name and the count of each outcome.
+type Outcomes = Vec<(&'static str, u64)>;
+
+/// Makes a struct of counts, one for each outcome.
+macro_rules! outcomes {
+    ($(#[$doc:meta])* pub struct $name:ident { $($(#[$about:meta])* pub $outcome:ident: u64,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$about])* pub $outcome: u64,)+
+        }
+
+        impl $name {
+            fn each(&self) -> Outcomes {
+                [$((stringify!($outcome), self.$outcome)),+].into()
+            }
+        }
+    };
 }
 
-/// Outcomes of extensions. Each one is counted once.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Extensions {
-    /// A majority keeps the lock for longer.
-    pub extended: u64,
-    /// [`ExtendError::Unconfirmed`]: too few nodes answered. The lock did not change.
-    pub unconfirmed: u64,
-    /// [`ExtendError::Lost`]: a majority had lost it.
-    pub lost: u64,
-    /// [`ExtendError::Expired`]: its validity was over by the clock of this machine.
-    pub expired: u64,
-    /// [`ExtendError::Limit`]: the allowed number of extensions was used up.
-    pub limit: u64,
-    /// [`ExtendError::Saturated`]: a bound of the handle was reached.
-    pub saturated: u64,
-    /// The caller gave up, or the lock was released or handed over meanwhile.
-    pub cancelled: u64,
+outcomes! {
+    /// Outcomes of calls that take a lock. Each call is counted once, including its retries.
+    pub struct Acquisitions {
+        /// The lock was granted.
+        pub acquired: u64,
+        /// [`LockError::Held`]: other clients hold it.
+        pub held: u64,
+        /// [`LockError::NoQuorum`]: too few nodes answered.
+        pub no_quorum: u64,
+        /// [`LockError::TooSlow`]: the lock was granted without validity left, or nodes are too far away.
+        pub too_slow: u64,
+        /// [`LockError::OtherCluster`]: a node belongs to another group.
+        pub other_cluster: u64,
+        /// [`LockError::Saturated`]: a bound of the handle was reached.
+        pub saturated: u64,
+        /// The caller gave up before the outcome: it dropped the future, or the call was late by its own clock.
+        pub cancelled: u64,
+    }
 }
 
-/// Outcomes of releases. Each one is counted once.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Releases {
-    /// A majority has deleted its key.
-    pub released: u64,
-    /// [`UnlockError::NotHeld`](crate::UnlockError::NotHeld): the lock had been lost before.
-    pub not_held: u64,
-    /// [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed): too few nodes answered. The missing releases stay
-    /// debts.
-    pub unconfirmed: u64,
-    /// No caller waited for the outcome: a guard or a future was dropped, or a lock was given back. The releases are
-    /// sent nevertheless.
-    pub unwatched: u64,
+outcomes! {
+    /// Outcomes of extensions. Each one is counted once.
+    pub struct Extensions {
+        /// A majority keeps the lock for longer.
+        pub extended: u64,
+        /// [`ExtendError::Unconfirmed`]: too few nodes answered. The lock did not change.
+        pub unconfirmed: u64,
+        /// [`ExtendError::Lost`]: a majority had lost it.
+        pub lost: u64,
+        /// [`ExtendError::Expired`]: its validity was over by the clock of this machine.
+        pub expired: u64,
+        /// [`ExtendError::Limit`]: the allowed number of extensions was used up.
+        pub limit: u64,
+        /// [`ExtendError::Saturated`]: a bound of the handle was reached.
+        pub saturated: u64,
+        /// The caller gave up, or the lock was released or handed over meanwhile.
+        pub cancelled: u64,
+    }
+}
+
+outcomes! {
+    /// Outcomes of releases. Each one is counted once.
+    pub struct Releases {
+        /// A majority has deleted its key.
+        pub released: u64,
+        /// [`UnlockError::NotHeld`](crate::UnlockError::NotHeld): the lock had been lost before.
+        pub not_held: u64,
+        /// [`UnlockError::Unconfirmed`](crate::UnlockError::Unconfirmed): too few nodes answered. The missing releases stay
+        /// debts.
+        pub unconfirmed: u64,
+        /// No caller waited for the outcome: a guard or a future was dropped, or a lock was given back. The releases are
+        /// sent nevertheless.
+        pub unwatched: u64,
+    }
 }
 
 /// Statistics of one node.

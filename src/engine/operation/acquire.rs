@@ -30,12 +30,11 @@ use crate::time::Instant;
 
 use super::ballot::Bounds;
 use super::round::{Ballot, State};
-use super::top_up::copy_late;
 use super::{Change, Context, Operate, ask_all, ask_one};
 use crate::engine::check::is_out_of_reach;
 use crate::engine::contract::{Event, Request, RoundId};
 use crate::engine::parts::Parts;
-use crate::engine::queues::{Refusal, Waiter, Wants};
+use crate::engine::queues::{Extra, Refusal, Waiter, Wants};
 pub(in crate::engine) use answers::take_answered;
 use fencing::Fencing;
 use nodes::{name_other_clusters, prepare_ballots, why_no_quorum};
@@ -83,19 +82,46 @@ enum Verdict {
 }
 
 impl Acquire {
-    /// Makes the acquisition for `request` at the `place` of its resource.
-    pub(in crate::engine) fn new(
+    /// Makes the acquisition for `request`, and enters the places of its resources.
+    #[inline]
+    pub(in crate::engine) fn of(
         request: &Request<'_>,
         tries_allowed: Option<u32>,
-        place: PlaceKey,
+        parts: &mut Parts,
     ) -> Self {
+        let (options, nodes) = (request.options, parts.nodes.len());
+        let mut enter = |name: &&[u8]| parts.queues.enter(name, &mut parts.claims);
+        let (places, place) = match request.resources() {
+            [name] => (None, enter(name)),
+            names => {
+                let places: Box<[_]> = names.iter().map(enter).collect();
+                let first = places[0];
+                (Some(places), first)
+            }
+        };
+        let terms = (tries_allowed, options.extensions_left());
+        let mut acquire = Self::new(place, terms, options.kept_nanos());
+        if options.is_rare() {
+            acquire.want(options.is_fenced(), options.own_owner(), parts);
+        }
+        if let Some(places) = places {
+            acquire.special = Some(Box::new(Special::Several(Several::new(places, nodes))));
+        } else if request.shared {
+            acquire.share();
+        } else if let Some(permits) = request.permits {
+            acquire.permit(permits as u16, nodes);
+        }
+        acquire
+    }
+
+    fn new(place: PlaceKey, (tries_allowed, extensions): (Option<u32>, u32), keep: u64) -> Self {
         Self {
             claim: None,
             place,
             waiter: None,
             tries_allowed,
-            extensions: request.options.extensions_left(),
-            keep: request.options.kept_nanos(),
+            extensions,
+            keep,
             verdict: Verdict::Open,
             special: None,
             fencing: None,
@@ -105,16 +131,11 @@ impl Acquire {
     /// Takes the wishes that few requests have: a fencing token, and an owner of its own.
     #[cold]
     #[inline(never)]
-    pub(in crate::engine) fn want(
-        &mut self,
-        fenced: bool,
-        owner: Option<&Owner>,
-        parts: &mut Parts,
-    ) {
+    fn want(&mut self, fenced: bool, owner: Option<&Owner>, parts: &mut Parts) {
         if fenced {
             parts.fencing.set_used();
         }
-        let spare = parts.fencing.take_spare();
+        let spare = parts.spares.take();
         let mut fencing = spare.unwrap_or_else(|| Box::new(Fencing::new(parts.nodes.len())));
         fencing.set_wishes(fenced, owner.copied());
         self.fencing = Some(fencing);
@@ -122,30 +143,28 @@ impl Acquire {
 
     /// Returns its additional state if it wants a fencing token.
     fn fenced(&self) -> Option<&Fencing> {
-        self.fencing.as_deref().filter(|it| it.is_wanted())
+        self.fencing.as_deref().filter(|it| it.is_wanted)
     }
 
-    /// Makes it an acquisition of several resources, which have these `places`.
-    pub(in crate::engine) fn of_several(mut self, places: Box<[PlaceKey]>, nodes: usize) -> Self {
-        let several = Several::new(places, nodes);
-        self.special = Some(Box::new(Special::Several(several)));
-        self
-    }
-
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it. Its lock is kept
-    /// for `keep` nanoseconds.
-    pub(in crate::engine) fn opened(waiter: WaiterKey, kept: &Waiter, keep: u64) -> Self {
-        Self {
-            claim: None,
-            place: kept.place,
-            waiter: Some(waiter),
-            tries_allowed: kept.tries_allowed(),
-            extensions: kept.extensions,
-            keep,
-            verdict: Verdict::Open,
-            special: None,
-            fencing: None,
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it and its other wishes.
+    pub(in crate::engine) fn opened(
+        waiter: WaiterKey,
+        kept: &Waiter,
+        extra: &Extra,
+        parts: &mut Parts,
+    ) -> Self {
+        let terms = (kept.tries_allowed(), kept.extensions);
+        let mut acquire = Self::new(kept.place, terms, extra.keep);
+        acquire.waiter = Some(waiter);
+        if extra.fenced || extra.owner.is_some() {
+            acquire.want(extra.fenced, extra.owner.as_deref(), parts);
         }
+        if extra.shared {
+            acquire.share();
+        } else if extra.permits != 0 {
+            acquire.permit(extra.permits, parts.nodes.len());
+        }
+        acquire
     }
 
     /// Returns the id under which its caller knows it. `key` is its key while it is open.
@@ -341,16 +360,6 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before `node` got its `SET`, so `node` gets a copy.
-    #[cold]
-    fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
-        let claim = cx.parts.claims.keyed(self.claim);
-        let tried = claim.map(|(key, claim)| (key, claim.entry.clone()));
-        if let Some((key, entry)) = tried {
-            copy_late(cx.now, node, (key, &entry), end, cx.parts);
-        }
-    }
-
     fn decide(&mut self, verdict: Verdict, cx: &mut Context<'_>) {
         self.verdict = verdict;
         cx.round.stop_resting(cx.parts);
@@ -370,21 +379,10 @@ impl Acquire {
         })
     }
 
-    /// A majority has granted the lock before a `SET` could leave for `nodes`. Nodes that first had to show how they
-    /// release locks get a copy.
-    #[cold]
-    fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
-        for node in nodes.iter() {
-            if cx.parts.nodes[node].abilities.is_without_scripts() {
-                self.granted_without(node, end, cx);
-            }
-        }
-    }
-
     /// Ends this acquisition, which is `operation`.
     pub(in crate::engine) fn leave(&mut self, operation: OperationKey, parts: &mut Parts) {
         if let Some(fencing) = self.fencing.take() {
-            parts.fencing.give_spare(fencing);
+            parts.spares.give(fencing);
         }
         let (queues, buffers) = (&mut parts.queues, &mut parts.claims.buffers);
         if !matches!(self.verdict, Verdict::HandedOut) {

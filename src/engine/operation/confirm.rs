@@ -12,55 +12,43 @@
 //!
 //! Copies for nodes that lost theirs: a confirmation notes them, and the next extension sends them.
 
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::ConfirmError;
-use crate::keys::NodeId;
-use crate::node::{Question, Reply};
 use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
 
-use super::Context;
-use super::held::{AboutHeld, LockQuestion, Verdict};
-use crate::engine::contract::{Event, Extension, RoundId};
+use super::held::{Asks, LockQuestion, Verdict};
+use super::{Context, Operate};
 use crate::engine::parts::Parts;
 
-/// See the [module](self).
-#[derive(Debug)]
-pub(in crate::engine) struct Confirm {
-    pub(super) held: LockQuestion,
-    /// How much longer each node keeps it.
-    kept: Box<[Duration]>,
-}
-
-impl Confirm {
+impl LockQuestion {
     /// Makes the question how much longer `lock` is kept.
     ///
     /// # Errors
     ///
     /// [`ConfirmError::Expired`] if `lock` is over. A lock whose end is not known ([`Instant::ZERO`]) is not over.
-    pub(in crate::engine) fn new(
+    pub(in crate::engine) fn confirm(
         now: Instant,
         lock: &Lock,
         parts: &mut Parts,
     ) -> Result<Self, ConfirmError> {
-        let mut held = LockQuestion::new(lock, Question::Confirm, parts)?;
+        let answers = vec![Duration::ZERO; parts.nodes.len()];
+        let mut held = Self::new(lock, Asks::Confirm(answers.into()), parts)?;
         let end = held.entry.end();
         if end != Instant::ZERO && end <= now {
             held.end(parts);
             return Err(ConfirmError::Expired);
         }
-        let kept = vec![Duration::ZERO; parts.nodes.len()].into();
-        Ok(Self { held, kept })
+        Ok(held)
     }
 
     /// Makes the question one about another `entry` of the same lock.
     pub(in crate::engine) fn about(mut self, entry: Entry) -> Self {
-        self.held.entry = entry;
+        self.entry = entry;
         self
     }
 }
@@ -73,32 +61,17 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
     kept.get(place).copied().unwrap_or_default()
 }
 
-impl AboutHeld for Confirm {
-    type Error = ConfirmError;
-
-    fn held(&mut self) -> &mut LockQuestion {
-        &mut self.held
-    }
-
-    fn event(&self, result: Result<Extension, ConfirmError>, cx: &mut Context<'_>) -> Event {
-        let round = RoundId(cx.round.key);
-        Event::Confirmed { round, result }
-    }
-
-    fn heard(&mut self, node: NodeId, reply: Reply) {
-        if let Reply::Kept(kept) = reply {
-            self.kept[node.index()] = kept;
-        }
-    }
-
+impl LockQuestion {
     /// `majority` has the lock. If it keeps the lock for less time than was known, the operation also waits for the
     /// other nodes, which may keep it longer. An extension may not have waited for the nodes of this majority, and that
     /// is no reason to shorten the lock.
-    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
-        let held = &self.held;
-        let kept = kept_by_majority(&self.kept, cx.round.tally.yes(), cx.round.tally.quorum());
+    pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
+        let Asks::Confirm(answers) = &self.asks else {
+            return;
+        };
+        let kept = kept_by_majority(answers, cx.round.tally.yes(), cx.round.tally.quorum());
         let sent = cx.round.sent;
-        if sent.saturating_add(held.entry.delay().ttl(kept)) < held.entry.end()
+        if sent.saturating_add(self.entry.delay().ttl(kept)) < self.entry.end()
             && !cx.round.tally.open().is_empty()
         {
             return;
@@ -106,20 +79,20 @@ impl AboutHeld for Confirm {
         let drift = cx.parts.settings.drift;
         let gone_by = drift.gone_by(cx.now, kept.min(cx.parts.settings.ttl_limit));
         let kept = kept.min(cx.parts.restarts.longest());
-        let (left, ttl) = (held.entry.delay().ttl(kept), cx.round.ttl);
+        let (left, ttl) = (self.entry.delay().ttl(kept), cx.round.ttl);
         cx.round.ttl = left;
         let left = cx.parts.nodes.unless_slewed(cx.now, majority.nodes(), left);
         let mut end = drift.valid_for(sent, left, ttl);
-        let known = held.entry.end();
+        let known = self.entry.end();
         if known != Instant::ZERO && known <= cx.now {
-            return self.held.run_out(cx); // Another question has found that it is lost.
+            return self.run_out(cx); // Another question has found that it is lost.
         }
-        if let Some((key, claim)) = held.claim_in(&mut cx.parts.claims) {
+        if let Some((key, claim)) = self.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
             if claim.busy().questions.newest != Some(cx.round.key) {
                 end = end.max(known); // An extension began after this question.
             }
-            held.entry.set_end(end, cx.round.ttl);
+            self.entry.set_end(end, cx.round.ttl);
             if end != known {
                 claim.busy_mut().again = Instant::ZERO; // The time left is not what was known.
             }
@@ -127,11 +100,11 @@ impl AboutHeld for Confirm {
             claim.gone_by = claim.gone_by.max(gone_by);
             cx.parts.keeper.arm(key, claim, &mut cx.parts.timers);
         } else {
-            held.entry.set_end(end, cx.round.ttl);
+            self.entry.set_end(end, cx.round.ttl);
         }
         match end <= cx.now {
-            true => self.held.run_out(cx),
-            false => self.held.decide(Verdict::Kept(majority, end), cx),
+            true => self.run_out(cx),
+            false => self.decide(Verdict::Kept(majority, end), cx),
         }
     }
 }

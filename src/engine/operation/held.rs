@@ -5,9 +5,12 @@
 
 mod answers;
 
+use alloc::boxed::Box;
+use core::time::Duration;
+
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ConfirmError, ExtendError, NodeOutcome, Report};
+use crate::error::{ConfirmError, NodeOutcome, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
@@ -22,19 +25,19 @@ use super::{Context, LostLock, Operate, ask_all, ask_why, withdraw};
 use crate::engine::claims::Claims;
 use crate::engine::claims::busy::Questions;
 use crate::engine::claims::claim::Claim;
-use crate::engine::contract::{Event, Extension};
+use crate::engine::contract::{Event, Extension, RoundId};
 use crate::engine::parts::{EXPIRED, Parts};
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
-    lock: LockId,
+    pub(super) lock: LockId,
     /// The engine has begun it by itself to keep the lock, and no caller waits for it.
     pub(super) own: bool,
     /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
     pub(super) entry: Entry,
-    question: Question,
+    pub(super) asks: Asks,
     /// The nodes whose yes counts.
     voters: NodeSet,
     /// The nodes that were known to lack the key before any node was asked.
@@ -42,6 +45,18 @@ pub(in crate::engine) struct LockQuestion {
     /// How often, until then, a node that lacked the key was found to have it again.
     pub(super) regained: u16,
     verdict: Verdict,
+}
+
+/// What the question is.
+#[derive(Debug)]
+pub(super) enum Asks {
+    /// To keep the lock for longer.
+    Extend {
+        /// A majority does, but meanwhile other extensions have used up the allowed number.
+        is_beyond: bool,
+    },
+    /// How much longer the nodes keep the lock, and what each has said.
+    Confirm(Box<[Duration]>),
 }
 
 /// The result of the question.
@@ -60,17 +75,13 @@ pub(in crate::engine) enum Verdict {
 }
 
 impl LockQuestion {
-    /// Makes a `question` about `lock`.
+    /// Makes a question about `lock`.
     ///
     /// # Errors
     ///
     /// [`ConfirmError::Expired`] if the lock had a claim in this engine and has none any more: it was reported as over,
     /// or lost.
-    pub(super) fn new(
-        lock: &Lock,
-        question: Question,
-        parts: &mut Parts,
-    ) -> Result<Self, ConfirmError> {
+    pub(super) fn new(lock: &Lock, asks: Asks, parts: &mut Parts) -> Result<Self, ConfirmError> {
         let is_ours = lock.id().engine == parts.claims.engine;
         let (key, claim) = parts.claims.of(lock.id()).unzip();
         let claim = claim.as_deref();
@@ -90,7 +101,7 @@ impl LockQuestion {
             own: false,
             claim: key,
             entry: lock.entry().clone(),
-            question,
+            asks,
             voters,
             lacking,
             regained,
@@ -98,8 +109,8 @@ impl LockQuestion {
         })
     }
 
-    /// Makes a `question` about the lock of `claim`, which must be held and kept.
-    pub(super) fn of_kept(claim: ClaimKey, question: Question, parts: &mut Parts) -> Option<Self> {
+    /// Makes the extension of the lock of `claim`, which must be held, and is kept by this engine.
+    pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.keeper.voters(claim, parts.nodes.set());
         let there = parts.claims.woken(claim);
@@ -110,7 +121,7 @@ impl LockQuestion {
             own: true,
             claim: Some(claim),
             entry: there.entry.clone(),
-            question,
+            asks: Asks::Extend { is_beyond: false },
             voters,
             lacking: there.busy().copies.lacking,
             regained: there.busy().copies.regained,
@@ -126,15 +137,15 @@ impl LockQuestion {
 
     /// Sets how long the nodes may take to answer, leaves out nodes whose answers do not count, and makes this the
     /// newest question about its claim.
-    fn prepare(&self, cx: &mut Context<'_>) {
+    fn prepare(&mut self, cx: &mut Context<'_>) {
         let end = self.entry.end();
-        let ends = self.question == Question::Extend || end != Instant::ZERO;
+        let ends = self.is_extension() || end != Instant::ZERO;
         cx.round.deadline = ends.then_some(end);
         if let Some((_, claim)) = self.claim_in(&mut cx.parts.claims) {
             claim.lives(self.entry.delay().life(cx.round.ttl));
             let busy = claim.busy_mut();
             busy.questions.begin(cx.round.key);
-            busy.extending = busy.extending.saturating_add(self.is_extension());
+            busy.extending = busy.extending.saturating_add(self.is_extension().into());
         }
         self.tell_of_write(cx);
         let bounds = self.bounds(cx);
@@ -159,7 +170,7 @@ impl LockQuestion {
             return;
         }
         let mut watched = false;
-        if self.question == Question::Extend
+        if self.is_extension()
             && let Some((_, claim)) = self.claim_in(&mut cx.parts.claims)
         {
             claim.busy_mut().copies.extending.insert(node);
@@ -169,7 +180,10 @@ impl LockQuestion {
             self.tell_of_write(cx);
         }
         let asking = Asking {
-            question: self.question,
+            question: match self.asks {
+                Asks::Extend { .. } => Question::Extend,
+                Asks::Confirm(_) => Question::Confirm,
+            },
             operation: cx.round.key,
             claim: self.claim,
             entry: &self.entry,
@@ -185,7 +199,7 @@ impl LockQuestion {
     /// Makes waiters for the same resources look again behind an extension, because the write ends their registrations
     /// on the nodes. A lock that was handed over or taken over may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
-        if self.question == Question::Extend && cx.parts.queues.is_anyone_waiting() {
+        if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {
                 cx.parts.wrote_to(cx.now, name);
             }
@@ -194,21 +208,8 @@ impl LockQuestion {
 
     // ----- answers ----------------------------------------------------------------------------
 
-    /// A yes counts only within the old validity, and only from a node that the lock stands on.
-    #[inline(always)]
-    fn bounds(&self, cx: &Context<'_>) -> Bounds {
-        // The question has no deadline if the end of the lock was not known. Another question may have found an end
-        // since.
-        let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
-        Bounds {
-            end: cx.round.deadline.into_iter().chain(known).min(),
-            voters: Some(self.voters),
-            claim: self.claim,
-        }
-    }
-
     /// Ends the question if its outcome is certain. If a majority keeps the lock, returns that majority instead.
-    fn judge(&mut self, cx: &mut Context<'_>) -> Option<Majority> {
+    fn kept_by(&mut self, cx: &mut Context<'_>) -> Option<Majority> {
         let verdict = cx.round.tally.extension()?;
         if !self.is_open(&cx.parts.claims) {
             self.decide(Verdict::Closed, cx);
@@ -281,13 +282,13 @@ impl LockQuestion {
         {
             let busy = claim.busy_mut();
             busy.questions.end(cx.round.key);
-            busy.extending = busy.extending.saturating_sub(self.is_extension());
+            busy.extending = busy.extending.saturating_sub(self.is_extension().into());
         }
     }
 
-    /// Returns 1 if it is an extension, and 0 if it changes nothing.
-    fn is_extension(&self) -> u8 {
-        u8::from(self.question == Question::Extend)
+    /// Returns `true` if it is an extension. Otherwise it changes nothing.
+    pub(in crate::engine) fn is_extension(&self) -> bool {
+        matches!(self.asks, Asks::Extend { .. })
     }
 
     /// Returns `true` if an answer can still have an effect: the lock is held and was not reported as over. For a lock
@@ -297,21 +298,123 @@ impl LockQuestion {
             .is_none_or(|key| claims.get(key).is_some_and(Claim::is_held))
     }
 
-    /// Returns the event for an extension that the engine has begun by itself.
-    pub(super) fn kept_event(&self, result: Result<Extension, ExtendError>) -> Event {
-        Event::Kept {
-            lock: self.lock,
-            result: result.map(|extension| extension.valid_until()),
-        }
-    }
-
     /// Returns `true` if it is open and about `claim`.
     pub(in crate::engine) fn is_about(&self, claim: ClaimKey, round: &Round) -> bool {
         round.is_voting() && self.claim == Some(claim)
     }
 
+    // ----- the outcome ------------------------------------------------------------------------
+
+    #[cold]
+    fn report(&self, cx: &Context<'_>) -> Report {
+        let report = cx.round.report(cx.now, &cx.parts.nodes);
+        report.about(self.entry.names())
+    }
+
+    #[inline]
+    fn outcome(&mut self, cx: &mut Context<'_>) -> Option<Result<Extension, ConfirmError>> {
+        Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
+            Verdict::Open => return None,
+            Verdict::Lost => Err(ConfirmError::Lost(self.report(cx))),
+            Verdict::RunOut => Err(ConfirmError::Expired),
+            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(self.report(cx))),
+            Verdict::Closed => Err(ConfirmError::Closed),
+            Verdict::Kept(majority, end) => Ok(self.kept(majority, end, &mut cx.parts.claims)),
+        })
+    }
+
+    fn kept(&self, majority: Majority, end: Instant, claims: &mut Claims) -> Extension {
+        let claim = self.claim_in(claims);
+        let is_kept = claim.is_some_and(|(_, claim)| claim.kept.is_some());
+        Extension {
+            counts: self.is_extension() && !is_kept, // A kept lock has counted it already.
+            lock: self.lock,
+            entry: self.entry.clone(),
+            majority,
+            confirmed_until: end,
+        }
+    }
+}
+
+impl Operate for LockQuestion {
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        self.prepare(cx);
+        self.judge(cx);
+        ask_all(self, cx);
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    fn about(&mut self, report: Report, _: &Parts) -> Report {
+        report.about(self.entry.names())
+    }
+
+    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
+        cx.reach(node, Whose::Holder, |cx| {
+            self.send(node, command, false, cx);
+            Ok(())
+        })
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) {
+        if let Some(majority) = self.kept_by(cx) {
+            match self.asks {
+                Asks::Extend { .. } => self.extended_by(majority, cx),
+                Asks::Confirm(_) => self.confirmed_by(majority, cx),
+            }
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let result = self.outcome(cx)?;
+        let round = RoundId(cx.round.key);
+        Some(match self.asks {
+            Asks::Extend { .. } => self.extended(result.map_err(Into::into), cx),
+            Asks::Confirm(_) => Event::Confirmed { round, result },
+        })
+    }
+
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        if let Reply::Again(_) = answer.reply {
+            let mut command = cx.parts.claims.command();
+            self.send(node, &mut command, true, cx);
+            return cx.parts.claims.sent(command);
+        }
+        if ask_why(node, &self.entry, answer, cx) {
+            return;
+        }
+        if let (Asks::Confirm(answers), Reply::Kept(kept)) = (&mut self.asks, answer.reply) {
+            answers[node.index()] = kept;
+        }
+        self.vote(node, answer.reply.vote(), cx);
+    }
+
+    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
+        withdraw(nodes, cx);
+    }
+
+    fn rests_on_answers(&self) -> bool {
+        true
+    }
+
+    /// A yes counts only within the old validity, and only from a node that the lock stands on.
+    #[inline(always)]
+    fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
+        // The question has no deadline if the end of the lock was not known. Another question may have found an end
+        // since.
+        let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
+        Bounds {
+            end: cx.round.deadline.into_iter().chain(known).min(),
+            voters: Some(self.voters),
+            claim: self.claim,
+        }
+    }
+
+    fn cancel(&mut self, cx: &mut Context<'_>) {
+        self.forget(cx);
+    }
+
     /// Lets waiting extensions begin. A node that was found to lack a kept lock gets a copy at once.
-    pub(super) fn end(&mut self, parts: &mut Parts) {
+    fn end(&mut self, parts: &mut Parts) {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
             && claim.kept.is_some()
@@ -327,126 +430,6 @@ impl LockQuestion {
             }
             parts.keeper.ended(&mut parts.news);
         }
-    }
-
-    // ----- the outcome ------------------------------------------------------------------------
-
-    #[cold]
-    fn report(&self, cx: &Context<'_>) -> Report {
-        let report = cx.round.report(cx.now, &cx.parts.nodes);
-        report.about(self.entry.names())
-    }
-
-    #[inline]
-    fn outcome<E: From<ConfirmError>>(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Option<Result<Extension, E>> {
-        Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
-            Verdict::Open => return None,
-            Verdict::Lost => Err(ConfirmError::Lost(self.report(cx)).into()),
-            Verdict::RunOut => Err(ConfirmError::Expired.into()),
-            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(self.report(cx)).into()),
-            Verdict::Closed => Err(ConfirmError::Closed.into()),
-            Verdict::Kept(majority, end) => Ok(self.kept(majority, end, &mut cx.parts.claims)),
-        })
-    }
-
-    fn kept(&self, majority: Majority, end: Instant, claims: &mut Claims) -> Extension {
-        let claim = self.claim_in(claims);
-        let is_kept = claim.is_some_and(|(_, claim)| claim.kept.is_some());
-        Extension {
-            counts: self.question == Question::Extend && !is_kept, // A kept lock has counted it already.
-            lock: self.lock,
-            entry: self.entry.clone(),
-            majority,
-            confirmed_until: end,
-        }
-    }
-}
-
-/// An operation that asks about a held lock.
-pub(super) trait AboutHeld {
-    /// The reason why its caller gets no new end.
-    type Error: From<ConfirmError>;
-
-    fn held(&mut self) -> &mut LockQuestion;
-
-    /// Receives the reply of `node`, which may or may not count.
-    fn heard(&mut self, node: NodeId, reply: Reply) {
-        let _ = (node, reply);
-    }
-
-    /// Returns the event with its outcome.
-    fn event(&self, result: Result<Extension, Self::Error>, cx: &mut Context<'_>) -> Event;
-
-    /// `majority` keeps the lock.
-    fn kept_by(&mut self, majority: Majority, cx: &mut Context<'_>);
-}
-
-impl<T: AboutHeld> Operate for T {
-    fn begin(&mut self, cx: &mut Context<'_>) {
-        self.held().prepare(cx);
-        self.judge(cx);
-        ask_all(self, cx);
-        cx.round.arm(&mut cx.parts.timers);
-    }
-
-    fn about(&mut self, report: Report, _: &Parts) -> Report {
-        report.about(self.held().entry.names())
-    }
-
-    fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
-        cx.reach(node, Whose::Holder, |cx| {
-            self.held().send(node, command, false, cx);
-            Ok(())
-        })
-    }
-
-    fn judge(&mut self, cx: &mut Context<'_>) {
-        if let Some(majority) = self.held().judge(cx) {
-            self.kept_by(majority, cx);
-        }
-    }
-
-    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
-        let result = self.held().outcome(cx)?;
-        Some(self.event(result, cx))
-    }
-
-    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
-        let held = self.held();
-        if let Reply::Again(_) = answer.reply {
-            let mut command = cx.parts.claims.command();
-            held.send(node, &mut command, true, cx);
-            return cx.parts.claims.sent(command);
-        }
-        if ask_why(node, &held.entry, answer, cx) {
-            return;
-        }
-        self.heard(node, answer.reply);
-        self.vote(node, answer.reply.vote(), cx);
-    }
-
-    fn withdraw(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
-        withdraw(nodes, cx);
-    }
-
-    fn rests_on_answers(&self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
-        self.held().bounds(cx)
-    }
-
-    fn cancel(&mut self, cx: &mut Context<'_>) {
-        self.held().forget(cx);
-    }
-
-    fn end(&mut self, parts: &mut Parts) {
-        self.held().end(parts);
     }
 }
 

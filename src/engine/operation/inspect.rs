@@ -20,7 +20,6 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use crate::entry::Entry;
@@ -28,16 +27,14 @@ use crate::error::{NodeOutcome, Report};
 use crate::keys::NodeId;
 use crate::node::{Access, Answer, Asker, Asking, Command, Member, Question, Reply, Slot, Whose};
 use crate::quorum::{NodeSet, Vote};
-use crate::resource::OwnedToken;
 use crate::time::Instant;
 
 use super::ballot::Bounds;
 use super::confirm::kept_by_majority;
-use super::patience::Patience;
-use super::{Change, Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting};
+use super::{Change, Context, Lost, Operate, ask_one, ask_patiently, ask_why, judge_if_voting};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::{
-    Found, Holder, HolderKind, InSet, InspectError, InspectedNode, Inspection,
+    Found, Holder, HolderKind, InspectError, InspectedNode, Inspection, Seen,
 };
 use crate::engine::parts::Parts;
 use watch::Watch;
@@ -52,65 +49,6 @@ pub(in crate::engine) struct Inspect {
     seen: Box<[Seen]>,
     /// Set for a watch, which ends only when the nodes have something that the caller does not know.
     pub(in crate::engine) watch: Option<Box<Watch>>,
-}
-
-/// What a node has, according to its answer.
-#[derive(Clone)]
-enum Seen {
-    /// Nothing seen yet.
-    Unknown,
-    Free,
-    Token {
-        token: OwnedToken,
-        left: Duration,
-    },
-    /// The holders of shared locks or permits, in the order of their slots and tokens.
-    Members(Box<[Member]>),
-    OtherType,
-}
-
-/// `Debug` does not show the token.
-impl fmt::Debug for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("Unknown"),
-            Self::Free => f.write_str("Free"),
-            Self::Token { token, left } => write!(f, "{:?} {left:?}", token.get()),
-            Self::Members(members) => write!(f, "{members:?}"),
-            Self::OtherType => f.write_str("OtherType"),
-        }
-    }
-}
-
-impl Seen {
-    fn token(&self) -> Option<&[u8]> {
-        match self {
-            Self::Token { token, .. } => Some(token.get().as_bytes()),
-            Self::Unknown | Self::Free | Self::Members(_) | Self::OtherType => None,
-        }
-    }
-
-    fn left(&self) -> Duration {
-        match self {
-            Self::Token { left, .. } => *left,
-            Self::Unknown | Self::Free | Self::Members(_) | Self::OtherType => Duration::ZERO,
-        }
-    }
-
-    fn members(&self) -> &[Member] {
-        match self {
-            Self::Members(members) => members,
-            Self::Unknown | Self::Free | Self::Token { .. } | Self::OtherType => &[],
-        }
-    }
-
-    /// Returns when the key ends, counted from `since`. Zero if there is no key.
-    fn end(&self, since: Instant) -> Instant {
-        match self {
-            Self::Token { left, .. } => since.saturating_add(*left),
-            Self::Unknown | Self::Free | Self::Members(_) | Self::OtherType => Instant::ZERO,
-        }
-    }
 }
 
 impl Inspect {
@@ -144,29 +82,12 @@ impl Inspect {
 
     /// Returns the shortest time that is left of a key or a member of a set. A key without an expiry has no end.
     pub(super) fn first_left(&self) -> Option<Duration> {
-        let tokens = self.seen.iter().filter(|seen| seen.token().is_some());
-        let members = self.seen.iter().flat_map(Seen::members);
-        tokens
-            .map(Seen::left)
-            .chain(members.map(|member| member.left))
-            .min()
+        let holders = self.seen.iter().flat_map(Seen::holders);
+        holders.map(|holder| holder.left).min()
     }
 
-    /// Returns the nodes of `among` that have `token`.
-    fn nodes_with(&self, token: &[u8], among: NodeSet) -> NodeSet {
-        among.filter(|node| self.seen[node.index()].token() == Some(token))
-    }
-
-    /// Returns the token that `quorum` of the `counted` nodes have, and those nodes.
-    fn held(&self, counted: NodeSet, quorum: usize) -> Option<(&[u8], NodeSet)> {
-        let tokens = counted
-            .iter()
-            .filter_map(|node| self.seen[node.index()].token());
-        let mut held = tokens.map(|token| (token, self.nodes_with(token, counted)));
-        held.find(|(_, nodes)| quorum <= nodes.len())
-    }
-
-    /// Returns how much longer a majority keeps the token of the holder. `nodes` are the nodes that have it.
+    /// Returns how much longer a majority keeps a token, given what is `left` of it on each node. `nodes` are the nodes
+    /// that have it.
     fn valid_for(&self, left: &[Duration], nodes: NodeSet, cx: &Context<'_>) -> Duration {
         match kept_by_majority(left, nodes, cx.round.tally.quorum()) {
             Duration::MAX => Duration::MAX,
@@ -177,55 +98,51 @@ impl Inspect {
         }
     }
 
-    /// Returns the holders of shared locks or permits that `quorum` of the `counted` nodes have.
-    fn members(&self, counted: NodeSet, quorum: usize, cx: &Context<'_>) -> Vec<Holder> {
+    /// Returns the holders that a majority has, each with its token.
+    fn holders(&self, cx: &Context<'_>) -> Vec<(&[u8], Holder)> {
         let mut all: BTreeMap<_, (NodeSet, Vec<Duration>)> = BTreeMap::new();
-        for node in counted.iter() {
-            for member in self.seen[node.index()].members() {
-                let id = (member.slot, member.token.get().as_bytes());
-                let (nodes, left) = all.entry(id).or_default();
+        for node in cx.round.tally.yes().iter() {
+            let seen = &self.seen[node.index()];
+            for holder in seen.holders() {
+                let (nodes, left) = all.entry((seen.is_set(), holder.id())).or_default();
                 nodes.insert(node);
                 left.resize(self.seen.len(), Duration::ZERO);
-                left[node.index()] = member.left;
+                left[node.index()] = holder.left;
             }
         }
-        all.retain(|_, (nodes, _)| quorum <= nodes.len());
-        let holder = |((slot, token), (nodes, left)): ((Option<Slot>, _), (_, Vec<_>))| {
-            let kind = match slot {
-                None => HolderKind::Shared,
-                Some(Slot { permits, slot }) => HolderKind::Permit { permits, slot },
+        all.retain(|_, (nodes, _)| cx.round.tally.quorum() <= nodes.len());
+        let holder =
+            |((is_set, (slot, token)), (nodes, left)): ((bool, (Option<Slot>, _)), (_, Vec<_>))| {
+                let kind = match slot {
+                    _ if !is_set => HolderKind::Exclusive,
+                    None => HolderKind::Shared,
+                    Some(Slot { permits, slot }) => HolderKind::Permit { permits, slot },
+                };
+                let valid_for = self.valid_for(&left, nodes, cx);
+                (token, Holder::new(kind, token, valid_for, nodes))
             };
-            Holder::new(kind, token, self.valid_for(&left, nodes, cx), nodes)
-        };
         all.into_iter().map(holder).collect()
     }
 
     pub(super) fn inspection(&self, cx: &Context<'_>) -> Inspection {
         let (counted, quorum) = (cx.round.tally.yes(), cx.round.tally.quorum());
-        let held = self.held(counted, quorum);
         let free = counted.filter(|node| matches!(self.seen[node.index()], Seen::Free));
-        let left: Vec<Duration> = self.seen.iter().map(Seen::left).collect();
-        let holders = match held {
-            Some((token, nodes)) => {
-                let valid_for = self.valid_for(&left, nodes, cx);
-                vec![Holder::new(HolderKind::Exclusive, token, valid_for, nodes)]
-            }
-            None => self.members(counted, quorum, cx),
-        };
-        let held = held.map(|(token, _)| token);
+        let holders = self.holders(cx);
+        let held = holders.first();
+        let held = held.filter(|(_, holder)| holder.kind == HolderKind::Exclusive);
+        let held = held.map(|(token, _)| *token);
         let nodes = cx.parts.nodes.labels().iter().zip(cx.parts.nodes.ids());
         let nodes = nodes.map(|(address, node)| InspectedNode {
             address: Arc::clone(address),
             found: self.found(node, held, cx.round[node].outcome),
             counts: counted.contains(node),
-            token: self.seen[node.index()].token().map(Box::from),
-            end: self.seen[node.index()].end(cx.round.sent),
-            members: self.ends_of_members(node, cx.round.sent),
+            seen: self.seen[node.index()].clone(),
+            since: cx.round.sent,
         });
         Inspection {
             resource: self.entry.resource().into(),
             free: quorum <= free.len(),
-            holders: holders.into(),
+            holders: holders.into_iter().map(|(_, holder)| holder).collect(),
             nodes: nodes.collect(),
         }
     }
@@ -238,32 +155,17 @@ impl Inspect {
             Seen::OtherType => Found::OtherType,
             Seen::Members(members) => Found::Several {
                 holders: members.len(),
-                left: members
-                    .iter()
-                    .map(|member| member.left)
-                    .max()
-                    .unwrap_or_default(),
+                left: members.iter().map(|it| it.left).max().unwrap_or_default(),
             },
-            Seen::Token { token, left } if Some(token.get().as_bytes()) == held => {
-                Found::Holder { left: *left }
-            }
-            Seen::Token { token, left } => Found::Copy {
-                owner: token.get().label().into(),
-                token: self.number_of(token.get().as_bytes()),
-                left: *left,
+            Seen::Token(Member { token, left, .. }) => match token.get().as_bytes() {
+                token if Some(token) == held => Found::Holder { left: *left },
+                bytes => Found::Copy {
+                    owner: token.get().label().into(),
+                    token: self.number_of(bytes),
+                    left: *left,
+                },
             },
         }
-    }
-
-    /// Returns the holders in the set of `node` and when they end, counted from `since`.
-    fn ends_of_members(&self, node: NodeId, since: Instant) -> Box<[InSet]> {
-        let members = self.seen[node.index()].members().iter();
-        let members = members.map(|member| InSet {
-            slot: member.slot,
-            token: member.token.get().as_bytes().into(),
-            end: since.saturating_add(member.left),
-        });
-        members.collect()
     }
 
     /// Returns the index of the first node that has `token`, as a number for that token.
@@ -275,18 +177,10 @@ impl Inspect {
 
 impl Operate for Inspect {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        if !self.begin_to_watch(cx) {
-            return;
+        if self.begin_to_watch(cx) {
+            self.pending = cx.parts.nodes.set();
+            ask_patiently(self, cx);
         }
-        // An answer is useful at any time, so a node gets as much time as for the longest lock.
-        let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
-        for node in cx.parts.nodes.ids() {
-            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            Bounds::NONE.leave_out(node, cx);
-        }
-        self.pending = cx.parts.nodes.set();
-        ask_all(self, cx);
-        cx.round.arm(&mut cx.parts.timers);
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
@@ -341,7 +235,10 @@ impl Operate for Inspect {
             (Reply::Again(_), ..) => return ask_one(self, node, cx),
             (Reply::Missing, ..) => Some(Seen::Free),
             (Reply::Foreign(_), ..) => Some(Seen::OtherType),
-            (Reply::Kept(left), Some(token), _) => Some(Seen::Token { token, left }),
+            (Reply::Kept(left), Some(token), _) => {
+                let slot = None;
+                Some(Seen::Token(Member { slot, token, left }))
+            }
             (Reply::Kept(_), None, Some(mut members)) => {
                 members.sort_unstable_by(|one, other| one.id().cmp(&other.id()));
                 Some(Seen::Members(members))

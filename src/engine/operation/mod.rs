@@ -38,6 +38,7 @@ pub(super) mod round;
 pub(super) mod top_up;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::entry::Entry;
 use crate::error::{
@@ -56,13 +57,12 @@ use super::inspection::{InspectError, Inspection};
 use super::parts::Parts;
 use acquire::Acquire;
 use ballot::Bounds;
-use confirm::Confirm;
 use counters::CountCounters;
-use extend::Extend;
 use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
 use inspect::Inspect;
 use overwrite::Overwrite;
+use patience::Patience;
 use reinit::Reinit;
 use release::Release;
 use repair::Repair;
@@ -79,8 +79,7 @@ pub(super) struct Operation {
 #[derive(Debug)]
 pub(super) enum Kind {
     Acquire(Acquire),
-    Extend(Extend),
-    Confirm(Confirm),
+    Held(LockQuestion),
     Inspect(Inspect),
     Overwrite(Overwrite),
     Release(Release),
@@ -433,6 +432,17 @@ fn ask_all<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     cx.parts.claims.sent(command);
 }
 
+/// Asks every node. An answer is useful at any time, so a node gets as much time as for the longest lock.
+fn ask_patiently<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
+    let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
+    for node in cx.parts.nodes.ids() {
+        cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
+        Bounds::NONE.leave_out(node, cx);
+    }
+    ask_all(operation, cx);
+    cx.round.arm(&mut cx.parts.timers);
+}
+
 /// Asks `node`, then judges the votes so far.
 fn ask_one<O: Operate + ?Sized>(operation: &mut O, node: NodeId, cx: &mut Context<'_>) {
     let mut command = cx.parts.claims.command();
@@ -506,8 +516,7 @@ impl Kind {
     pub(super) fn get(&mut self) -> &mut dyn Operate {
         match self {
             Self::Acquire(operation) => operation,
-            Self::Extend(operation) => operation,
-            Self::Confirm(operation) => operation,
+            Self::Held(operation) => operation,
             Self::Inspect(operation) => operation,
             Self::Overwrite(operation) => operation,
             Self::Release(operation) => operation,
@@ -522,21 +531,6 @@ impl Kind {
     /// without an event as soon as it is decided.
     pub(super) fn is_own(&self) -> bool {
         matches!(self, Self::Repair(_))
-    }
-
-    /// Returns the question about a held lock, if the operation is one.
-    pub(super) fn held_mut(&mut self) -> Option<&mut LockQuestion> {
-        match self {
-            Self::Extend(Extend { held, .. }) | Self::Confirm(Confirm { held, .. }) => Some(held),
-            Self::Acquire(_)
-            | Self::Inspect(_)
-            | Self::Overwrite(_)
-            | Self::Release(_)
-            | Self::Reinit(_)
-            | Self::Repair(_)
-            | Self::GiveFloors(_)
-            | Self::CountCounters(_) => None,
-        }
     }
 }
 

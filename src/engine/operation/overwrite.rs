@@ -25,9 +25,7 @@ use crate::keys::NodeId;
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
 
-use super::ballot::Bounds;
-use super::patience::Patience;
-use super::{Context, Lost, Operate, ask_all, ask_one, ask_why, judge_if_voting, withdraw};
+use super::{Context, Lost, Operate, ask_one, ask_patiently, ask_why, judge_if_voting, withdraw};
 use crate::engine::breaking::{BreakError, Broken};
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::Holder;
@@ -56,13 +54,7 @@ impl Overwrite {
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
         // A node may hang for a moment. It is worth waiting for, because each node that replaces the token helps.
-        let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
-        for node in cx.parts.nodes.ids() {
-            cx.round[node].deadline = patience.until(cx.now, &mut cx.parts.nodes[node]);
-            Bounds::NONE.leave_out(node, cx);
-        }
-        ask_all(self, cx);
-        cx.round.arm(&mut cx.parts.timers);
+        ask_patiently(self, cx);
     }
 
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {

@@ -30,6 +30,7 @@ use crate::time::Instant;
 use super::Context;
 use super::held::LockQuestion;
 use crate::engine::claims::claim::Claim;
+use crate::engine::news::News;
 use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
@@ -72,7 +73,8 @@ pub(in crate::engine) fn copy_late(
         if let Some(claim) = parts.claims.get_mut(key).filter(|_| sent == Ok(true)) {
             claim.set_sent(node);
         }
-        parts.tell_watches(entry.resource());
+        let watches = parts.queues.watching(Some(entry.resource()));
+        parts.news.extend(watches.map(News::Stirred));
     }
     parts.claims.rest(key);
 }

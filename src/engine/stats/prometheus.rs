@@ -5,7 +5,7 @@ use alloc::string::String;
 use core::fmt::Display;
 use core::time::Duration;
 
-use super::Stats;
+use super::{Outcomes, Stats};
 use crate::histogram::Histogram;
 
 /// The bounds of the buckets, in microseconds. A histogram has more.
@@ -27,99 +27,73 @@ impl Stats {
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let mut page = Page(String::new());
-        let (taken, extended, released) = (&self.acquisitions, &self.extensions, &self.releases);
-        page.outcomes(
-            "acquisitions",
-            "Calls that take a lock, by outcome.",
-            &[
-                ("acquired", taken.acquired),
-                ("held", taken.held),
-                ("no_quorum", taken.no_quorum),
-                ("too_slow", taken.too_slow),
-                ("other_cluster", taken.other_cluster),
-                ("saturated", taken.saturated),
-                ("cancelled", taken.cancelled),
-            ],
-        );
-        page.outcomes(
-            "extensions",
-            "Extensions, by outcome.",
-            &[
-                ("extended", extended.extended),
-                ("unconfirmed", extended.unconfirmed),
-                ("lost", extended.lost),
-                ("expired", extended.expired),
-                ("limit", extended.limit),
-                ("saturated", extended.saturated),
-                ("cancelled", extended.cancelled),
-            ],
-        );
-        page.outcomes(
-            "releases",
-            "Releases, by outcome.",
-            &[
-                ("released", released.released),
-                ("not_held", released.not_held),
-                ("unconfirmed", released.unconfirmed),
-                ("unwatched", released.unwatched),
-            ],
-        );
-        for (name, help, value) in [
-            (
-                "adopted",
-                "Locks from another engine or process.",
-                self.adopted,
-            ),
-            (
-                "lost",
-                "Locks that ended before they were released.",
-                self.lost,
-            ),
-            (
-                "second_round_trips",
-                "Locks whose fencing token took a second round trip.",
-                self.second_round_trips,
-            ),
-        ] {
-            page.single(&format!("{name}_total"), "counter", help, value);
+        for (name, help, outcomes) in self.outcomes() {
+            let name = format!("{name}_total");
+            page.head(&name, "counter", help);
+            for (outcome, count) in outcomes {
+                page.line(&name, &format!("outcome=\"{outcome}\""), count);
+            }
         }
-        for (name, help, value) in [
-            ("waiting", "Callers that wait for a lock.", self.waiting),
-            ("held", "Locks that are held.", self.held),
-            ("kept", "Locks that are extended by the handle.", self.kept),
-            ("owed", "Releases that nodes are owed.", self.owed),
-        ] {
-            page.single(name, "gauge", help, value);
+        for (name, help, value) in self.numbers() {
+            let is_counter = name.ends_with("_total");
+            page.head(name, if is_counter { "counter" } else { "gauge" }, help);
+            page.line(name, "", value);
         }
-        for (name, help, histogram) in [
-            ("acquire", "From the call to the grant.", &self.acquire),
-            (
-                "wait",
-                "From the call to the attempt that was granted, or to the refusal.",
-                &self.wait,
-            ),
-            ("hold", "From the grant to the release or loss.", &self.hold),
-            (
-                "validity_left",
-                "Validity that was left at the release.",
-                &self.validity_left,
-            ),
-        ] {
+        for (name, help, histogram) in self.times() {
             page.head(&format!("{name}_seconds"), "histogram", help);
             page.buckets(name, "", histogram);
         }
-        page.head(
-            "node_latency_seconds",
-            "histogram",
-            "From a command to its answer, by node.",
-        );
+        let help = "From a command to its answer, by node.";
+        page.head("node_latency_seconds", "histogram", help);
         for node in &self.nodes {
             let address = node.address.replace('\\', "\\\\").replace('"', "\\\"");
-            let address = address.replace('\n', "\\n");
-            let label = format!("node=\"{address}\"");
+            let label = format!("node=\"{}\"", address.replace('\n', "\\n"));
             page.buckets("node_latency", &label, &node.latency);
         }
         page.0
+    }
+
+    /// Returns the calls: a name, a help text, and the count of each outcome.
+    fn outcomes(&self) -> [(&str, &str, Outcomes); 3] {
+        let [taken, extended] = [self.acquisitions.each(), self.extensions.each()];
+        [
+            ("acquisitions", "Calls that take a lock, by outcome.", taken),
+            ("extensions", "Extensions, by outcome.", extended),
+            ("releases", "Releases, by outcome.", self.releases.each()),
+        ]
+    }
+
+    /// Returns the single numbers, each with its name and a help text. A name with `_total` is that of a counter.
+    fn numbers(&self) -> [(&str, &str, u64); 7] {
+        let adopted = "Locks from another engine or process.";
+        let lost = "Locks that ended before they were released.";
+        let second = "Locks whose fencing token took a second round trip.";
+        let kept = "Locks that are extended by the handle.";
+        [
+            ("adopted_total", adopted, self.adopted),
+            ("lost_total", lost, self.lost),
+            ("second_round_trips_total", second, self.second_round_trips),
+            (
+                "waiting",
+                "Callers that wait for a lock.",
+                self.waiting as u64,
+            ),
+            ("held", "Locks that are held.", self.held as u64),
+            ("kept", kept, self.kept as u64),
+            ("owed", "Releases that nodes are owed.", self.owed as u64),
+        ]
+    }
+
+    /// Returns the histograms of the handle, each with its name and a help text.
+    fn times(&self) -> [(&str, &str, &Histogram); 4] {
+        let wait = "From the call to the attempt that was granted, or to the refusal.";
+        let left = "Validity that was left at the release.";
+        [
+            ("acquire", "From the call to the grant.", &self.acquire),
+            ("wait", wait, &self.wait),
+            ("hold", "From the grant to the release or loss.", &self.hold),
+            ("validity_left", left, &self.validity_left),
+        ]
     }
 }
 
@@ -137,19 +111,6 @@ impl Page {
             labels => format!("{{{labels}}}"),
         };
         self.0 += &format!("shearline_{name}{labels} {value}\n");
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
-        self.head(name, kind, help);
-        self.line(name, "", value);
-    }
-
-    fn outcomes(&mut self, name: &str, help: &str, values: &[(&str, u64)]) {
-        let name = format!("{name}_total");
-        self.head(&name, "counter", help);
-        for (outcome, value) in values {
-            self.line(&name, &format!("outcome=\"{outcome}\""), value);
-        }
     }
 
     /// A bucket counts all that is no longer than its bound, so it contains the shorter ones.

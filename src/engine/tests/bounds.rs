@@ -89,8 +89,8 @@ fn steady_locking_uses_its_memory_again() {
         world.release_on(0..5, lock);
         let engine = &world.engine;
         let now = (
-            engine.parts.claims.slab.capacity(),
-            engine.operations.capacity(),
+            engine.work.parts.claims.slab.capacity(),
+            engine.work.capacity(),
         );
         assert!(cycle < 2 || capacity == Some(now));
         capacity = Some(now);
@@ -159,8 +159,8 @@ fn a_debt_that_finds_no_room_is_paid_when_there_is_some() {
 fn fill(world: &mut World) {
     let until = world.now.saturating_add(TTL);
     let entry = Entry::new(Vec::new(), b"full", b"token");
-    while world.engine.parts.claims.len() < CLAIMS_MAX {
-        let claims = &mut world.engine.parts.claims;
+    while world.engine.work.parts.claims.len() < CLAIMS_MAX {
+        let claims = &mut world.engine.work.parts.claims;
         claims.adopt(entry.clone(), NodeSet::EMPTY, TTL, until);
     }
 }

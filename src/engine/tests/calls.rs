@@ -121,7 +121,7 @@ impl World {
 
     /// The tokens of all claims, with their names.
     pub(super) fn tokens(&self) -> Vec<Entry> {
-        let claims = self.engine.parts.claims.iter();
+        let claims = self.engine.work.parts.claims.iter();
         claims.map(|(_, claim)| claim.entry.clone()).collect()
     }
 

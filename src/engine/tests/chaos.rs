@@ -302,30 +302,32 @@ impl Chaos {
             }
         }
         let engine = &self.world.engine;
-        let places = |(key, claim): (ClaimKey, &Claim)| {
-            let several = engine.parts.places_of_several.get(&key);
-            let place = claim.busy().place.filter(|place| *place != PlaceKey::NONE);
-            several.map_or(usize::from(place.is_some()), |places| places.len())
+        let is_alone = |(_, claim): &(ClaimKey, &Claim)| {
+            claim.busy().place == Some(PlaceKey::NONE) && !claim.entry.is_several()
         };
-        let is_alone = |(key, claim): &(ClaimKey, &Claim)| {
-            let is_several = engine.parts.places_of_several.contains_key(key);
-            claim.busy().place == Some(PlaceKey::NONE) && !is_several
+        let places = |(key, claim): (ClaimKey, &Claim)| match claim.busy().place {
+            Some(_) if !is_alone(&(key, claim)) => claim.entry.names().len(),
+            _ => 0,
         };
-        let alone = engine.parts.claims.iter().filter(is_alone);
+        let alone = engine.work.parts.claims.iter().filter(is_alone);
         engine
+            .work
             .parts
             .queues
             .check_alone(alone.map(|(key, claim)| (key, claim.entry.resource())));
-        let held = engine.parts.claims.iter().map(places).sum::<usize>();
-        engine.parts.queues.check(
-            engine.operations.places() + engine.parts.queues.waiters.waiting() + held,
-            |operation| engine.operations.is_open(operation),
+        let held = engine.work.parts.claims.iter().map(places).sum::<usize>();
+        let queues = &engine.work.parts.queues;
+        queues.check(
+            engine.work.places() + engine.work.parts.queues.waiters.waiting() + held,
+            |operation| engine.work.is_open(operation),
             |key, place| {
-                let claim = engine.parts.claims.get(key);
+                let claim = engine.work.parts.claims.get(key);
                 claim.is_some_and(|claim| {
-                    let more = engine.parts.places_of_several.get(&key);
+                    let mut names = claim.entry.names();
                     claim.busy().place == Some(place)
-                        || more.is_some_and(|more| more.contains(&place))
+                        || claim.entry.is_several()
+                            && claim.busy().place.is_some()
+                            && names.any(|name| queues.find(name) == Some(place))
                 })
             },
         );
@@ -340,8 +342,8 @@ fn queues_stay_whole_whatever_happens() {
             chaos.step();
             let engine = &chaos.world.engine;
             assert_eq!(
-                engine.parts.resting,
-                engine.operations.resting(),
+                engine.work.parts.resting,
+                engine.work.resting(),
                 "seed {seed}: those that rest are counted"
             );
         }
@@ -368,6 +370,9 @@ fn queues_stay_whole_whatever_happens() {
         for lock in core::mem::take(&mut chaos.locks) {
             chaos.world.give_back(lock);
         }
-        assert!(chaos.world.engine.parts.queues.is_empty(), "seed {seed}");
+        assert!(
+            chaos.world.engine.work.parts.queues.is_empty(),
+            "seed {seed}"
+        );
     }
 }

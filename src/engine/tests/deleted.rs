@@ -354,12 +354,12 @@ fn a_change_is_looked_at_at_once_though_a_connection_was_lost() {
 #[test]
 fn of_the_locks_that_wait_the_one_that_is_due_first_is_next() {
     let (mut world, locks) = watching(&[keeping(), kept()]);
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
     world.say(1, PUSH);
     world.pass(6 * SECOND);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     parts.keeper.ended(&mut parts.news);
     world.drain();
     for lock in locks.iter().rev() {
@@ -418,7 +418,7 @@ fn any_number_of_locks_that_are_over_leave_room_for_looks() {
 #[test]
 fn only_so_many_keys_are_watched() {
     let mut world = World::telling(3);
-    world.engine.parts.keeper.looks.most = 2;
+    world.engine.work.parts.keeper.looks.most = 2;
     let mut locks = world.kept_locks(3);
     world.pass(50 * MS);
     for sent in world.take_all() {
@@ -440,7 +440,7 @@ fn only_so_many_keys_are_watched() {
 #[test]
 fn a_lock_on_two_resources_is_not_watched_by_one_of_them() {
     let mut world = World::telling(1);
-    world.engine.parts.keeper.looks.most = 1;
+    world.engine.work.parts.keeper.looks.most = 1;
     world.acquire_all(&[b"a", b"b"], &keeping().tries(1));
     world.say(0, ":1|");
     let _lock = world.lock();
@@ -453,7 +453,7 @@ fn a_lock_on_two_resources_is_not_watched_by_one_of_them() {
 #[test]
 fn a_lock_that_is_kept_once_more_is_still_watched() {
     let mut world = World::telling(1);
-    world.engine.parts.keeper.looks.most = 1;
+    world.engine.work.parts.keeper.looks.most = 1;
     let mut lock = world.kept_lock(b"k0", keeping());
     world.pass(50 * MS);
     assert_eq!(world.take(0)[1..], LOOKED);
@@ -534,7 +534,7 @@ fn watched_and_unwatched_renewals_that_alternate_go_in_two_batches() {
     let mut world = World::telling(3);
     let mut locks = vec![];
     for (index, (most, answers)) in [(1, "+OK|+OK|:1|"), (2, "+OK|:1|")].into_iter().enumerate() {
-        world.engine.parts.keeper.looks.most = most;
+        world.engine.work.parts.keeper.looks.most = most;
         for name in [2 * index, 2 * index + 1] {
             locks.push(world.kept_lock(format!("k{name}").as_bytes(), kept()));
         }

@@ -240,8 +240,8 @@ fn an_answer_does_not_count_if_the_quarantine_began_behind_it() {
     world.inspect();
     world.has(0, ONE, 1_000);
     let until = world.now.saturating_add(TTL);
-    let (operations, parts) = (&mut world.engine.operations, &mut world.engine.parts);
-    operations.lose_answers(world.now, id(0), NodeOutcome::Quarantined { until }, parts);
+    let operations = &mut world.engine.work;
+    operations.lose_answers(world.now, id(0), NodeOutcome::Quarantined { until });
     world.has(1, ONE, 1_000);
     world.has_none(2);
     let told = world.inspected();

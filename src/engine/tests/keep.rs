@@ -371,7 +371,7 @@ fn a_kept_lock_costs_little_memory() {
 
 /// Returns how many claims do not rest.
 fn busy(world: &World) -> usize {
-    let claims = world.engine.parts.claims.iter();
+    let claims = world.engine.work.parts.claims.iter();
     claims.filter(|(_, claim)| claim.busy.is_some()).count()
 }
 
@@ -408,7 +408,7 @@ fn a_claim_rests_when_its_lock_is_kept_and_every_node_has_answered() {
 #[test]
 fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
     let (mut world, mut lock) = World::keeping(1, kept());
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
     world.pass(VALIDITY / 2 + MS);
     assert_eq!(world.take(0), NOTHING);
@@ -416,7 +416,7 @@ fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
     world.take(0);
     world.say(0, ":1|");
     world.extended(&mut lock);
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     parts.keeper.ended(&mut parts.news);
     world.drain();
     assert_eq!((world.take(0).len(), busy(&world)), (0, 0));
@@ -424,7 +424,7 @@ fn a_claim_rests_again_when_its_lock_was_extended_while_that_waited() {
 }
 
 fn places(world: &World) -> usize {
-    world.engine.parts.queues.used_places()
+    world.engine.work.parts.queues.used_places()
 }
 
 #[test]
@@ -527,7 +527,7 @@ fn a_lock_that_is_kept_without_a_place_and_lost_leaves_no_name_behind() {
         }
         assert!(lost_by(&world, &lock).is_some());
         world.events.clear();
-        assert!(world.engine.parts.queues.is_empty());
+        assert!(world.engine.work.parts.queues.is_empty());
         world.take_all();
         world.acquire_of(b"k", &LockOptions::new(TTL).tries(1));
         assert_eq!(

@@ -26,7 +26,7 @@ fn a_lock_that_is_held_costs_its_name_and_token() {
 fn a_refused_confirmation_gives_its_buffer_back() {
     let (mut world, lock) = World::held(3);
     world.now = lock.valid_until(); // Its timer has not fired yet.
-    let spare = |world: &World| world.engine.parts.claims.spares.len();
+    let spare = |world: &World| world.engine.work.parts.claims.spares.len();
     let mut after = [0; 3].map(|_: usize| {
         let refused = world.engine.confirm(world.now, &lock);
         assert_matches!(refused, Err(ConfirmError::Expired));
@@ -59,7 +59,7 @@ fn a_lock_with_a_fencing_token_uses_the_buffer_of_the_one_before() {
 #[test]
 fn what_a_fenced_acquisition_needs_is_used_again_however_it_ends() {
     let mut world = World::ready(3);
-    let spares = |world: &World| world.engine.parts.fencing.spares();
+    let spares = |world: &World| world.engine.work.parts.spares.len();
     world.acquire(&LockOptions::new(TTL).tries(1).fenced());
     (0..2).for_each(|node| world.say(node, "*3|:2|:0|:0|"));
     world.held_by_another();

@@ -159,7 +159,7 @@ fn a_stall_with_answers_in_time_around_it_changes_nothing() {
         world.give_back(lock);
         world.pass(5 * MS); // It stalls, and goes on.
         world.wake(0);
-        let there = &world.engine.parts.nodes[id(0)].connection;
+        let there = &world.engine.work.parts.nodes[id(0)].connection;
         assert_eq!(there.pulse.round_trip(), Some(MS));
     }
 }
@@ -187,7 +187,7 @@ fn a_node_that_moves_away_votes_again_after_a_while() {
     }
     assert!(20 < granted, "{granted} of 60");
     assert_eq!(
-        world.engine.parts.nodes[id(0)]
+        world.engine.work.parts.nodes[id(0)]
             .connection
             .pulse
             .round_trip(),
@@ -232,7 +232,7 @@ fn answers_that_were_left_unread_are_no_measure() {
         world.events.clear();
         world.take_all();
     }
-    let there = &world.engine.parts.nodes[id(0)].connection;
+    let there = &world.engine.work.parts.nodes[id(0)].connection;
     assert_eq!(there.pulse.round_trip(), Some(MS));
 }
 

@@ -28,14 +28,21 @@ fn a_first_set_without_an_answer_keeps_nothing_of_its_lock() {
             world.engine.inspect(world.now, b"other").expect("asked");
         }
         let round = world.try_once();
-        let claim = world.engine.parts.claims.iter().map(|(key, _)| key).next();
+        let claim = world
+            .engine
+            .work
+            .parts
+            .claims
+            .iter()
+            .map(|(key, _)| key)
+            .next();
         let claim = claim.expect("it is tried with one");
         match is_withdrawn {
             true => world.cancel(round),
             false => world.lose(0),
         }
         assert!(
-            world.engine.parts.nodes[id(0)]
+            world.engine.work.parts.nodes[id(0)]
                 .abilities
                 .end_trial(claim)
                 .is_none()

@@ -155,7 +155,7 @@ fn a_waiter_that_gives_up_behind_a_contender_says_what_that_one_was_told() {
 #[test]
 fn a_waiter_costs_little_memory() {
     let (mut world, lock, waiters) = World::held_and_wanted(10_000);
-    let open = world.engine.operations.capacity();
+    let open = world.engine.work.capacity();
     assert!(open < 10, "there is none for those who wait, but {open}");
     assert_eq!((world.claims(), world.engine.load().rounds), (1, 10_000));
     world.engine.cancel_acquisitions(world.now);
@@ -255,6 +255,6 @@ fn one_that_has_waited_for_a_lock_that_is_kept_leaves_nothing() {
     let lock = world.lock();
     world.take_all();
     world.release_on(0..3, lock);
-    assert!(!world.engine.parts.queues.is_anyone_waiting());
+    assert!(!world.engine.work.parts.queues.is_anyone_waiting());
     world.is_clean();
 }

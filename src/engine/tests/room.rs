@@ -75,12 +75,12 @@ fn what_waits_for_a_socket_is_withdrawn_with_few_steps_each() {
         // Two do not answer; they have read it.
         world.sent.iter_mut().for_each(Vec::clear);
     }
-    let there = &world.engine.parts.nodes[id(2)].connection;
+    let there = &world.engine.work.parts.nodes[id(2)].connection;
     assert_eq!(there.in_flight(), CALLS);
-    while world.engine.parts.nodes[id(2)].connection.in_flight() != 0 {
+    while world.engine.work.parts.nodes[id(2)].connection.in_flight() != 0 {
         world.sleep_until_timer();
     }
-    let there = &world.engine.parts.nodes[id(2)].connection;
+    let there = &world.engine.work.parts.nodes[id(2)].connection;
     let steps = there.wire.in_flight.steps();
     assert!(steps < 8 * CALLS, "{steps}");
     world.make_room(2);

@@ -168,8 +168,8 @@ impl Programs {
     fn is_clean(&self) {
         self.net.is_clean();
         for client in &self.net.clients {
-            let parts = &client.engine.parts;
-            assert!(parts.queues.is_empty() && parts.places_of_several.is_empty());
+            let parts = &client.engine.work.parts;
+            assert!(parts.queues.is_empty());
             assert_eq!(client.engine.resting(), 0);
         }
         for node in &self.net.nodes {

@@ -61,7 +61,7 @@ impl World {
     #[track_caller]
     pub(super) fn counted_once(&mut self) {
         self.told.drains += 1;
-        let (stats, told) = (&self.engine.parts.stats, &self.told);
+        let (stats, told) = (&self.engine.work.parts.stats, &self.told);
         let cancelled = stats.acquisitions.cancelled;
         let saturated = stats.acquisitions.saturated;
         assert!(told.acquisitions.saturated <= saturated);
@@ -90,9 +90,10 @@ impl World {
     /// Checks the same for locks, one by one.
     #[track_caller]
     fn held_once(&self) {
-        let (stats, told) = (&self.engine.parts.stats, &self.told);
+        let (stats, told) = (&self.engine.work.parts.stats, &self.told);
         let held = || {
             self.engine
+                .work
                 .parts
                 .claims
                 .iter()

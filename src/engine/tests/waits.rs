@@ -302,7 +302,7 @@ fn a_user_who_may_not_run_scripts_is_not_told_who_holds_the_lock() {
         world.take(node);
         world.finish(node, &format!("run{node}"));
     }
-    let nodes = &mut world.engine.parts.nodes;
+    let nodes = &mut world.engine.work.parts.nodes;
     nodes
         .iter_mut()
         .for_each(|node| node.abilities.native_permitted());
@@ -397,7 +397,7 @@ fn a_call_that_was_not_tried_yet_is_tried() {
     let lock = world.lock_on(0..3);
     (0..2).for_each(|_| _ = world.acquire(&LockOptions::new(TTL).wait(100 * SECOND)));
     let missing = Unusable::Permission { command: "set" };
-    let nodes = world.engine.parts.nodes.iter_mut();
+    let nodes = world.engine.work.parts.nodes.iter_mut();
     nodes.for_each(|node| node.abilities.forbidden(missing));
     world.take_all();
     world.release(lock);

@@ -100,7 +100,7 @@ impl World {
     #[track_caller]
     fn nothing_left(&self) {
         self.is_clean();
-        let parts = &self.engine.parts;
+        let parts = &self.engine.work.parts;
         assert_eq!((parts.resting, parts.queues.watches()), (0, 0));
         assert!(parts.queues.is_empty());
     }
@@ -231,7 +231,7 @@ fn an_answer_to_an_earlier_look_is_none_to_the_present_one() {
         panic!("{told}");
     };
     assert_eq!(left, 5_000 * MS);
-    assert_eq!(told.nodes()[2].token.as_deref(), Some(OTHER.as_bytes()));
+    assert_eq!(told.nodes()[2].seen.token(), Some(OTHER.as_bytes()));
     world.nothing_left();
 }
 

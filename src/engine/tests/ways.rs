@@ -47,7 +47,7 @@ fn finish(world: &mut World, node: usize) {
 fn watching(nodes: usize) -> World {
     let mut world = bare(nodes);
     for node in 0..nodes {
-        let there = &mut world.engine.parts.nodes[id(node)];
+        let there = &mut world.engine.work.parts.nodes[id(node)];
         there.abilities.way_permitted(crate::node::Dialect::Watch);
     }
     world
@@ -203,11 +203,18 @@ fn a_node_without_any_way_is_unusable_and_asked_again() {
 fn a_node_that_is_lost_while_it_is_tried_keeps_nothing_of_the_lock() {
     let mut world = bare(1);
     world.try_once();
-    let claim = world.engine.parts.claims.iter().map(|(key, _)| key).next();
+    let claim = world
+        .engine
+        .work
+        .parts
+        .claims
+        .iter()
+        .map(|(key, _)| key)
+        .next();
     world.lose(0);
     let claim = claim.expect("it is tried with one");
     assert!(
-        world.engine.parts.nodes[id(0)]
+        world.engine.work.parts.nodes[id(0)]
             .abilities
             .end_trial(claim)
             .is_none()

@@ -433,14 +433,14 @@ fn a_node_that_is_back_with_what_it_has_confirmed_is_asked_nothing() {
 #[test]
 fn a_lock_that_waits_for_its_extension_is_extended_once() {
     let (mut world, locks) = keeping(1);
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
     world.confirm(&locks[0]);
     world.keeps(0, 9_000);
     world.say(2, ":0|");
     world.keeps(1, 9_000);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     parts.keeper.ended(&mut parts.news);
     world.drain();
     let sent = world.take_all();
@@ -461,13 +461,13 @@ fn a_lock_that_is_due_is_extended_before_those_that_a_node_may_lack() {
         let options = LockOptions::new(ttl).keep();
         world.kept_lock(format!("k{}", ttl.as_secs()).as_bytes(), options)
     });
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     (0..EXTENSIONS_AT_ONCE).for_each(|_| parts.keeper.begun());
     world.lose(2);
     world.greet_as(2, "another", 3600);
     world.pass(VALIDITY / 2 + MS);
     assert_eq!(world.take_all().concat(), NOTHING);
-    let parts = &mut world.engine.parts;
+    let parts = &mut world.engine.work.parts;
     parts.keeper.ended(&mut parts.news);
     world.drain();
     for (lock, ttl) in locks.iter().rev().zip([10_000, 60_000]) {

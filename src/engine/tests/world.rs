@@ -83,7 +83,7 @@ impl World {
             events: Vec::new(),
             told: Told::default(),
         };
-        world.engine.parts.keeper.looks.most = 0; // Stories about changing keys turn this on.
+        world.engine.work.parts.keeper.looks.most = 0; // Stories about changing keys turn this on.
         world.drain();
         world
     }
@@ -96,7 +96,7 @@ impl World {
     /// Like [`ready`](Self::ready), with watches on the keys of kept locks.
     pub(super) fn telling(nodes: usize) -> Self {
         let mut world = Self::ready(nodes);
-        world.engine.parts.keeper.looks.most = 1000;
+        world.engine.work.parts.keeper.looks.most = 1000;
         world
     }
 
@@ -240,7 +240,7 @@ impl World {
         if !self.unpermitted {
             // As if it had shown that its user may release locks, so that the first `SET` does
             // not ask.
-            self.engine.parts.nodes[id(node)]
+            self.engine.work.parts.nodes[id(node)]
                 .abilities
                 .scripts_permitted();
         }

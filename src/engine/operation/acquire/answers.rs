@@ -5,12 +5,13 @@
 //! * After each answer the claim knows whether the node may have the key, even if the attempt is over.
 
 use crate::engine::claims::copy::Event;
+use crate::engine::operation::top_up::copy_late;
 use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId, OperationKey};
 use crate::node::{Answer, Reply, Request};
-use crate::quorum::Vote;
+use crate::quorum::{NodeSet, Vote};
 use crate::time::Instant;
 
 use super::permit::{astray_on, is_astray};
@@ -142,6 +143,27 @@ impl Acquire {
             self.ask_now(node, cx);
         } else if let Verdict::Granted(_, end) = self.verdict {
             self.granted_without(node, end, cx);
+        }
+    }
+
+    /// A majority has granted the lock before `node` got its `SET`, so `node` gets a copy.
+    #[cold]
+    fn granted_without(&self, node: NodeId, end: Instant, cx: &mut Context<'_>) {
+        let claim = cx.parts.claims.keyed(self.claim);
+        let tried = claim.map(|(key, claim)| (key, claim.entry.clone()));
+        if let Some((key, entry)) = tried {
+            copy_late(cx.now, node, (key, &entry), end, cx.parts);
+        }
+    }
+
+    /// A majority has granted the lock before a `SET` could leave for `nodes`. Nodes that first had to show how they
+    /// release locks get a copy.
+    #[cold]
+    pub(super) fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
+        for node in nodes.iter() {
+            if cx.parts.nodes[node].abilities.is_without_scripts() {
+                self.granted_without(node, end, cx);
+            }
         }
     }
 }

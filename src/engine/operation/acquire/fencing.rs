@@ -47,9 +47,9 @@ use crate::resource::name_number;
 #[derive(Debug)]
 pub(in crate::engine) struct Fencing {
     /// It wants a fencing token.
-    is_wanted: bool,
+    pub(super) is_wanted: bool,
     /// `None`: the owner of the handle.
-    owner: Option<Owner>,
+    pub(super) owner: Option<Owner>,
     proposal: u64,
     /// The number that each node has returned in this attempt. Zero: none.
     numbers: Box<[u64]>,
@@ -58,9 +58,9 @@ pub(in crate::engine) struct Fencing {
     /// The nodes that have raised their counters and still had the key.
     raised: NodeSet,
     /// The token of this attempt. Zero: not known yet.
-    token: u64,
+    pub(super) token: u64,
     /// Fewer than a majority have returned the token, so it took a second round trip.
-    took_second: bool,
+    pub(super) took_second: bool,
     /// The nodes that would have given another number than the token names, and the largest of these numbers.
     behind: NodeSet,
     wanted: u64,
@@ -91,22 +91,9 @@ impl Fencing {
         }
     }
 
-    pub(super) fn token(&self) -> u64 {
-        self.token
-    }
-
     /// Returns the smallest number that a node may return.
     pub(super) fn proposal(&self) -> u64 {
         self.proposal
-    }
-
-    /// Returns `true` if it wants a fencing token.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.is_wanted
-    }
-
-    pub(super) fn owner(&self) -> Option<&Owner> {
-        self.owner.as_ref()
     }
 
     /// Makes it the state of a new acquisition.
@@ -131,10 +118,6 @@ impl Fencing {
             name_number(token, self.proposal, self.is_theirs);
         }
         len
-    }
-
-    pub(super) fn took_second(&self) -> bool {
-        self.took_second
     }
 
     /// Another attempt begins, with this proposal unless nodes have asked for another.

@@ -66,9 +66,9 @@ impl Acquire {
         let parts = &mut *cx.parts;
         let id = parts.claims.lock_id(key);
         let claim = parts.claims.get_mut(key).must()?;
-        if let Some(fencing) = self.fencing.as_ref().filter(|it| it.is_wanted()) {
-            claim.entry.set_fencing_token(fencing.token());
-            parts.stats.second_round_trips += u64::from(fencing.took_second());
+        if let Some(fencing) = self.fencing.as_ref().filter(|it| it.is_wanted) {
+            claim.entry.set_fencing_token(fencing.token);
+            parts.stats.second_round_trips += u64::from(fencing.took_second);
         }
         let ttl = cx.round.ttl;
         claim.entry.set_end(valid_until, ttl);
@@ -91,13 +91,9 @@ impl Acquire {
 
     /// Gives the places of an acquisition of several resources to the claim of `key`.
     #[cold]
-    fn hold_all(&mut self, key: ClaimKey, cx: &mut Context<'_>) -> PlaceKey {
-        let (parts, special) = (&mut *cx.parts, self.special.take());
-        if let Some(Special::Several(several)) = special.map(|special| *special) {
-            for place in &several.places {
-                parts.hold(cx.now, *place, cx.round.key, key);
-            }
-            parts.places_of_several.insert(key, several.places);
+    fn hold_all(&self, key: ClaimKey, cx: &mut Context<'_>) -> PlaceKey {
+        for place in self.places() {
+            cx.parts.hold(cx.now, *place, cx.round.key, key);
         }
         PlaceKey::NONE
     }

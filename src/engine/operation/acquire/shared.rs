@@ -37,13 +37,12 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Returns the state of an acquisition of a permit.
-    pub(super) const fn of(slots: Slots) -> Self {
+    const fn new(asks_at: Instant, slots: Option<Slots>) -> Self {
         Self {
             intents: Vec::new(),
-            asks_at: Instant::MAX,
+            asks_at,
             again: None,
-            slots: Some(slots),
+            slots,
         }
     }
 
@@ -74,20 +73,16 @@ impl Acquire {
     /// Makes it an acquisition of a shared lock.
     #[cold]
     #[inline(never)]
-    pub(in crate::engine) fn share(&mut self) {
-        self.special = Some(Box::new(Special::Reading(Reading {
-            intents: Vec::new(),
-            asks_at: Instant::ZERO,
-            again: None,
-            slots: None,
-        })));
+    pub(super) fn share(&mut self) {
+        let reading = Reading::new(Instant::ZERO, None);
+        self.special = Some(Box::new(Special::Reading(reading)));
     }
 
     /// Makes it an acquisition of one of so many `permits`.
     #[cold]
     #[inline(never)]
-    pub(in crate::engine) fn permit(&mut self, permits: u16, nodes: usize) {
-        let reading = Reading::of(Slots::new(permits, nodes));
+    pub(super) fn permit(&mut self, permits: u16, nodes: usize) {
+        let reading = Reading::new(Instant::MAX, Some(Slots::new(permits, nodes)));
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 

@@ -67,7 +67,7 @@ impl Acquire {
             self.tries_allowed,
             self.extensions,
         );
-        let own = self.fencing.as_ref().and_then(|it| it.owner());
+        let own = self.fencing.as_ref().and_then(|it| it.owner.as_ref());
         let extra = Extra {
             keep: self.keep,
             fenced: self.fenced().is_some(),
@@ -77,7 +77,7 @@ impl Acquire {
         };
         self.waiter = cx.parts.queue(cx.now, waiter, extra);
         if let Some(fencing) = self.fencing.take() {
-            cx.parts.fencing.give_spare(fencing);
+            cx.parts.spares.give(fencing);
         }
     }
 

@@ -28,13 +28,13 @@ fn a_lock_that_was_adopted_can_be_kept_from_now_on() {
     assert_eq!(heir.take_all().concat(), NOTHING);
     assert_eq!(heir.sleep_keeping(60 * SECOND, 0..3), 12);
     assert!(lock.is_valid_at(heir.now));
-    assert_eq!(heir.engine.parts.keeper.kept_from_elsewhere(), 1);
+    assert_eq!(heir.engine.work.parts.keeper.kept_from_elsewhere(), 1);
     heir.release(lock);
     assert_eq!(heir.take_all(), vec![vec!["EVALSHA release"]; 3]);
     heir.all_say(0..3, ":1|");
     assert!(heir.unlocked().is_ok());
     heir.is_clean();
-    assert_eq!(heir.engine.parts.keeper.kept_from_elsewhere(), 0);
+    assert_eq!(heir.engine.work.parts.keeper.kept_from_elsewhere(), 0);
 }
 
 /// The third node has granted it, but the previous owner did not get the answer, and is releasing it there.

@@ -71,7 +71,7 @@ fn a_claim_rests_again_after_two_questions_about_it_were_open_together() {
     }
     world.take_all();
     let questions = |world: &World| {
-        let mut claims = world.engine.parts.claims.iter();
+        let mut claims = world.engine.work.parts.claims.iter();
         claims.next().expect("it is held").1.busy().questions
     };
     assert!(questions(&world).are_older_open());

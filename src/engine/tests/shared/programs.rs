@@ -183,7 +183,7 @@ impl Programs {
         });
         self.net.is_clean();
         for client in &self.net.clients {
-            assert!(client.engine.parts.queues.is_empty());
+            assert!(client.engine.work.parts.queues.is_empty());
             assert_eq!(client.engine.resting(), 0);
         }
         for node in &self.net.nodes {

@@ -534,7 +534,7 @@ fn several_are_taken_by_a_transaction() {
         assert_eq!(outcomes(&world.no_quorum()), [refused()], "{no_watch}");
         // What is forbidden has taken nothing. What fails in words that are not known may have.
         assert_eq!(
-            world.engine.parts.claims.slab.is_empty(),
+            world.engine.work.parts.claims.slab.is_empty(),
             no_watch == UNKNOWN
         );
     }

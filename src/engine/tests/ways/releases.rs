@@ -165,7 +165,7 @@ fn a_lost_set_behind_the_lock_of_another_hides_that_lock_from_nobody() {
     say_token(&mut world, WATCHED, b"another", "");
     finish(&mut world, 0);
     world.events.clear();
-    world.engine.parts.nodes[id(0)]
+    world.engine.work.parts.nodes[id(0)]
         .abilities
         .way_permitted(crate::node::Dialect::Watch);
     for releasing in [false, true] {
@@ -211,7 +211,7 @@ fn what_is_owed_under_another_name_of_a_server_is_paid_before_its_connection_is_
     world.welcome(1);
     world.take(1);
     finish(&mut world, 1);
-    world.engine.parts.nodes[id(1)]
+    world.engine.work.parts.nodes[id(1)]
         .abilities
         .way_permitted(crate::node::Dialect::Watch);
     let round = world.try_once();
