@@ -143,6 +143,24 @@ const NUMBER_BYTES_MAX: usize = 20;
 /// Three letters and a colon, with which a verbatim string begins.
 const FORMAT_BYTES: usize = 4;
 
+/// Returns how long the line of an element may be that begins so.
+fn longest_line(kind: Kind, bounds: &Bounds) -> usize {
+    match kind {
+        Kind::Simple | Kind::Error | Kind::Double | Kind::BigNumber => bounds.line,
+        Kind::Integer
+        | Kind::Bulk
+        | Kind::Null
+        | Kind::Boolean
+        | Kind::BulkError
+        | Kind::Verbatim
+        | Kind::Array
+        | Kind::Map
+        | Kind::Set
+        | Kind::Push
+        | Kind::Attribute => NUMBER_BYTES_MAX,
+    }
+}
+
 /// Reads the token that begins at `at`.
 pub(super) fn token(
     bytes: &[u8],
@@ -157,21 +175,7 @@ pub(super) fn token(
     let unknown = DecodeError::new(at, Reason::UnknownKind(byte));
     let kind = Kind::of(byte).ok_or(unknown)?;
     let body = at + 1;
-    let longest = match kind {
-        Kind::Simple | Kind::Error | Kind::Double | Kind::BigNumber => bounds.line,
-        Kind::Integer
-        | Kind::Bulk
-        | Kind::Null
-        | Kind::Boolean
-        | Kind::BulkError
-        | Kind::Verbatim
-        | Kind::Array
-        | Kind::Map
-        | Kind::Set
-        | Kind::Push
-        | Kind::Attribute => NUMBER_BYTES_MAX,
-    };
-    let Some((text, end)) = line(bytes, body, longest, bounds, progress)? else {
+    let Some((text, end)) = line(bytes, body, longest_line(kind, bounds), bounds, progress)? else {
         return Ok(None);
     };
     progress.look(text.len());

@@ -837,7 +837,7 @@ impl World {
                     let node = (0..NODES as u8).find(may_run)?;
                     Some(Move::Run(number, node, 0))
                 }
-                _ => None,
+                Phase::Idle | Phase::Open | Phase::Holds | Phase::HoldsOn | Phase::Over => None,
             }
         })
     }
