@@ -104,7 +104,8 @@ pub(crate) struct Nodes {
 
     /// Longest ttl of any client [default: 60s].
     ///
-    /// It includes the lock delay. A node that has not been up for as long does not vote. Give all clients the same.
+    /// It includes the lock delay. A node that has been up for less when it is first met does not vote until it is
+    /// older. Give all clients the same.
     /// With --guard strict the default is what the markers of the nodes say: with a longer one no client would get a
     /// lock before that time has passed.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]

@@ -130,11 +130,10 @@ impl Builder {
     /// it is 60 s if nothing is set, longer ttls are refused, and it is written on the nodes: all clients use the
     /// longest.
     ///
-    /// A handle that knows the longest ttl does not count a server that has been up for a shorter time, because it may
-    /// have forgotten locks. So after all nodes were started at once, no lock is granted for this time and up to three
-    /// seconds more (servers report their uptime in whole seconds). If the servers are new, an operator says once that
-    /// they have forgotten nothing: `Redlock::trust_nodes`, `--trust` with the command, or `Redlock::reinit` where
-    /// markers have to change.
+    /// A node that has been up for less than `max_ttl` when it is first met does not vote until it is older, because it
+    /// may have forgotten locks. So after all nodes were started at once, no lock is granted for this time and up to three
+    /// seconds more (servers report their uptime in whole seconds). If the servers are new, an operator ends the wait
+    /// once, by `Redlock::trust_nodes` or `--trust` with the command. If `max_ttl` is not set, each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, SettingFault::MaxTtl(ttl));

@@ -99,11 +99,11 @@ impl Redlock {
     ///
     /// # New servers
     ///
-    /// A handle that knows the longest ttl ([`Builder::max_ttl`]) does not count a server that has been up for a shorter
-    /// time, because it may have forgotten locks. If the servers are new, an operator says once that they have forgotten
-    /// nothing: [`trust_nodes`](Self::trust_nodes), `--trust` with the command, or [`reinit`](Self::reinit) where markers
-    /// have to change. `connect` knows no longest ttl, so it counts each server at once when it meets it: it has no guard
-    /// at first contact. A report says if a node was [met younger](crate::NodeReport::met_young) than a minute.
+    /// A node that has been up for less than [`Builder::max_ttl`] when it is first met does not vote until it is older,
+    /// because it may have forgotten locks. If the servers are new, an operator ends the wait once, by
+    /// [`trust_nodes`](Self::trust_nodes) or `--trust` with the command. `connect` sets no `max_ttl`, so each node votes at
+    /// once: there is no guard at first contact. A report says if a node was
+    /// [met younger](crate::NodeReport::met_young) than a minute.
     ///
     /// # Errors
     ///
