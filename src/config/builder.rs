@@ -133,7 +133,8 @@ impl Builder {
     /// A node that has been up for less than `max_ttl` when it is first met does not vote until it is older, because it
     /// may have forgotten locks. So after all nodes were started at once, no lock is granted for this time and up to three
     /// seconds more (servers report their uptime in whole seconds). If the servers are new, an operator ends the wait
-    /// once, by `Redlock::trust_nodes` or `--trust` with the command. If `max_ttl` is not set, each node votes at once.
+    /// once, by `Redlock::trust_nodes` or `--trust` with the command. If `max_ttl` is not set, and the guard is not strict,
+    /// each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, SettingFault::MaxTtl(ttl));
