@@ -17,7 +17,6 @@ use crate::duration;
 use crate::failure::Failure;
 use crate::secrets::{self, Login};
 use crate::status::Status;
-use crate::trust::Trust;
 
 /// Where the URLs of the nodes come from if no `--node` is given, separated by commas.
 const NODES: &str = "SHEARLINE_NODES";
@@ -141,13 +140,12 @@ pub(crate) struct Connect {
 
     /// Lets nodes vote at once; for new nodes only.
     ///
-    /// Use it only if no lock can be alive that a node has forgotten, as on nodes that were just installed. A node that
-    /// is connected later is trusted too, if its server was up before the command began. With --guard strict it is
-    /// written on the nodes that are connected at the beginning, and holds for all clients. With --fenced, of `run` and
-    /// `lock`, it also gives nodes a counter floor, for all clients: a second more than the present time. No older token
-    /// may be larger, which is so unless a clock was set back.
+    /// Use it only if no lock can be alive that a node has forgotten, as on nodes that were just installed. It applies to
+    /// the nodes that are connected at the beginning. With --guard strict it is written on them, and holds for all
+    /// clients. With --fenced, of `run` and `lock`, it also gives nodes a counter floor, for all clients: a second more
+    /// than the present time. No older token may be larger, which is so unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
-    trust: bool,
+    pub(crate) trust: bool,
 }
 
 /// The restart guard, as an option.
@@ -321,36 +319,24 @@ fn has_tls(urls: &[String]) -> bool {
 }
 
 impl Connect {
-    /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
-    /// that come later. Nodes that do not answer are waited for until `by`, and for a connect timeout at least.
-    pub(crate) fn connect(
-        &self,
-        builder: &Builder,
-        by: Instant,
-    ) -> Result<(Redlock, Trust), Failure> {
-        let begun = now();
-        let met_by = by.max(begun.saturating_add(self.nodes.connect_timeout));
+    /// Returns a handle of `builder`, with its nodes trusted if that was asked for. Nodes that do not answer are waited
+    /// for until `by`, and for a connect timeout at least.
+    pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
+        let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
-        let trust = self.trust_if_asked(&redlock, begun, met_by);
+        self.trust_if_asked(&redlock, met_by);
         if left(by).is_zero() {
             voted(&redlock)?; // Or what is asked next would wait for them again.
         }
-        Ok((redlock, trust))
+        Ok(redlock)
     }
 
-    /// Trusts the nodes, if that was asked for by a command that has `begun` then, and waits until `by` for them.
-    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, begun: Instant, by: Instant) -> Trust {
-        if !self.trust {
-            return Trust::none();
+    /// Trusts the nodes if that was asked for, and waits until `by` for those that are on their way.
+    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) {
+        if self.trust {
+            settled(redlock, self.nodes.connect_timeout, by);
+            redlock.trust_nodes();
         }
-        // Most of those that are on their way are there soon.
-        let nodes = settled(redlock, self.nodes.connect_timeout, by);
-        redlock.trust_nodes();
-        let unmet = match self.nodes.guard {
-            Guard::Off | Guard::Strict => &[],
-            Guard::Observed => &nodes[..],
-        };
-        Trust::given(begun, unmet, self.nodes.connect_timeout)
     }
 }
 
@@ -400,7 +386,7 @@ pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec
 }
 
 /// Returns `true` if a node has neither answered nor failed yet.
-pub(crate) fn is_on_its_way(node: &NodeStatus) -> bool {
+fn is_on_its_way(node: &NodeStatus) -> bool {
     match node.state {
         NodeState::New | NodeState::Connecting => true,
         // Its marker is being read.

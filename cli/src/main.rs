@@ -5,7 +5,6 @@
 //! | `config` | the configuration file |
 //! | `secrets` | passwords in URLs, and the files that hold one |
 //! | `connect` | the options that name the nodes, and the handle made of them |
-//! | `trust` | nodes that are trusted when they come |
 //! | `acquire`, `taking` | the options of a lock that is taken, and how it is |
 //! | `waiting` | what is said while it is waited for |
 //! | `status`, `failure` | the exit statuses, and the line that says why |
@@ -53,7 +52,6 @@ mod signals;
 mod status;
 mod taking;
 mod trial;
-mod trust;
 mod unlock;
 mod waiting;
 mod watch;
