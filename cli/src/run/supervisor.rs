@@ -196,15 +196,15 @@ fn once<H: Holds>(
     Ok((ending, goes_on))
 }
 
-/// Without `/proc`, or with that of other processes, no descendant could be found.
+/// Without `/proc`, with that of other processes, or without lists in it, no descendant could be found.
 fn can_see_processes() -> Result<(), Failure> {
-    let own = std::fs::read_link("/proc/self").ok();
-    let id = own.and_then(|id| id.to_str()?.parse::<u32>().ok());
-    match id == Some(std::process::id()) {
-        true => Ok(()),
-        false => Err(Failure::new(
+    let own = format!("/proc/self/task/{}/children", std::process::id());
+    match std::fs::exists(own) {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(_) => Err(Failure::new(
             Status::Configuration,
-            "/proc does not show this process: mount the /proc of this container",
+            "/proc does not list the children of this process: mount the /proc of this container, on a kernel with \
+             CONFIG_PROC_CHILDREN; or use `shearline lock` and `shearline unlock`",
         )),
     }
 }
