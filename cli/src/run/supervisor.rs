@@ -75,6 +75,7 @@ fn failed(failure: Failure) -> Ending {
         | Status::Usage
         | Status::Lost
         | Status::Configuration
+        | Status::Plugin(_)
         | Status::Signal(_) => Outcome::Failed,
     };
     let ending = Ending::before(outcome, Exit::Status(failure.status));
