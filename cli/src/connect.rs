@@ -3,16 +3,20 @@
 //! Every command but `demo` has [`Nodes`]. Those that take, extend or release a lock have [`Connect`],
 //! which is the same with `--trust`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::ParseBoolError;
+use std::thread;
 use std::time::Duration;
-use std::{env, thread};
 
+use clap::builder::OsStringValueParser;
 use clap::{Args, ValueEnum};
 use shearline::internals::now;
 use shearline::{
     Builder, CheckError, Instant, LockError, NodeState, NodeStatus, Redlock, RestartGuard,
 };
 
+use crate::config;
 use crate::duration;
 use crate::failure::Failure;
 use crate::secrets::{self, Login};
@@ -20,9 +24,6 @@ use crate::status::Status;
 
 /// Where the URLs of the nodes come from if no `--node` is given, separated by commas.
 const NODES: &str = "SHEARLINE_NODES";
-
-/// The same as `--without-scripts`, if that is not given.
-const WITHOUT_SCRIPTS: &str = "SHEARLINE_WITHOUT_SCRIPTS";
 
 /// The longest ttl of any client, where neither an option nor a marker says otherwise.
 const MAX_TTL: Duration = Duration::from_secs(60);
@@ -47,7 +48,7 @@ pub(crate) struct Nodes {
     /// A URL is redis://user:password@host:port/db, rediss://.. or unix:///path. The option may be repeated. Give all
     /// clients the same nodes in the same order. Other users of this machine can read the arguments of a command, so
     /// put passwords into the variable or a file. Write a comma in a password as %2C.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = NODES, hide_env = true)]
     node: Vec<String>,
 
     /// User of URLs that name none.
@@ -65,8 +66,9 @@ pub(crate) struct Nodes {
     /// Options as TOML; or set SHEARLINE_CONFIG.
     ///
     /// FILES lists its keys. An option on the command line and a variable override the file.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = config::FILE, hide_env = true)]
+    #[arg(value_parser = OsStringValueParser::new())]
+    config: Option<OsString>,
 
     /// Refuses password files open to all users.
     ///
@@ -129,6 +131,7 @@ pub(crate) struct Nodes {
     /// For nodes whose operators forbid EVAL, or that have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the same. Give
     /// all clients the same. --guard strict, --fenced, --shared and --permits need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, value_parser = truth)]
     without_scripts: Option<bool>,
 }
 
@@ -176,7 +179,7 @@ impl Nodes {
         let of = urls.clone();
         let builder = Redlock::builder()
             .nodes(urls)
-            .without_scripts(self.is_without_scripts()?)
+            .without_scripts(self.without_scripts == Some(true))
             .restart_guard(self.guard.into())
             .cluster(&self.cluster)
             .max_ttl(self.max_ttl())
@@ -242,21 +245,6 @@ impl Nodes {
         })
     }
 
-    fn is_without_scripts(&self) -> Result<bool, Failure> {
-        if let Some(is) = self.without_scripts {
-            return Ok(is);
-        }
-        let said = env::var_os(WITHOUT_SCRIPTS).unwrap_or_default();
-        match said.to_str() {
-            Some("") => Ok(false),
-            Some(said) if said.parse::<bool>().is_ok() => Ok(said == "true"),
-            _ => Err(Failure::new(
-                Status::Configuration,
-                format_args!("{WITHOUT_SCRIPTS} is neither true nor false"),
-            )),
-        }
-    }
-
     /// Returns who logs in where a URL has no password.
     fn login(&self) -> Result<Option<Login>, Failure> {
         match (&self.password_file, self.user.clone()) {
@@ -270,12 +258,7 @@ impl Nodes {
     }
 
     fn urls(&self) -> Result<Vec<String>, Failure> {
-        if !self.node.is_empty() {
-            return secrets::urls("--node", &self.node);
-        }
-        let listed = env::var_os(NODES).unwrap_or_default();
-        // What is no text is refused as a URL.
-        secrets::urls(NODES, &[listed.to_string_lossy().into_owned()])
+        secrets::urls("--node or SHEARLINE_NODES", &self.node)
     }
 
     #[cfg(feature = "tls")]
@@ -293,6 +276,14 @@ impl Nodes {
     #[cfg(not(feature = "tls"))]
     fn with_tls(&self, builder: Builder) -> Builder {
         builder
+    }
+}
+
+/// A variable that is empty says nothing.
+fn truth(text: &str) -> Result<bool, ParseBoolError> {
+    match text {
+        "" => Ok(false),
+        text => text.parse(),
     }
 }
 
@@ -353,16 +344,6 @@ fn voted(redlock: &Redlock) -> Result<(), Failure> {
 /// Returns the time until then.
 pub(crate) fn left(until: Instant) -> Duration {
     until.saturating_since(now())
-}
-
-/// Returns `true` if the environment says what this option does.
-pub(crate) fn is_in_environment(option: &str) -> bool {
-    let variable = match option {
-        "node" => NODES,
-        "without_scripts" => WITHOUT_SCRIPTS,
-        _ => return false,
-    };
-    env::var_os(variable).is_some_and(|said| !said.is_empty())
 }
 
 /// Waits until every node has answered or failed, for `patience` if a majority has answered and twice as long if none
@@ -439,7 +420,9 @@ mod tests {
         let failure = urls(&["a:1", "redis://:p,secret@b"]).expect_err("a comma");
         assert_eq!(failure.status, Status::Configuration);
         assert!(
-            failure.message.starts_with("--node: there is a comma"),
+            failure
+                .message
+                .starts_with("--node or SHEARLINE_NODES: there is a comma"),
             "{failure:?}"
         );
         assert!(!failure.message.contains("secret"), "{failure:?}");

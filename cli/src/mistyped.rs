@@ -38,14 +38,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
             hide(&mut error, ContextKind::InvalidArg, "a password");
         }
     }
-    let is_unknown = error.kind() == ErrorKind::InvalidSubcommand
-        && error.get(ContextKind::SuggestedSubcommand).is_none();
-    let mut line = line(error);
-    if is_unknown {
-        let all = Cli::command();
-        let names: Vec<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
-        line += &format!("; there are {}", names.join(", "));
-    }
+    let line = line(error);
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
     Failure::usage(format_args!("{line}; see `shearline {page}--help`"))
 }

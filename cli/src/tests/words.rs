@@ -11,7 +11,7 @@ lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIM
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
 lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; see
 lock report once => unexpected argument 'once' found; usage: shearline lock [OPTIONS] <NAME>; see
-show report => unrecognized subcommand 'show'; there are run, lock, extend, unlock, break, status, watch, nodes, check, reinit, demo, man, completions; see `shearline --help`
+show report => unrecognized subcommand 'show'; see `shearline --help`
 statsu report => unrecognized subcommand 'statsu'; tip: a similar subcommand exists: 'status'; see `shearline --help`
 run report --wiat 3 -- true => unexpected argument '--wiat' found; tip: a similar argument exists: '--wait'; usage:
 --what => unexpected argument '--what' found; usage: shearline
