@@ -1,6 +1,7 @@
 //! The options of a command that takes a lock: `lock` and `run`.
 
 use std::ffi::OsString;
+use std::io::{IsTerminal as _, stderr};
 use std::os::unix::ffi::OsStringExt as _;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use shearline::{Builder, Instant, LockError, LockOptions, Redlock};
 use crate::duration;
 use crate::failure::Failure;
 use crate::status::Status;
-use crate::waiting::{Talk, Waiting};
+use crate::waiting::Waiting;
 
 /// How a lock is asked for.
 #[derive(Clone, Debug, Args)]
@@ -109,21 +110,20 @@ impl Acquire {
 
     /// Returns what is said while the lock on these names is waited for.
     pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Waiting<'a> {
-        let talk = match (self.quiet || self.no_wait, self.wait) {
-            (true, _) => Talk::Nothing,
-            // It ends by itself, and says then what it has met.
-            (false, Some(_)) => Talk::OnTerminal,
-            (false, None) => Talk::Always,
-        };
-        Waiting::new(redlock, names, talk)
+        // With a time to wait it ends by itself, and says then what it has met.
+        let talks = self.wait.is_none() || stderr().is_terminal();
+        Waiting::new(redlock, names, talks && !self.quiet && !self.no_wait)
     }
 
-    /// Returns why the lock was not taken, with the status of a conflict that the user wants. If it never ends by itself,
-    /// the nodes are asked whether it is a lock.
+    /// Returns why the lock was not taken, with the status of a conflict that the user wants. The nodes are asked who
+    /// holds it.
     pub(crate) async fn failure(&self, error: LockError, waiting: &Waiting<'_>) -> Failure {
-        let is_endless = matches!(&error, LockError::Held(report) if report.never_expires());
+        let is_held = matches!(&error, LockError::Held(report) if report.other_permits().is_none());
         let mut failure = Failure::from(error);
-        if is_endless && let Some(text) = waiting.no_lock().await {
+        if is_held
+            && !self.quiet
+            && let Some(text) = waiting.held().await
+        {
             failure.message = text;
         }
         if failure.status == Status::NotTaken {

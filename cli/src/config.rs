@@ -11,7 +11,6 @@
 //! * A file with a password that every user of the machine can read is warned of, or refused (`--strict-files`).
 //! * No value of the file is shown if it may hold a password.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,12 +19,11 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use toml::de::{DeTable, DeValue};
 
-use crate::connect::is_in_environment;
 use crate::failure::Failure;
 use crate::secrets::{self, wrong};
 
 /// Where the file is, if no option names it.
-const FILE: &str = "SHEARLINE_CONFIG";
+pub(crate) const FILE: &str = "SHEARLINE_CONFIG";
 
 /// The keys: options by their names, and [`NODES`]. A command ignores those that it does not have.
 pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
@@ -45,9 +43,8 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     if !has(command, "config") {
         return None;
     }
-    let from_environment = || env::var_os(FILE).filter(|path| !path.is_empty());
-    let named = arguments.get_one::<PathBuf>("config").cloned();
-    named.or_else(|| from_environment().map(PathBuf::from))
+    let named = arguments.get_one::<OsString>("config");
+    named.filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// Returns `true` if the command has this option. (What was parsed does not tell, in an optimised build.)
@@ -117,14 +114,20 @@ pub(crate) fn arguments(
 /// Returns `true` if the file may say it: the command has the option, and nothing that comes first says it.
 fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
     let is_typed = |option| {
-        has(command, option) && arguments.value_source(option) == Some(ValueSource::CommandLine)
+        let sources = [ValueSource::CommandLine, ValueSource::EnvVariable];
+        let source = has(command, option).then(|| arguments.value_source(option));
+        // A variable that is empty says nothing.
+        source.flatten().is_some_and(|it| sources.contains(&it))
+            && arguments
+                .get_raw(option)
+                .is_none_or(|mut all| all.any(|it| !it.is_empty()))
     };
     // A certificate of the one and a key of the other do not belong together.
     let is_typed = match option {
         "cert" | "key" => is_typed("cert") || is_typed("key"),
         _ => is_typed(option),
     };
-    has(command, option) && !is_typed && !is_in_environment(option)
+    has(command, option) && !is_typed
 }
 
 /// The message of the parser repeats nothing of the file, which may hold a password.

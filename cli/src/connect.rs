@@ -3,27 +3,27 @@
 //! Every command but `demo` has [`Nodes`]. Those that take, extend or release a lock have [`Connect`],
 //! which is the same with `--trust`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::ParseBoolError;
+use std::thread;
 use std::time::Duration;
-use std::{env, thread};
 
+use clap::builder::OsStringValueParser;
 use clap::{Args, ValueEnum};
 use shearline::internals::now;
 use shearline::{
     Builder, CheckError, Instant, LockError, NodeState, NodeStatus, Redlock, RestartGuard,
 };
 
+use crate::config;
 use crate::duration;
 use crate::failure::Failure;
 use crate::secrets::{self, Login};
 use crate::status::Status;
-use crate::trust::Trust;
 
 /// Where the URLs of the nodes come from if no `--node` is given, separated by commas.
 const NODES: &str = "SHEARLINE_NODES";
-
-/// The same as `--without-scripts`, if that is not given.
-const WITHOUT_SCRIPTS: &str = "SHEARLINE_WITHOUT_SCRIPTS";
 
 /// The longest ttl of any client, where neither an option nor a marker says otherwise.
 const MAX_TTL: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ pub(crate) struct Nodes {
     /// A URL is redis://user:password@host:port/db, rediss://.. or unix:///path. The option may be repeated. Give all
     /// clients the same nodes in the same order. Other users of this machine can read the arguments of a command, so
     /// put passwords into the variable or a file. Write a comma in a password as %2C.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = NODES, hide_env = true)]
     node: Vec<String>,
 
     /// User of URLs that name none.
@@ -66,8 +66,9 @@ pub(crate) struct Nodes {
     /// Options as TOML; or set SHEARLINE_CONFIG.
     ///
     /// FILES lists its keys. An option on the command line and a variable override the file.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", env = config::FILE, hide_env = true)]
+    #[arg(value_parser = OsStringValueParser::new())]
+    config: Option<OsString>,
 
     /// Refuses password files open to all users.
     ///
@@ -131,6 +132,7 @@ pub(crate) struct Nodes {
     /// For nodes whose operators forbid EVAL, or that have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the same. Give
     /// all clients the same. --guard strict, --fenced, --shared and --permits need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, value_parser = truth)]
     without_scripts: Option<bool>,
 }
 
@@ -142,13 +144,12 @@ pub(crate) struct Connect {
 
     /// Lets nodes vote at once; for new nodes only.
     ///
-    /// Use it only if no lock can be alive that a node has forgotten, as on nodes that were just installed. A node that
-    /// is connected later is trusted too, if its server was up before the command began. With --guard strict it is
-    /// written on the nodes that are connected at the beginning, and holds for all clients. With --fenced, of `run` and
-    /// `lock`, it also gives nodes a counter floor, for all clients: a second more than the present time. No older token
-    /// may be larger, which is so unless a clock was set back.
+    /// Use it only if no lock can be alive that a node has forgotten, as on nodes that were just installed. It applies to
+    /// the nodes that are connected at the beginning. With --guard strict it is written on them, and holds for all
+    /// clients. With --fenced, of `run` and `lock`, it also gives nodes a counter floor, for all clients: a second more
+    /// than the present time. No older token may be larger, which is so unless a clock was set back.
     #[arg(long, help_heading = "Nodes")]
-    trust: bool,
+    pub(crate) trust: bool,
 }
 
 /// The restart guard, as an option.
@@ -179,7 +180,7 @@ impl Nodes {
         let of = urls.clone();
         let builder = Redlock::builder()
             .nodes(urls)
-            .without_scripts(self.is_without_scripts()?)
+            .without_scripts(self.without_scripts == Some(true))
             .restart_guard(self.guard.into())
             .cluster(&self.cluster)
             .max_ttl(self.max_ttl())
@@ -245,21 +246,6 @@ impl Nodes {
         })
     }
 
-    fn is_without_scripts(&self) -> Result<bool, Failure> {
-        if let Some(is) = self.without_scripts {
-            return Ok(is);
-        }
-        let said = env::var_os(WITHOUT_SCRIPTS).unwrap_or_default();
-        match said.to_str() {
-            Some("") => Ok(false),
-            Some(said) if said.parse::<bool>().is_ok() => Ok(said == "true"),
-            _ => Err(Failure::new(
-                Status::Configuration,
-                format_args!("{WITHOUT_SCRIPTS} is neither true nor false"),
-            )),
-        }
-    }
-
     /// Returns who logs in where a URL has no password.
     fn login(&self) -> Result<Option<Login>, Failure> {
         match (&self.password_file, self.user.clone()) {
@@ -273,12 +259,7 @@ impl Nodes {
     }
 
     fn urls(&self) -> Result<Vec<String>, Failure> {
-        if !self.node.is_empty() {
-            return secrets::urls("--node", &self.node);
-        }
-        let listed = env::var_os(NODES).unwrap_or_default();
-        // What is no text is refused as a URL.
-        secrets::urls(NODES, &[listed.to_string_lossy().into_owned()])
+        secrets::urls("--node or SHEARLINE_NODES", &self.node)
     }
 
     #[cfg(feature = "tls")]
@@ -296,6 +277,14 @@ impl Nodes {
     #[cfg(not(feature = "tls"))]
     fn with_tls(&self, builder: Builder) -> Builder {
         builder
+    }
+}
+
+/// A variable that is empty says nothing.
+fn truth(text: &str) -> Result<bool, ParseBoolError> {
+    match text {
+        "" => Ok(false),
+        text => text.parse(),
     }
 }
 
@@ -322,36 +311,24 @@ fn has_tls(urls: &[String]) -> bool {
 }
 
 impl Connect {
-    /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and what trusts those
-    /// that come later. Nodes that do not answer are waited for until `by`, and for a connect timeout at least.
-    pub(crate) fn connect(
-        &self,
-        builder: &Builder,
-        by: Instant,
-    ) -> Result<(Redlock, Trust), Failure> {
-        let begun = now();
-        let met_by = by.max(begun.saturating_add(self.nodes.connect_timeout));
+    /// Returns a handle of `builder`, with its nodes trusted if that was asked for. Nodes that do not answer are waited
+    /// for until `by`, and for a connect timeout at least.
+    pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
+        let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
-        let trust = self.trust_if_asked(&redlock, begun, met_by);
+        self.trust_if_asked(&redlock, met_by);
         if left(by).is_zero() {
             voted(&redlock)?; // Or what is asked next would wait for them again.
         }
-        Ok((redlock, trust))
+        Ok(redlock)
     }
 
-    /// Trusts the nodes, if that was asked for by a command that has `begun` then, and waits until `by` for them.
-    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, begun: Instant, by: Instant) -> Trust {
-        if !self.trust {
-            return Trust::none();
+    /// Trusts the nodes if that was asked for, and waits until `by` for those that are on their way.
+    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) {
+        if self.trust {
+            settled(redlock, self.nodes.connect_timeout, by);
+            redlock.trust_nodes();
         }
-        // Most of those that are on their way are there soon.
-        let nodes = settled(redlock, self.nodes.connect_timeout, by);
-        redlock.trust_nodes();
-        let unmet = match self.nodes.guard {
-            Guard::Off | Guard::Strict => &[],
-            Guard::Observed => &nodes[..],
-        };
-        Trust::given(begun, unmet, self.nodes.connect_timeout)
     }
 }
 
@@ -368,16 +345,6 @@ fn voted(redlock: &Redlock) -> Result<(), Failure> {
 /// Returns the time until then.
 pub(crate) fn left(until: Instant) -> Duration {
     until.saturating_since(now())
-}
-
-/// Returns `true` if the environment says what this option does.
-pub(crate) fn is_in_environment(option: &str) -> bool {
-    let variable = match option {
-        "node" => NODES,
-        "without_scripts" => WITHOUT_SCRIPTS,
-        _ => return false,
-    };
-    env::var_os(variable).is_some_and(|said| !said.is_empty())
 }
 
 /// Waits until every node has answered or failed, for `patience` if a majority has answered and twice as long if none
@@ -401,7 +368,7 @@ pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec
 }
 
 /// Returns `true` if a node has neither answered nor failed yet.
-pub(crate) fn is_on_its_way(node: &NodeStatus) -> bool {
+fn is_on_its_way(node: &NodeStatus) -> bool {
     match node.state {
         NodeState::New | NodeState::Connecting => true,
         // Its marker is being read.
@@ -454,7 +421,9 @@ mod tests {
         let failure = urls(&["a:1", "redis://:p,secret@b"]).expect_err("a comma");
         assert_eq!(failure.status, Status::Configuration);
         assert!(
-            failure.message.starts_with("--node: there is a comma"),
+            failure
+                .message
+                .starts_with("--node or SHEARLINE_NODES: there is a comma"),
             "{failure:?}"
         );
         assert!(!failure.message.contains("secret"), "{failure:?}");

@@ -70,12 +70,11 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 23] = [
+const WORDS: [(&str, &str); 19] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
     ("`Redlock::reinit`", "`shearline reinit`"),
-    ("call `reinit` again", "run `shearline reinit` again"),
     ("`Breaking::AtOnce`", "`--now`"),
     ("`trust_nodes`", "`--trust`"),
     ("`Redlock::trust_nodes`", "`--trust`"),
@@ -99,17 +98,11 @@ const WORDS: [(&str, &str); 23] = [
         "in the URL, or where they come from",
         "in the URL, or `--user` and the file of `--password-file`",
     ),
-    ("ask for a longer ttl", "give a longer `--ttl`"),
     (
         "fencing tokens, shared locks, permits and a strict restart guard need scripts",
         "fencing tokens, shared locks, permits and `--guard strict` need scripts",
     ),
     (" (`LockOptions::extensions`)", ""),
-    ("build a new handle", "try again"),
-    (
-        "ask for a shorter one and extend it",
-        "give a shorter `--ttl`",
-    ),
     (
         "pass on what `Lock::to_bytes` gave",
         "pass on what `shearline lock` printed",

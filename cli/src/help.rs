@@ -137,20 +137,11 @@ pub(crate) fn end(words: &[OsString], to_stderr: bool) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Returns the description of all arguments, with the words of this program in what `clap` has added.
+/// Returns the description of all arguments.
 pub(crate) fn built() -> Command {
     let mut all = Cli::command();
     all.build();
-    let helps = |it: Arg| {
-        it.help("Prints help; -h prints less")
-            .long_help(Resettable::Reset)
-    };
-    all.mut_subcommands(|it| match it.get_name() {
-        "help" => it.about("Prints the help of a command"),
-        _ => it.mut_arg("help", helps),
-    })
-    .mut_arg("help", helps)
-    .mut_arg("version", |it| it.help("Prints the version"))
+    all
 }
 
 /// Returns the help of a command, or that of the program if there is none of this name.

@@ -179,8 +179,13 @@ pub(crate) fn state(told: &Inspection) -> String {
     }
 }
 
+/// Returns `true` if the lock is held, or something else is there.
+pub(crate) fn is_known(told: &Inspection) -> bool {
+    !told.holders().is_empty() || is_no_lock(told)
+}
+
 /// Returns `true` if a majority of the nodes has a key of another type.
-pub(crate) fn is_no_lock(told: &Inspection) -> bool {
+fn is_no_lock(told: &Inspection) -> bool {
     let nodes = told.nodes().iter();
     let others = nodes.filter(|it| matches!(it.found, Found::OtherType));
     told.nodes().len() / 2 < others.count()

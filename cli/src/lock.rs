@@ -83,12 +83,13 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let (redlock, mut trust) = args.connect.connect(&builder, by)?;
+    let redlock = args.connect.connect(&builder, by)?;
     let names = [name];
     let mut waiting = args.acquire.waiting(&redlock, &names);
     let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
     let taking = async {
-        let taking = taking::take((&redlock, &mut trust), &ask, (options, by), &mut waiting);
+        let trusted = args.connect.trust.then_some(&redlock);
+        let taking = taking::take(&ask, (options, by), trusted, &mut waiting);
         match taking.await {
             Ok(guard) => Ok(guard),
             Err(error) => Err(args.acquire.failure(error, &waiting).await),

@@ -5,7 +5,6 @@
 //! | `config` | the configuration file |
 //! | `secrets` | passwords in URLs, and the files that hold one |
 //! | `connect` | the options that name the nodes, and the handle made of them |
-//! | `trust` | nodes that are trusted when they come |
 //! | `acquire`, `taking` | the options of a lock that is taken, and how it is |
 //! | `waiting` | what is said while it is waited for |
 //! | `status`, `failure` | the exit statuses, and the line that says why |
@@ -53,7 +52,6 @@ mod signals;
 mod status;
 mod taking;
 mod trial;
-mod trust;
 mod unlock;
 mod waiting;
 mod watch;
@@ -66,6 +64,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use failure::Failure;
+use mistyped::Reader;
 use status::Status;
 
 /// A distributed lock over N independent Redis or Valkey masters.
@@ -111,10 +110,7 @@ fn main() -> ExitCode {
         Err(error) => return mistyped::end(error, &words),
     };
     // What was typed is good, so it is known to whom a mistake in the file is to be told.
-    let (typed, object) = (
-        Cli::from_arg_matches(&matches),
-        mistyped::wants_object(&words),
-    );
+    let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     match (with_file(matches, words), typed.map(|typed| typed.command)) {
         (
             Ok(Cli {
@@ -123,7 +119,7 @@ fn main() -> ExitCode {
             _,
         ) => run::run(&args),
         (Err(failure), Ok(Command::Run(args))) => run::in_vain(&args, failure),
-        (cli, _) => end(object.as_deref(), cli.and_then(|cli| run(&cli.command))),
+        (cli, _) => end(&reader, cli.and_then(|cli| run(&cli.command))),
     }
 }
 
@@ -167,14 +163,17 @@ fn run(command: &Command) -> Result<Status, Failure> {
     }
 }
 
-/// Says why a command has failed, to a person and to a program that wants an `object`, and returns the status.
-fn end(object: Option<&str>, result: Result<Status, Failure>) -> ExitCode {
+/// Says why a command has failed, and returns the status.
+fn end(reader: &Reader, result: Result<Status, Failure>) -> ExitCode {
     let failure = match result {
         Ok(status) => return status.into(),
         Err(failure) => failure,
     };
-    if let Some(name) = object {
-        let _ = output::say(json::line(&failure.object(name))); // The status tells it too.
+    match reader {
+        Reader::Person => {}
+        // The status tells it too.
+        Reader::Program(name) => drop(output::say(json::line(&failure.object(name)))),
+        Reader::Monitor => return nodes::unknown(&failure).into(),
     }
     // The first process of a container ends by no signal of its own.
     if let Status::Signal(number) = failure.status

@@ -25,7 +25,7 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
     if is_page {
         return help::end(words, error.use_stderr());
     }
-    crate::end(wants_object(words).as_deref(), Err(failure(error, words)))
+    crate::end(&reader(words), Err(failure(error, words)))
 }
 
 /// Returns what is wrong with these words.
@@ -38,26 +38,41 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
             hide(&mut error, ContextKind::InvalidArg, "a password");
         }
     }
-    let is_unknown = error.kind() == ErrorKind::InvalidSubcommand
-        && error.get(ContextKind::SuggestedSubcommand).is_none();
-    let mut line = line(error);
-    if is_unknown {
-        let all = Cli::command();
-        let names: Vec<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
-        line += &format!("; there are {}", names.join(", "));
-    }
+    let line = line(error);
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
     Failure::usage(format_args!("{line}; see `shearline {page}--help`"))
 }
 
-/// Returns the name of the command that was typed, if a program wants an object of it.
-pub(crate) fn wants_object(words: &[OsString]) -> Option<String> {
-    let typed = command(words)?;
+/// Who reads what a command prints.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    Person,
+    /// A program that wants an object of this command.
+    Program(String),
+    /// One that runs it as a plugin.
+    Monitor,
+}
+
+/// Returns who reads what these words print.
+pub(crate) fn reader(words: &[OsString]) -> Reader {
+    let Some(typed) = command(words) else {
+        return Reader::Person;
+    };
     let all = Cli::command();
-    let mut arguments = all.find_subcommand(&typed)?.get_arguments();
-    let knows_json = arguments.any(|argument| argument.get_long() == Some("json"));
-    let mut words = words.iter().take_while(|word| *word != "--");
-    (knows_json && words.any(|word| word == "--json")).then_some(typed)
+    let wants = |option: &str| {
+        let mut known = all.find_subcommand(&typed).into_iter();
+        let is_known = known.any(|it| it.get_arguments().any(|it| it.get_long() == Some(option)));
+        let mut words = words.iter().take_while(|word| *word != "--");
+        is_known
+            && words.any(|word| word.to_str().and_then(|it| it.strip_prefix("--")) == Some(option))
+    };
+    if wants("nagios") {
+        Reader::Monitor
+    } else if wants("json") {
+        Reader::Program(typed)
+    } else {
+        Reader::Person
+    }
 }
 
 /// Returns what is wrong in one line.

@@ -4,6 +4,7 @@
 //! `check` none.
 
 mod metrics;
+mod plugin;
 
 use std::ffi::OsString;
 
@@ -20,6 +21,8 @@ use crate::output::{self, BAD, Format, GOOD, count, item, painted};
 use crate::pace;
 use crate::status::{self, Status};
 use crate::trial::{self, Name, Trial};
+
+pub(crate) use plugin::unknown;
 
 /// What its help says.
 pub(crate) const TEXTS: Texts = Texts::new(
@@ -45,7 +48,8 @@ pub(crate) const CHECK_TEXTS: Texts = Texts::new(
     "\
 shearline check || logger -t shearline \"locks are in danger: status $?\"
 shearline check --json
-shearline check --prometheus >checked; mv checked DIR/shearline.prom",
+shearline check --prometheus >checked; mv checked DIR/shearline.prom
+shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
     &[
         ("0", "every node would vote, and has nothing wrong"),
         (
@@ -57,6 +61,10 @@ shearline check --prometheus >checked; mv checked DIR/shearline.prom",
         (
             "78",
             "too few nodes would vote until an operator repairs it",
+        ),
+        (
+            "0..3",
+            "with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
         ),
     ],
     &["shearline-nodes(1)", "shearline-status(1)"],
@@ -125,6 +133,13 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
 
+    /// Prints one line, as monitoring plugins do.
+    ///
+    /// It is for Nagios, Icinga and others that understand their plugins: OK, WARNING, CRITICAL or UNKNOWN, what is
+    /// wrong, and the number of votes as performance data. The status is 0, 1, 2 or 3.
+    #[arg(long, conflicts_with_all = ["json", "prometheus"])]
+    nagios: bool,
+
     /// Name of the lock that is tried on each node.
     name: Option<OsString>,
 
@@ -167,9 +182,11 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
         status = Status::Failure;
     }
+    if args.nagios {
+        return plugin::told(&seen, status);
+    }
     let lines = || {
-        let wrong = seen.places().filter(|place| seen.is_wrong(*place));
-        let wrong = wrong.map(|place| format!("\n{}", seen.described(place)));
+        let wrong = seen.wrong().map(|line| format!("\n{line}"));
         let pace = seen.pace().map(|line| format!("\n{line}"));
         seen.summary() + &wrong.collect::<String>() + &pace.unwrap_or_default()
     };
@@ -197,6 +214,12 @@ impl Seen {
             trials,
             counters,
         })
+    }
+
+    /// Returns what is wrong with each node.
+    fn wrong(&self) -> impl Iterator<Item = String> {
+        let wrong = self.places().filter(|place| self.is_wrong(*place));
+        wrong.map(|place| self.described(place))
     }
 
     fn places(&self) -> impl Iterator<Item = usize> {

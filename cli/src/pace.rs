@@ -1,8 +1,8 @@
 //! The pace of restarts: a node that has restarted does not vote until every lock that it may have forgotten is over.
 //! If the next one restarts before that, no majority is left, and kept locks are lost.
 
-use std::thread;
 use std::time::{Duration, SystemTime};
+use std::{mem, thread};
 
 use shearline::{NodeState, NodeStatus, Redlock};
 
@@ -54,63 +54,22 @@ pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
 /// What a command that goes on says of restarts.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// What was known of each node when it voted, if it has.
-    voted: Vec<Option<Known>>,
-}
-
-/// What is known of a node.
-#[derive(Clone, Debug, Default)]
-struct Known {
-    run_id: Option<String>,
-    clock_steps: u32,
-    marked_ttl: Option<Duration>,
-}
-
-impl Known {
-    fn of(node: &NodeStatus) -> Self {
-        Self {
-            run_id: node.run_id.clone(),
-            clock_steps: node.clock_steps,
-            marked_ttl: node.marked_ttl,
-        }
-    }
-
-    /// Returns why a node of which this was known does not vote, now that this is known.
-    fn reason(&self, now: &Self) -> &'static str {
-        let is_same = self.run_id.as_ref().zip(now.run_id.as_ref());
-        let is_same = is_same.map(|(before, now)| before == now);
-        let is_raised =
-            matches!((self.marked_ttl, now.marked_ttl), (Some(before), Some(now)) if before < now);
-        if self.clock_steps < now.clock_steps {
-            "its clock was stepped"
-        } else if is_same == Some(false) {
-            "it has restarted"
-        } else if is_raised {
-            "a client with a longer --max-ttl has begun"
-        } else if is_same == Some(true) && self.marked_ttl.is_some() {
-            "its marker was deleted"
-        } else {
-            "it may have forgotten locks"
-        }
-    }
+    /// Which nodes have voted, and have not been told of since.
+    voted: Vec<bool>,
 }
 
 impl Pace {
     /// Writes a line for each node that has voted, and does not vote for a while. To be called from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
-        self.voted.resize(nodes.len(), None);
+        self.voted.resize(nodes.len(), false);
         for (node, voted) in nodes.iter().zip(&mut self.voted) {
-            let known = Known::of(node);
             if node.state == NodeState::Ready {
-                *voted = Some(known);
-            } else if left(node.state).is_some()
-                && let Some(before) = voted.take()
-            {
+                *voted = true;
+            } else if left(node.state).is_some() && mem::take(voted) {
                 let line = format!(
-                    "{name}: {} does not vote: {}; {}",
+                    "{name}: {} does not vote, because it may have forgotten locks; {}",
                     node.address,
-                    before.reason(&known),
                     advice(&nodes).unwrap_or_default()
                 );
                 // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
@@ -133,30 +92,6 @@ mod tests {
             assert_eq!(super::left(state), told.then_some(left));
         }
         assert_eq!(left(NodeState::Ready), None);
-    }
-
-    #[test]
-    fn of_a_node_that_does_not_vote_one_reason_is_named() {
-        let known = |run_id: Option<&str>, clock_steps, ttl: Option<u64>| Known {
-            run_id: run_id.map(str::to_owned),
-            clock_steps,
-            marked_ttl: ttl.map(Duration::from_secs),
-        };
-        let before = known(Some("a"), 1, Some(60));
-        for (now, reason) in [
-            (known(Some("b"), 1, None), "it has restarted"),
-            (known(Some("a"), 2, Some(60)), "its clock was stepped"),
-            (
-                known(Some("a"), 1, Some(61)),
-                "a client with a longer --max-ttl has begun",
-            ),
-            (known(Some("a"), 1, None), "its marker was deleted"),
-        ] {
-            assert_eq!(before.reason(&now), reason);
-        }
-        // A user who may not ask `INFO`, without markers.
-        let unknown = known(None, 0, None);
-        assert_eq!(unknown.reason(&unknown), "it may have forgotten locks");
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use clap::builder::PossibleValuesParser;
-use clap::{Command, ValueEnum};
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -45,19 +44,11 @@ shearline completions fish > ~/.config/fish/completions/shearline.fish",
     &[],
 );
 
-/// Prints the completions for bash, zsh or fish.
+/// Prints the completions for a shell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
     /// Shell.
-    shell: For,
-}
-
-/// The shells for which there are completions.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum For {
-    Bash,
-    Zsh,
-    Fish,
+    shell: Shell,
 }
 
 /// Prints a manual page.
@@ -182,55 +173,10 @@ fn as_roff(line: &str) -> String {
 }
 
 /// Prints completions.
-pub(crate) fn completions(all: Command, args: &CompletionsArgs) -> Result<Status, Failure> {
-    let shell = match args.shell {
-        For::Bash => Shell::Bash,
-        For::Zsh => Shell::Zsh,
-        For::Fish => Shell::Fish,
-    };
-    written(&completing(all, shell))
-}
-
-/// Returns the completions of a shell.
-fn completing(all: Command, shell: Shell) -> Vec<u8> {
-    let mut all = with_names(all);
+pub(crate) fn completions(mut all: Command, args: &CompletionsArgs) -> Result<Status, Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut all, "shearline", &mut text);
-    if shell == Shell::Fish {
-        text.extend(for_fish(&all).bytes());
-    }
-    text
-}
-
-/// Returns the names of the commands. Each has a page, and shells complete them behind `man`.
-fn names(all: &Command) -> Vec<String> {
-    let commands = all.get_subcommands();
-    commands.map(|it| it.get_name().to_owned()).collect()
-}
-
-fn with_names(all: Command) -> Command {
-    let names = PossibleValuesParser::new(names(&all));
-    all.mut_subcommand("man", |man| {
-        man.mut_arg("command", |it| it.value_parser(names))
-    })
-}
-
-/// What `clap_complete` leaves out for fish: the values of arguments that are no options.
-fn for_fish(all: &Command) -> String {
-    let mut lines = String::new();
-    for command in all.get_subcommands() {
-        let arguments = command.get_positionals();
-        let values = arguments.flat_map(|it| it.get_possible_values());
-        let values: Vec<String> = values.map(|it| it.get_name().to_owned()).collect();
-        if !values.is_empty() {
-            lines += &format!(
-                "complete -c shearline -n \"__fish_shearline_using_subcommand {}\" -f -a \"{}\"\n",
-                command.get_name(),
-                values.join(" ")
-            );
-        }
-    }
-    lines
+    clap_complete::generate(args.shell, &mut all, "shearline", &mut text);
+    written(&text)
 }
 
 fn written(text: &[u8]) -> Result<Status, Failure> {

@@ -1,7 +1,6 @@
 //! `shearline reinit`: makes the nodes a new cluster, for `--guard strict`.
 
 use serde_json::json;
-use shearline::internals::now;
 use shearline::{Config, Instant, RestartGuard};
 
 use crate::connect::Connect;
@@ -67,12 +66,10 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     if !args.yes {
         confirm(&question(&config))?;
     }
-    let begun = now();
     let redlock = builder.build()?;
     args.connect.nodes.settled(&redlock);
     redlock.reinit()?;
-    // All nodes are there: none comes later.
-    let _ = args.connect.trust_if_asked(&redlock, begun, Instant::MAX);
+    args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
     let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));

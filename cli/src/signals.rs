@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{
-    SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGKILL, SIGPIPE, SIGPROF, SIGQUIT, SIGSYS,
-    SIGTERM, SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH,
-    SIGXCPU, SIGXFSZ,
+    SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGSTOP, SIGTSTP, SIGTTIN,
+    SIGTTOU, SIGURG, SIGWINCH,
 };
+use signal_hook::low_level::signal_name;
 
 use crate::failure::Failure;
 use crate::status::Status;
@@ -34,57 +34,51 @@ pub(crate) enum Unhandled {
     Nothing,
 }
 
-/// The signals that can be handled, without those of [`more`].
-///
-/// Not here: KILL and STOP; ILL, FPE, SEGV and BUS, by which a fault of this program ends it; and CHLD, which tells
-/// of its own children.
-const TABLE: [(i32, Unhandled); 22] = [
-    (SIGHUP, Unhandled::Ends),
-    (SIGINT, Unhandled::Ends),
-    (SIGQUIT, Unhandled::Ends),
-    (SIGTRAP, Unhandled::Ends),
-    (SIGABRT, Unhandled::Ends),
-    (SIGUSR1, Unhandled::Ends),
-    (SIGUSR2, Unhandled::Ends),
-    // The runtime of Rust ignores it.
-    (SIGPIPE, Unhandled::Nothing),
-    (SIGALRM, Unhandled::Ends),
-    (SIGTERM, Unhandled::Ends),
-    (SIGCONT, Unhandled::Nothing),
-    (SIGTSTP, Unhandled::Stops),
-    (SIGTTIN, Unhandled::Stops),
-    (SIGTTOU, Unhandled::Stops),
-    (SIGURG, Unhandled::Nothing),
-    (SIGXCPU, Unhandled::Ends),
-    (SIGXFSZ, Unhandled::Ends),
-    (SIGVTALRM, Unhandled::Ends),
-    (SIGPROF, Unhandled::Ends),
-    (SIGWINCH, Unhandled::Nothing),
-    (SIGIO, IO),
-    (SIGSYS, Unhandled::Ends),
+/// What is not handled: KILL and STOP cannot be. By ILL, FPE, SEGV and BUS a fault of this program ends it. CHLD tells of
+/// its own children.
+const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
+
+/// What stops a program that does not handle it.
+const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
+
+/// What does nothing to a program that does not handle it. (The runtime of Rust ignores PIPE.)
+const QUIET: &[i32] = &[
+    SIGCONT,
+    SIGURG,
+    SIGWINCH,
+    SIGPIPE,
+    #[cfg(not(target_os = "linux"))]
+    signal_hook::consts::SIGIO,
+    #[cfg(any(target_vendor = "apple", target_os = "freebsd", target_os = "netbsd"))]
+    signal_hook::consts::SIGINFO,
 ];
 
-/// Where this differs.
-const IO: Unhandled = match cfg!(target_os = "linux") {
-    true => Unhandled::Ends,
-    false => Unhandled::Nothing,
-};
+/// The signals that can be handled, without the real-time ones of [`real_time`].
+fn plain() -> impl Iterator<Item = i32> {
+    (1..=31).filter(|signal| !NOT_HANDLED.contains(signal))
+}
 
-/// The signals of this system alone, with their names: PWR, STKFLT and the real-time ones.
-fn more() -> Vec<(i32, String)> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::Signal;
-        use rustix_libc_wrappers::process::SignalExt as _;
-        let named = [(Signal::POWER, "SIGPWR"), (Signal::STKFLT, "SIGSTKFLT")];
-        let named = named.map(|(signal, name)| (signal, name.to_owned()));
-        let real_time = (0..).map_while(Signal::rt).zip(0..);
-        let real_time = real_time.map(|(signal, place)| (signal, format!("SIGRTMIN+{place}")));
-        let all = named.into_iter().chain(real_time);
-        all.map(|(signal, name)| (signal.as_raw(), name)).collect()
+#[cfg(target_os = "linux")]
+fn real_time() -> impl Iterator<Item = i32> {
+    use rustix_libc_wrappers::process::SignalExt as _;
+    (0..)
+        .map_while(rustix::process::Signal::rt)
+        .map(rustix::process::Signal::as_raw)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn real_time() -> impl Iterator<Item = i32> {
+    std::iter::empty()
+}
+
+fn unhandled(signal: i32) -> Unhandled {
+    if STOPPING.contains(&signal) {
+        Unhandled::Stops
+    } else if QUIET.contains(&signal) {
+        Unhandled::Nothing
+    } else {
+        Unhandled::Ends
     }
-    #[cfg(not(target_os = "linux"))]
-    Vec::new()
 }
 
 /// Returns the signals that can be handled, except those that were ignored when this program was started.
@@ -92,33 +86,40 @@ fn more() -> Vec<(i32, String)> {
 /// That PIPE was ignored cannot be seen, since the runtime ignores it.
 pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
     let ignored = ignored();
-    let more = more()
-        .into_iter()
-        .map(|(signal, _)| (signal, Unhandled::Ends));
-    let all = TABLE.into_iter().chain(more);
-    all.filter(move |(signal, _)| *signal == SIGPIPE || ignored >> (signal - 1) & 1 == 0)
+    let all = plain().chain(real_time());
+    let all = all.filter(move |it| *it == SIGPIPE || ignored >> (it - 1) & 1 == 0);
+    all.map(|signal| (signal, unhandled(signal)))
 }
 
 /// Reads a signal that asks a process to end, one that can be handled or KILL: `TERM`, `SIGTERM`, `15` or `RTMIN+3`.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let wanted = text.to_ascii_uppercase();
-    let wanted = format!("SIG{}", wanted.strip_prefix("SIG").unwrap_or(&wanted));
-    let table = TABLE.iter().map(|(signal, _)| *signal).chain([SIGKILL]);
-    let name = |signal| signal_hook::low_level::signal_name(signal).unwrap_or_default();
-    let table = table.map(|signal| (signal, name(signal).to_owned()));
-    let mut all = table.chain(more());
-    let found = all.find(|(signal, name)| *name == wanted || text == signal.to_string());
-    let found = found.map(|(signal, _)| signal);
-    found.ok_or(
-        "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
-    )
+    let wanted = wanted.strip_prefix("SIG").unwrap_or(&wanted);
+    let named = |signal: i32| match signal_name(signal) {
+        Some(name) => name.strip_prefix("SIG") == Some(wanted),
+        // Of Linux alone.
+        None => [(16, "STKFLT"), (30, "PWR")].contains(&(signal, wanted)),
+    };
+    let number = |signal: i32| text == signal.to_string();
+    let place = wanted.strip_prefix("RTMIN+");
+    let mut plain = plain().chain([SIGKILL]);
+    let mut real_time = (0..).zip(real_time());
+    plain
+        .find(|it| named(*it) || number(*it))
+        .or_else(|| {
+            let is = |at: i32| place.is_some_and(|place| place == at.to_string());
+            let found = real_time.find(|(at, it)| is(*at) || number(*it));
+            found.map(|(_, signal)| signal)
+        })
+        .ok_or(
+            "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
+        )
 }
 
 /// Returns `true` if the signal ends a program that does not handle it.
 #[cfg(target_os = "linux")]
 pub(crate) fn ends(signal: i32) -> bool {
-    let known = TABLE.iter().find(|(number, _)| *number == signal);
-    known.is_none_or(|(_, unhandled)| *unhandled == Unhandled::Ends)
+    unhandled(signal) == Unhandled::Ends
 }
 
 /// Ends this process by a signal that ends those that do not handle it. Returns if that is not possible.
@@ -195,31 +196,21 @@ fn ignored() -> u64 {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use signal_hook::consts::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSTOP};
-
     use super::*;
 
     #[test]
-    fn every_signal_has_its_place() {
-        let not_passed_on = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
-        let more = more().into_iter().map(|(signal, _)| signal);
-        let more: Vec<i32> = more.collect();
-        // The C library keeps these for itself.
-        let reserved = [32, 33, 34].into_iter().filter(|it| !more.contains(it));
-        let mut all: Vec<i32> = TABLE.into_iter().map(|(signal, _)| signal).collect();
-        all.extend(&more);
-        all.extend(not_passed_on.into_iter().chain(reserved));
-        all.sort_unstable();
-        assert_eq!(all, Vec::from_iter(1..=64));
-    }
-
-    #[test]
     fn a_signal_is_a_name_or_a_number() {
-        for (text, signal) in [("sigwinch", 28), ("35", 35), ("Usr1", 10), ("PWR", 30)] {
+        for (text, signal) in [
+            ("sigwinch", 28),
+            ("35", 35),
+            ("Usr1", 10),
+            ("PWR", 30),
+            ("KILL", 9),
+        ] {
             assert_eq!(parse(text), Ok(signal), "{text}");
         }
-        for (signal, name) in more() {
-            assert_eq!(parse(&name), Ok(signal), "{name}");
+        for (place, signal) in (0..).zip(real_time()) {
+            assert_eq!(parse(&format!("RTMIN+{place}")), Ok(signal));
         }
         for text in ["", "SIG", "0", "65", "-1", "15 ", "SIGSIGTERM", "RTMIN+31"] {
             assert!(parse(text).is_err(), "{text}");
@@ -227,8 +218,7 @@ mod tests {
         for text in ["STOP", "19", "CHLD", "32", "33"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        for (signal, _) in TABLE {
-            let name = signal_hook::low_level::signal_name(signal).unwrap();
+        for (signal, name) in plain().filter_map(|it| Some((it, signal_name(it)?))) {
             assert_eq!(parse(name), Ok(signal), "{name}");
         }
     }

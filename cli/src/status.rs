@@ -28,6 +28,8 @@ pub(crate) enum Status {
     CannotRun,
     /// The command of `shearline run` does not exist.
     NotFound,
+    /// What a monitoring plugin says: 0 to 3.
+    Plugin(u8),
     /// A signal of this number has ended it.
     Signal(u8),
 }
@@ -42,7 +44,7 @@ impl Status {
             Self::NoQuorum => 69,
             Self::Lost => 74,
             Self::NotTaken => 75,
-            Self::Conflict(code) => code,
+            Self::Conflict(code) | Self::Plugin(code) => code,
             Self::Configuration => 78,
             Self::CannotRun => 126,
             Self::NotFound => 127,
@@ -56,7 +58,7 @@ impl Status {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Success => "done",
-            Self::Failure => "failed",
+            Self::Failure | Self::Plugin(_) => "failed",
             Self::Usage => "usage",
             Self::NoQuorum => "no_quorum",
             Self::Lost => "lost",

@@ -271,7 +271,7 @@ impl Trial {
         };
         match waking(self.waking) {
             None => permitted,
-            Some((_, text)) => format!("{permitted}; {text}"),
+            Some(_) => format!("{permitted}; it {}", self.waking),
         }
     }
 }
@@ -291,23 +291,17 @@ pub(crate) fn object(trial: Option<&Trial>) -> Value {
         "may_lock": permitted(|trial| &trial.lock),
         "may_extend": permitted(|trial| &trial.extend),
         "missing": missing.map(Verdict::why),
-        "waking": trial.and_then(|trial| waking(trial.waking)).map(|(word, _)| word),
+        "waking": trial.and_then(|trial| waking(trial.waking)),
         "releasing": trial.and_then(|trial| trial.releasing).map(word),
     })
 }
 
-/// Returns how a node wakes those who wait for a lock, if that is known: for programs, and for people.
-fn waking(waking: Waking) -> Option<(&'static str, String)> {
-    let look = "waiting clients have to ask again and again";
+/// Returns how a node wakes those who wait for a lock, if that is known.
+fn waking(waking: Waking) -> Option<&'static str> {
     match waking {
-        Waking::Push => Some(("push", "wakes clients that wait for a lock".to_owned())),
-        Waking::Resp2 => Some(("resp2", format!("{look}: it does not speak RESP3"))),
-        Waking::Refused(error) => {
-            let text = format!(
-                "{look}: it refused `CLIENT TRACKING` with {error}; permit +client|tracking, +client|caching and +pttl"
-            );
-            Some(("refused", text))
-        }
+        Waking::Push => Some("push"),
+        Waking::Resp2 => Some("resp2"),
+        Waking::Refused(_) => Some("refused"),
         Waking::Unasked | _ => None,
     }
 }

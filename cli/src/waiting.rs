@@ -4,7 +4,6 @@
 //! and writes a line to stderr: to a terminal again whenever that changes, elsewhere once. Too few answers may have
 //! another reason later, so a refusal is then told elsewhere too.
 
-use std::fmt;
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
 use std::mem;
@@ -12,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anstream::adapter::strip_str;
 use shearline::internals::now;
 use shearline::{InspectError, Inspection, Instant, NodeOutcome, NodeReport, Redlock, Report};
 
@@ -47,43 +47,23 @@ pub(crate) struct Waiting<'a> {
     was_free: bool,
 }
 
-/// Why the lock is not had.
+/// Why the lock is not had, as far as a change of it is told.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Reason {
-    HeldBy(Vec<u8>),
-    /// It was free at two looks, so it is rather the nodes that do not grant it than others that were first.
-    Free,
-    /// Several have it, or nobody: in words.
-    NotByOne(String),
+    /// The owner, or the state in words.
+    Held(String),
     NoQuorum,
     /// As before, and nodes have refused to answer.
     Refused,
 }
 
-/// When it may say something.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Talk {
-    /// Never.
-    Nothing,
-    /// To a person at the terminal.
-    OnTerminal,
-    /// To the terminal, and once into a file or a pipe.
-    Always,
-}
-
 impl<'a> Waiting<'a> {
-    /// It begins now.
-    pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talk: Talk) -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        let talks = match talk {
-            Talk::Nothing => false,
-            Talk::OnTerminal => is_terminal,
-            Talk::Always => true,
-        };
+    /// It begins now. If it never `talks`, it looks at nothing.
+    pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talks: bool) -> Self {
         Self {
             redlock,
             names,
-            is_terminal,
+            is_terminal: io::stderr().is_terminal(),
             next: talks.then(|| now().saturating_add(FIRST)),
             looking: None,
             said: None,
@@ -106,28 +86,39 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Says what is there, if it is no lock.
-    pub(crate) async fn no_lock(&self) -> Option<String> {
+    /// Says who holds the lock, or what is there instead.
+    pub(crate) async fn held(&self) -> Option<String> {
         let (name, told) = first_held(self.redlock, self.names).await;
-        let told = told.ok().filter(inspect::is_no_lock)?;
-        Some(format!(
-            "lock `{}`: {}",
-            printable(name),
-            inspect::state(&told)
-        ))
+        let told = told.ok().filter(inspect::is_known)?;
+        let never_ends = told
+            .holder()
+            .is_some_and(|it| it.valid_for == Duration::MAX);
+        let advice = match never_ends {
+            true => "; if its holder is gone, end it with `shearline break --now`",
+            false => "",
+        };
+        let state = inspect::state(&told);
+        let lock = match self.names {
+            [_] => format!("lock `{}`:", printable(name)),
+            all => format!("lock on {}: `{}` is", listed(all), printable(name)),
+        };
+        let text = format!("{lock} {state}{advice}");
+        Some(strip_str(&text).to_string())
     }
 
     fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, InspectError>) {
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         let was_free = mem::replace(&mut self.was_free, is_free);
-        let (reason, text): (_, String) = match told {
-            Ok(told) => match told.holder() {
-                Some(holder) => (Reason::HeldBy(holder.owner.to_vec()), inspect::state(told)),
-                // It can be had now, or will be told by the next look.
-                None if is_free && !was_free => return,
-                None if is_free => (Reason::Free, FREE.to_owned()),
-                None => (Reason::NotByOne(inspect::state(told)), inspect::state(told)),
-            },
+        let (reason, text) = match told {
+            // It can be had now. If it is free at two looks, it is rather the nodes that do not grant it than others
+            // that were first.
+            Ok(_) if is_free && !was_free => return,
+            Ok(_) if is_free => (Reason::Held(String::new()), FREE.to_owned()),
+            Ok(told) => {
+                let state = inspect::state(told);
+                let owner = told.holder().map(|holder| inspect::by(&holder.owner));
+                (Reason::Held(owner.unwrap_or(state.clone())), state)
+            }
             Err(error @ InspectError::NoQuorum(report)) => {
                 (no_quorum(report), format!("{error:#}"))
             }
@@ -143,10 +134,8 @@ impl<'a> Waiting<'a> {
             false => printable(name),
         };
         if self.is_terminal || self.said.is_none() || reason.1 == Reason::Refused {
-            say(format_args!(
-                "waiting for {name}: {}",
-                in_words_of_the_command(&text)
-            ));
+            let text = in_words_of_the_command(&text);
+            output::complain(output::NOTE, format_args!("waiting for {name}: {text}"));
         }
         if !self.is_terminal && reason.1 != Reason::NoQuorum {
             self.next = None;
@@ -174,8 +163,4 @@ fn no_quorum(report: &Report) -> Reason {
         true => Reason::Refused,
         false => Reason::NoQuorum,
     }
-}
-
-fn say(text: impl fmt::Display) {
-    output::complain(output::NOTE, text);
 }

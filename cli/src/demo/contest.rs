@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-use shearline::{LockError, LockGuard, LockOptions, Redlock, UnlockError};
+use shearline::{LockGuard, LockOptions, Redlock, UnlockError};
 
 use super::cell::Cell;
 use super::view::human;
@@ -71,17 +71,9 @@ impl Contest {
                     self.count(TAKEN);
                     self.change(guard);
                 }
-                Err(error) => self.count(match error {
-                    LockError::Held(_) => "gave up waiting",
-                    LockError::NoQuorum(_) => "no quorum",
-                    LockError::TooSlow(_) => "too slow",
-                    LockError::Invalid(_)
-                    | LockError::OtherCluster(_)
-                    | LockError::Saturated
-                    | LockError::Forked
-                    | LockError::Closed
-                    | _ => "other errors",
-                }),
+                Err(error) if error.is_held() => self.count("gave up waiting"),
+                Err(error) if error.report().is_some() => self.count("no quorum"),
+                Err(_) => self.count("other errors"),
             }
             thread::sleep(REST);
         }

@@ -183,7 +183,6 @@ fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
         return Ok(());
     }
     nodes.disturb()?;
-    view.is_disturbed = true;
     let now = |left| {
         format!(
             "node 2 is killed and node 4 frozen, for {left} more; the other three are a majority, which is enough"
@@ -191,7 +190,6 @@ fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     };
     let goes_on = view.show(MENDED, now)?;
     nodes.bring_back()?;
-    view.is_disturbed = false;
     let now =
         |_| "nodes 2 and 4 run again; no client can know what node 2 has forgotten".to_owned();
     if goes_on {

@@ -13,7 +13,7 @@ use shearline::{NodeState, NodeStatus};
 use super::contest::Contest;
 use crate::failure::Failure;
 use crate::json::millis;
-use crate::output::{self, BAD, DOUBTFUL, GOOD, count, painted, wrapped};
+use crate::output::{self, BAD, GOOD, count, painted, wrapped};
 use crate::signals::Signals;
 
 /// The time between two looks, and how many of them are kept: rates are taken over a second.
@@ -24,24 +24,16 @@ const LOOKS: usize = 21;
 /// within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
 
-/// How many columns the drawing of the course has, and its bars of up to eight eighths.
-const COLUMNS: usize = 40;
-const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
 /// Watches the run of the demo.
 pub(super) struct View<'a> {
     contest: &'a Contest,
     signals: &'a Signals,
     length: Duration,
-    /// Whether nodes are stopped.
-    pub(super) is_disturbed: bool,
     bar: ProgressBar,
     /// Where there is no terminal: the second of the last line.
     second: u64,
     /// What was counted in the last second, the oldest first: the locks, and the grants of each node.
     past: VecDeque<(Instant, Vec<u64>)>,
-    /// How many locks were taken in each part of the run, and whether nodes were stopped then.
-    course: [(u64, bool); COLUMNS],
 }
 
 impl<'a> View<'a> {
@@ -53,11 +45,9 @@ impl<'a> View<'a> {
             contest,
             signals,
             length: Duration::from_secs(seconds),
-            is_disturbed: false,
             bar: ProgressBar::with_draw_target(Some(1_000 * seconds), target).with_style(style),
             second: 0,
             past: VecDeque::new(),
-            course: [(0, false); COLUMNS],
         }
     }
 
@@ -118,20 +108,8 @@ impl<'a> View<'a> {
             .into_iter()
             .map(|node| node.grants);
         let counts: Vec<u64> = iter::once(self.contest.taken()).chain(grants).collect();
-        let before = self.past.back().map_or(0, |(_, counts)| counts[0]);
-        let column = self.column();
-        if let Some(column) = self.course.get_mut(column) {
-            column.0 += counts[0] - before;
-            column.1 |= self.is_disturbed;
-        }
         self.past.push_back((Instant::now(), counts));
         self.past.drain(..self.past.len().saturating_sub(LOOKS));
-    }
-
-    /// Returns the column of this moment.
-    fn column(&self) -> usize {
-        let share = self.bar.elapsed().as_secs_f64() / self.length.as_secs_f64();
-        (share * COLUMNS as f64) as usize
     }
 
     /// Returns how much a count has grown in the last second.
@@ -152,7 +130,6 @@ impl<'a> View<'a> {
         let (value, written, inside) = self.contest.cell.read();
         let (locks, waits, outcomes) = (self.locks(), self.waits(), self.contest.outcomes());
         let (value, written) = (human(value), human(written));
-        let course = drawn(&self.course[..self.column().min(COLUMNS)]);
         let mut rows = String::new();
         for (place, node) in (1..).zip(&nodes) {
             rows += &row(place, node, &self.rate(place));
@@ -160,7 +137,6 @@ impl<'a> View<'a> {
         let voters = wrapped(&voters(&nodes), 79).join("\n");
         format!(
             "{now}\n\n\
-             course     {course}\n\
              taken      {locks}\n\
              waits      {waits}\n\
              counter    {value}, written {written} times under the lock\n\
@@ -186,46 +162,20 @@ impl<'a> View<'a> {
     }
 }
 
-/// Draws how many locks were taken in each part of the run, in another colour where nodes were stopped. A
-/// number above zero is always visible.
-fn drawn(course: &[(u64, bool)]) -> String {
-    let most = course.iter().fold(1, |most, (count, _)| most.max(*count));
-    let bars = course.iter().map(|(count, is_disturbed)| {
-        let style = if *is_disturbed { DOUBTFUL } else { GOOD };
-        painted(style, BARS[(count * 8).div_ceil(most) as usize])
-    });
-    bars.collect::<String>() + &"·".repeat(COLUMNS - course.len())
-}
-
 /// Returns how many nodes vote as far as the client knows, and of each of the others why not.
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
     let (voting, all) = (voting.count(), count(nodes.len(), "node"));
     let mut text = format!("the client counts the votes of {voting} of {all}");
     for (node, place) in nodes.iter().zip(1..) {
-        if let Some(why) = why(node.state) {
-            text += &format!("; not of node {place}: {why}");
+        if node.state != NodeState::Ready {
+            text += &format!("; node {place} is {}", node.state);
         }
         if node.evicts_locks {
             text += &format!("; node {place} may evict locks: set maxmemory-policy noeviction");
         }
     }
     text
-}
-
-/// Returns why a node does not vote.
-fn why(state: NodeState) -> Option<String> {
-    Some(match state {
-        NodeState::Ready => return None,
-        NodeState::Quarantined { left } => {
-            let left = left.as_secs_f64();
-            format!("it restarted and may have forgotten locks; in {left:.1} s they have expired")
-        }
-        NodeState::Suspect => "it is silent, and gets no new lock until it answers".to_owned(),
-        NodeState::Down(reason) => format!("{reason}; it is tried again within 2 s"),
-        NodeState::Unusable(reason) => reason.to_string(),
-        NodeState::New | NodeState::Connecting | _ => "it is being connected".to_owned(),
-    })
 }
 
 /// Returns the row of a node in the table.
@@ -242,45 +192,4 @@ fn row(place: usize, node: &NodeStatus, rate: &str) -> String {
 /// Writes a number with a comma between thousands.
 pub(super) fn human(number: u64) -> String {
     HumanCount(number).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_part_with_stopped_nodes_stands_out() {
-        let text = drawn(&[(0, false), (1, false), (50, true), (100, false)]);
-        assert!(text.contains(&painted(DOUBTFUL, '▄')), "{text:?}");
-        let bare = strip_str(&text).to_string();
-        assert_eq!(bare, format!(" ▁▄█{}", "·".repeat(COLUMNS - 4)));
-        assert!(
-            strip_str(&drawn(&[(0, false)]))
-                .to_string()
-                .starts_with(" ·")
-        );
-    }
-
-    #[test]
-    fn a_node_that_does_not_vote_is_named_with_the_reason() {
-        let left = Duration::from_millis(1_250);
-        assert_eq!(why(NodeState::Ready), None);
-        for (state, said) in [
-            (
-                NodeState::Quarantined { left },
-                "may have forgotten locks; in 1.2 s they",
-            ),
-            (NodeState::Suspect, "silent"),
-            (
-                NodeState::Down(shearline::LinkError::default()),
-                "closed by the node; it is tried again",
-            ),
-            (NodeState::Connecting, "being connected"),
-        ] {
-            assert!(
-                why(state).is_some_and(|why| why.contains(said)),
-                "{state:?}"
-            );
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Which processes there are, and whose children, as `/proc` tells.
+//! The children of a process, as `/proc/PID/task/*/children` lists them.
 //!
 //! # Guarantees
 //!
@@ -11,15 +11,13 @@
 //! That a look is whole: a process that is started or loses its parent meanwhile may be missing. A caller that has to
 //! find all looks again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use rustix::time::Timespec;
 
 /// A process that was a child of the one that was asked for.
@@ -75,94 +73,32 @@ impl Process {
     }
 }
 
-/// What the kernel tells of the children of a process.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Told {
-    /// A list of them, in `/proc/PID/task/*/children`.
-    Children,
-    /// Only the parent of each process: a kernel without those files (`CONFIG_PROC_CHILDREN`).
-    Parents,
-}
-
-impl Told {
-    /// Returns what this kernel tells.
-    pub(super) fn here() -> Self {
-        let own = getpid().as_raw_pid();
-        match fs::exists(format!("/proc/self/task/{own}/children")) {
-            Ok(true) => Self::Children,
-            Ok(false) | Err(_) => Self::Parents,
-        }
-    }
-}
-
-/// Where the children of a process are read.
-#[derive(Debug)]
-pub(super) enum Processes {
-    /// In `/proc/PID/task/*/children`.
-    Listed,
-    /// The parents of all processes were read instead.
-    ByParent(HashMap<Pid, Vec<Pid>>),
-}
-
-impl Processes {
-    pub(super) fn look(told: Told) -> Self {
-        match told {
-            Told::Children => Self::Listed,
-            Told::Parents => Self::ByParent(by_parent()),
-        }
-    }
-
-    /// Returns the numbers of the children of a process.
-    pub(super) fn children(&self, of: Pid) -> Vec<Pid> {
-        match self {
-            Self::Listed => listed(of),
-            Self::ByParent(children) => children.get(&of).cloned().unwrap_or_default(),
-        }
-    }
-
-    /// Returns the processes of these numbers that are children of that process now.
-    pub(super) fn open(&self, of: Pid, children: &[Pid]) -> Vec<Process> {
-        let opened = children.iter().filter_map(|pid| Process::open(*pid));
-        let mut opened: Vec<Process> = opened.collect();
-        // A number may have become that of another process until it was opened, but not since.
-        match self {
-            Self::Listed if opened.is_empty() => {}
-            Self::Listed => {
-                let still: HashSet<Pid> = listed(of).into_iter().collect();
-                opened.retain(|process| still.contains(&process.pid));
-            }
-            Self::ByParent(_) => opened.retain(|process| parent(process.pid) == Some(of)),
-        }
-        opened
-    }
-}
-
-/// Each thread has its own list.
-fn listed(of: Pid) -> Vec<Pid> {
+/// Returns the numbers of the children of a process. Each of its threads has its own list.
+pub(super) fn children(of: Pid) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{}/task", of.as_raw_pid()));
     let lists = threads.into_iter().flatten().flatten().map(|thread| {
         let list = fs::read_to_string(thread.path().join("children"));
         list.unwrap_or_default()
     });
-    let numbers = |list: String| list.split_whitespace().filter_map(pid).collect::<Vec<_>>();
+    let number = |text: &str| Pid::from_raw(text.parse().ok()?);
+    let numbers = |list: String| {
+        list.split_whitespace()
+            .filter_map(number)
+            .collect::<Vec<_>>()
+    };
     lists.flat_map(numbers).collect()
 }
 
-fn by_parent() -> HashMap<Pid, Vec<Pid>> {
-    let mut children = HashMap::<Pid, Vec<Pid>>::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        if let Some(process) = entry.file_name().to_str().and_then(pid)
-            && let Some(parent) = parent(process)
-        {
-            children.entry(parent).or_default().push(process);
-        }
+/// Returns the processes of these numbers that are children of that process now.
+pub(super) fn opened(of: Pid, numbers: &[Pid]) -> Vec<Process> {
+    let opened = numbers.iter().filter_map(|pid| Process::open(*pid));
+    let mut opened: Vec<Process> = opened.collect();
+    if !opened.is_empty() {
+        // A number may have become that of another process until it was opened, but not since.
+        let still: HashSet<Pid> = children(of).into_iter().collect();
+        opened.retain(|process| still.contains(&process.pid));
     }
-    children
-}
-
-/// Returns the parent of a process that has not ended.
-fn parent(of: Pid) -> Option<Pid> {
-    stat(of)?.split(' ').nth(1).and_then(pid)
+    opened
 }
 
 /// Returns the letter of the state of a process.
@@ -177,19 +113,16 @@ pub(super) fn stat(of: Pid) -> Option<String> {
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 
-fn pid(text: &str) -> Option<Pid> {
-    Pid::from_raw(text.parse().ok()?)
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
+    use rustix::process::getpid;
+
     use super::*;
 
-    /// Both ways of looking find the child and the grandchild of a shell.
     #[test]
-    fn the_descendants_are_found_by_lists_and_by_parents() {
+    fn the_descendants_are_found() {
         let mut shell = Command::new("sh")
             .args(["-c", "sleep 1000 & echo; read line; kill $!; wait"])
             .stdin(std::process::Stdio::piped())
@@ -199,16 +132,13 @@ mod tests {
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
         let process = Pid::from_child(&shell);
-        for told in [Told::Children, Told::Parents] {
-            let processes = Processes::look(told);
-            assert!(processes.children(getpid()).contains(&process));
-            let [sleep] = processes.children(process)[..] else {
-                panic!("one child: {processes:?}");
-            };
-            assert_eq!(parent(sleep), Some(process));
-        }
+        assert!(children(getpid()).contains(&process));
+        let [sleep] = children(process)[..] else {
+            panic!("one child");
+        };
+        assert_eq!(opened(process, &[sleep, process]).len(), 1);
         drop(shell.stdin.take());
         shell.wait().unwrap();
-        assert_eq!(parent(process), None);
+        assert!(children(process).is_empty());
     }
 }

@@ -26,7 +26,6 @@ use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::status::Status;
 use crate::taking::{self, Ask};
-use crate::trust::Trust;
 
 /// Runs the command under the lock.
 pub(super) fn run(args: &Args) -> ExitCode {
@@ -76,6 +75,7 @@ fn failed(failure: Failure) -> Ending {
         | Status::Usage
         | Status::Lost
         | Status::Configuration
+        | Status::Plugin(_)
         | Status::Signal(_) => Outcome::Failed,
     };
     let ending = Ending::before(outcome, Exit::Status(failure.status));
@@ -113,19 +113,15 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let signals = Signals::catch().map_err(broken)?;
     let notice = Notice::new().map_err(broken)?;
     let by = args.acquire.by();
-    let (redlock, mut trust) = args.connect.connect(&builder, by)?;
+    let redlock = args.connect.connect(&builder, by)?;
     let redlock = &*handle.insert(redlock);
     let (mut pace, title) = (Pace::default(), args.title());
-    let mut look = |trust: &mut Trust| {
-        trust.look(redlock);
+    let mut look = || {
         if !args.acquire.quiet {
             pace.look(redlock, &title);
         }
     };
-    let mut once = |by| {
-        let handle = (redlock, &mut trust, by);
-        once_as_asked(args, handle, (&signals, &notice), &mut look)
-    };
+    let mut once = |by| once_as_asked(args, (redlock, by), (&signals, &notice), &mut look);
     let (mut ending, mut goes_on) = once(by)?;
     while goes_on {
         ending.tell();
@@ -147,9 +143,9 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 /// [`once`] with the lock, the shared lock or the permit that the arguments ask for.
 fn once_as_asked(
     args: &Args,
-    handle: (&Redlock, &mut Trust, Instant),
+    handle: (&Redlock, Instant),
     caught: (&Signals, &Arc<Notice>),
-    look: &mut impl FnMut(&mut Trust),
+    look: &mut impl FnMut(),
 ) -> Result<(Ending, bool), Failure> {
     let (redlock, names) = (handle.0, args.names());
     let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
@@ -171,11 +167,11 @@ type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
 fn once<H: Holds>(
     args: &Args,
     (ask, slot_of): (Ask<'_, H>, SlotOf<H>),
-    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
+    handle: (&Redlock, Instant),
     (signals, notice): (&Signals, &Arc<Notice>),
-    look: &mut impl FnMut(&mut Trust),
+    look: &mut impl FnMut(),
 ) -> Result<(Ending, bool), Failure> {
-    let guard = match acquire(args, ask, (redlock, trust, by), (signals, notice))? {
+    let guard = match acquire(args, ask, handle, (signals, notice))? {
         Ok(guard) => guard,
         Err(signal) => {
             let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
@@ -186,7 +182,7 @@ fn once<H: Holds>(
     let mut told = None;
     let slot = slot_of(&guard);
     let supervision = Supervision::start(args, (&guard, slot), signals, notice, &mut told);
-    let ended = supervision.and_then(|supervision| supervision.run(|| look(trust)));
+    let ended = supervision.and_then(|supervision| supervision.run(look));
     let ended = ended.map_err(broken)?;
     if !ended.for_lock && ended.started == Some(Ok(())) {
         keep_until(at_least, &guard, args, signals).map_err(broken)?;
@@ -201,15 +197,15 @@ fn once<H: Holds>(
     Ok((ending, goes_on))
 }
 
-/// Without `/proc`, or with that of other processes, no descendant could be found.
+/// Without `/proc`, with that of other processes, or without lists in it, no descendant could be found.
 fn can_see_processes() -> Result<(), Failure> {
-    let own = std::fs::read_link("/proc/self").ok();
-    let id = own.and_then(|id| id.to_str()?.parse::<u32>().ok());
-    match id == Some(std::process::id()) {
-        true => Ok(()),
-        false => Err(Failure::new(
+    let own = format!("/proc/self/task/{}/children", std::process::id());
+    match std::fs::exists(own) {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(_) => Err(Failure::new(
             Status::Configuration,
-            "/proc does not show this process: mount the /proc of this container",
+            "/proc does not list the children of this process: mount the /proc of this container, on a kernel with \
+             CONFIG_PROC_CHILDREN; or use `shearline lock` and `shearline unlock`",
         )),
     }
 }
@@ -223,7 +219,7 @@ fn broken(error: io::Error) -> Failure {
 fn acquire<H: Holds>(
     args: &Args,
     ask: Ask<'_, H>,
-    handle: (&Redlock, &mut Trust, Instant),
+    handle: (&Redlock, Instant),
     (signals, notice): (&Signals, &Arc<Notice>),
 ) -> Result<Result<Guard<H>, i32>, Failure> {
     let mut acquiring = pin!(extended(args, ask, handle));
@@ -256,15 +252,15 @@ fn acquire<H: Holds>(
 async fn extended<H: Holds>(
     args: &Args,
     ask: Ask<'_, H>,
-    (redlock, trust, by): (&Redlock, &mut Trust, Instant),
+    (redlock, by): (&Redlock, Instant),
 ) -> Result<Guard<H>, Failure> {
     let (names, ttl) = (args.names(), args.acquire.ttl);
     // A little shorter: an extension that changes nothing needs no permission.
     let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
     let mut waiting = args.acquire.waiting(redlock, &names);
-    let taking = taking::take((redlock, trust), ask, (options, by), &mut waiting);
-    let taken = taking.await;
-    let mut guard = match taken {
+    let trusted = args.connect.trust.then_some(redlock);
+    let taking = taking::take(ask, (options, by), trusted, &mut waiting);
+    let mut guard = match taking.await {
         Ok(guard) => guard,
         Err(error) => return Err(args.acquire.failure(error, &waiting).await),
     };

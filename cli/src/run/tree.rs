@@ -31,7 +31,7 @@ use rustix::process::{
 use shearline::Instant;
 use shearline::internals::now;
 
-use super::processes::{Process, Processes, Reached, Told};
+use super::processes::{Process, Reached, children, opened};
 
 /// How long killed processes are given before the next look at what is left: they need the processors that a look
 /// needs too.
@@ -96,7 +96,6 @@ pub(super) enum Child {
 #[derive(Debug)]
 pub(super) struct Tree {
     root: Pid,
-    told: Told,
     /// Children from before this program was started in the process (`exec`), and those that came to it from them.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
@@ -106,16 +105,10 @@ pub(super) struct Tree {
 impl Tree {
     /// The descendants from now on.
     pub(super) fn new() -> Self {
-        Self::with(Told::here())
-    }
-
-    /// The same where the kernel tells this of them.
-    fn with(told: Told) -> Self {
         let root = getpid();
-        let children = Processes::look(told).children(root);
+        let children = children(root);
         Self {
             root,
-            told,
             began_with_strangers: !children.is_empty(),
             strangers: children.into_iter().collect(),
             child: None,
@@ -138,7 +131,7 @@ impl Tree {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
-        let mut children = Processes::look(self.told).children(self.root);
+        let mut children = children(self.root);
         children.retain(|pid| *pid != heir);
         // In this order: its processes come to this one before its end is seen.
         if Process::open(heir).is_some_and(|heir| !heir.has_ended()) {
@@ -179,8 +172,8 @@ impl Tree {
 
     /// Returns `true` if a process that has not ended is a child of this one, and no stranger.
     fn has_children(&self) -> bool {
-        let children = || Processes::look(self.told).children(self.root);
-        self.strangers.is_empty() || children().iter().any(|pid| !self.strangers.contains(pid))
+        let is_ours = |pid: &Pid| !self.strangers.contains(pid);
+        self.strangers.is_empty() || children(self.root).iter().any(is_ours)
     }
 
     fn ended(&mut self, pid: Pid, status: ExitStatus) {
@@ -253,19 +246,18 @@ impl Tree {
     /// Meets the descendants that were not met yet, parents first, until one is not to be followed by another. Some
     /// that are just being started may be missing.
     fn look(&self, met: &mut Met, mut meet: impl FnMut(&Process) -> bool) {
-        let processes = Processes::look(self.told);
         let mut seen = HashSet::new();
         let mut parents = vec![self.root];
         let mut next = 0;
         while let Some(parent) = parents.get(next).copied() {
             next += 1;
-            let mut children = processes.children(parent);
+            let mut children = children(parent);
             children.retain(|pid| !self.strangers.contains(pid) && seen.insert(*pid));
             let (known, new): (Vec<Pid>, Vec<Pid>) = children
                 .into_iter()
                 .partition(|pid| met.numbers.contains(pid));
             parents.extend(known);
-            for process in processes.open(parent, &new) {
+            for process in opened(parent, &new) {
                 let goes_on = meet(&process);
                 parents.push(process.pid);
                 met.add(process);
@@ -326,8 +318,8 @@ mod tests {
     use super::super::processes::state;
     use super::*;
 
-    /// What the kernel tells, for the process that has the story to itself.
-    const TOLD: &str = "SHEARLINE_TEST_TOLD";
+    /// Is set in the process that has the story to itself.
+    const ALONE: &str = "SHEARLINE_TEST_ALONE";
 
     /// Four families, three of them of orphans: each prints a dot. They end by themselves after a minute.
     const FAMILIES: &str = "
@@ -342,21 +334,16 @@ mod tests {
         assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
     }
 
-    /// Plays this story in processes of its own, one for each way of looking: it ends all children, those of other
-    /// tests too.
+    /// Plays this story in a process of its own: it ends all children, those of other tests too.
     fn alone(name: &str, play: impl FnOnce(Families)) {
-        match env::var(TOLD).as_deref() {
-            Ok("children") => return play(Families::start(Told::Children)),
-            Ok(_) => return play(Families::start(Told::Parents)),
-            Err(_) => {}
+        if env::var_os(ALONE).is_some() {
+            return play(Families::start());
         }
         let name = format!("run::tree::tests::{name}");
-        for told in ["children", "parents"] {
-            let mut alone = Command::new(env::current_exe().unwrap());
-            let output = alone.args(["--exact", &name]).env(TOLD, told).output();
-            let said = String::from_utf8(output.unwrap().stdout).unwrap();
-            assert!(said.contains("test result: ok. 1 passed"), "{told}: {said}");
-        }
+        let mut alone = Command::new(env::current_exe().unwrap());
+        let output = alone.args(["--exact", &name]).env(ALONE, "1").output();
+        let said = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(said.contains("test result: ok. 1 passed"), "{said}");
     }
 
     /// [`FAMILIES`] that have all begun.
@@ -368,9 +355,9 @@ mod tests {
     }
 
     impl Families {
-        fn start(told: Told) -> Self {
+        fn start() -> Self {
             set_child_subreaper(Some(getpid())).unwrap();
-            let mut tree = Tree::with(told);
+            let mut tree = Tree::new();
             let (mut alive, inherited) = pipe().unwrap();
             let mut shell = Command::new("sh");
             shell.args(["-c", FAMILIES]).stdin(Stdio::null());
@@ -403,14 +390,11 @@ mod tests {
     }
 
     #[test]
-    fn orphans_are_found_and_ended_by_lists_and_by_parents() {
-        alone(
-            "orphans_are_found_and_ended_by_lists_and_by_parents",
-            |mut families| {
-                assert!(families.tree.end(None));
-                families.assert_ended();
-            },
-        );
+    fn orphans_are_found_and_ended() {
+        alone("orphans_are_found_and_ended", |mut families| {
+            assert!(families.tree.end(None));
+            families.assert_ended();
+        });
     }
 
     #[test]

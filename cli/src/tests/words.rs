@@ -11,7 +11,7 @@ lock report -n -w 3 => the argument '--no-wait' cannot be used with '--wait <TIM
 lock report -E 256 => invalid value '256' for '--conflict-status <N>': 256 is not in 0..=255; see
 lock report --guard none => invalid value 'none' for '--guard <GUARD>' [possible values: off, observed, strict]; see
 lock report once => unexpected argument 'once' found; usage: shearline lock [OPTIONS] <NAME>; see
-show report => unrecognized subcommand 'show'; there are run, lock, extend, unlock, break, status, watch, nodes, check, reinit, demo, man, completions; see `shearline --help`
+show report => unrecognized subcommand 'show'; see `shearline --help`
 statsu report => unrecognized subcommand 'statsu'; tip: a similar subcommand exists: 'status'; see `shearline --help`
 run report --wiat 3 -- true => unexpected argument '--wiat' found; tip: a similar argument exists: '--wait'; usage:
 --what => unexpected argument '--what' found; usage: shearline
@@ -21,7 +21,7 @@ watch report --count 0 => 0 is not in 1..
 watch report --nodes redis://me:secret@127.0.0.1:1 => unexpected argument '--nodes' found; 
 watch report redis://me:secret@127.0.0.1:1 => not shown, it may hold a password
 watch report --node redis://me:se cret ss@127.0.0.1:1 => not shown, it may hold a password
-completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, zsh, fish]; tip: a similar value exists: 'zsh'; see
+completions tcsh => invalid value 'tcsh' for '<SHELL>' [possible values: bash, elvish, fish, powershell, zsh]; tip: a similar value exists: 'zsh'; see
 nodes --node 127.0.0.1:1 --max-ttl - => invalid value '-'
 run => not provided: <NAME>... <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
 run report => not provided: <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see

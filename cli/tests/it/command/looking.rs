@@ -265,10 +265,11 @@ fn a_key_of_another_type_is_held_by_something_that_is_no_lock() {
         .matches(" held by something that is no lock")
         .count();
     assert_eq!(nodes, 3, "{refused}");
-    shearline(&cluster, "lock report -n --trust").failed(75);
     let said = "lock `report`: held by something that is no lock, such as a list or a hash; no client gets the lock \
                 before an operator deletes the key on each node (`DEL`)";
     for command in [
+        "lock report -n --trust",
+        "run report -n --trust -- true",
         "lock report -w 300ms --trust",
         "run report -w 300ms --trust -- true",
     ] {
@@ -407,6 +408,57 @@ fn nodes_and_check_say_who_would_vote_and_why_not() {
         assert_eq!(bad.text("nodes.0.run_id").len(), 40);
     }
     cluster.assert_empty();
+}
+
+#[test]
+fn check_is_a_plugin_of_a_monitor() {
+    let cluster = servers::three();
+    let gone = ClosedPort::new();
+    let [one, two, three] = &cluster.urls()[..] else {
+        panic!("three servers");
+    };
+    let another = ClosedPort::new();
+    let (down, other) = (gone.url(), another.url());
+    for (urls, status, begin, data) in [
+        (
+            [one, two, three],
+            0,
+            "OK - 3 of 3 nodes would vote",
+            "votes=3;3:;2:;0;3",
+        ),
+        (
+            [one, two, &down],
+            1,
+            "WARNING - 2 of 3 nodes would vote",
+            "votes=2;3:;2:;0;3",
+        ),
+        ([one, &down, &down], 3, "UNKNOWN - ", "named twice"),
+        (
+            [one, &down, &other],
+            2,
+            "CRITICAL - 1 of 3 nodes",
+            "votes=1;3:;2:;0;3",
+        ),
+    ] {
+        let urls = urls.map(String::clone);
+        let said = over(&urls, "check --nagios --guard off");
+        assert_eq!((said.status, &*said.err), (status, ""), "{said:?}");
+        let line = said.out.strip_suffix('\n').expect("a line");
+        assert!(
+            !line.contains('\n') && line.starts_with(&format!("SHEARLINE {begin}")),
+            "{line}"
+        );
+        assert!(line.contains(data), "{line}");
+        assert_eq!(
+            line.matches('|').count(),
+            usize::from(status != 3),
+            "{line}"
+        );
+    }
+    let mistyped = shearline(&cluster, "check --nagios --what");
+    assert_eq!(mistyped.status, 3);
+    let said = "SHEARLINE UNKNOWN - unexpected argument '--what' found";
+    assert!(mistyped.out.starts_with(said), "{mistyped:?}");
 }
 
 #[test]

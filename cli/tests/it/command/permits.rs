@@ -41,9 +41,9 @@ fn nodes_say_what_their_users_may_do_and_how_they_do_it() {
     let text = said.out.replace("\n    ", " ");
     for words in [
         "  would vote; ",
-        "; its user may take, extend and release lock:try by a script; wakes clients that wait for a lock\n",
+        "; its user may take, extend and release lock:try by a script; it tells of releases\n",
         "; its user may take and release lock:try by a script, but not extend it: its user may not run `pexpire`",
-        "; waiting clients have to ask again and again: it refused `CLIENT TRACKING` with NOPERM; ",
+        "; it does not tell of releases (NOPERM; the user needs ",
         "  would not vote: its user may not run `del`",
         "2 of 3 nodes would vote, 2 are needed: locks can be taken\n",
     ] {
@@ -319,7 +319,7 @@ fn nodes_try_permissions_without_a_name_too() {
     super::looking::assert_narrow(&said);
     let text = said.replace("\n    ", " ");
     for words in [
-        "; its user may take, extend and release a lock by a script; wakes clients that wait for a lock\n",
+        "; its user may take, extend and release a lock by a script; it tells of releases\n",
         "; its user may take and release a lock by a script, but not extend it: its user may not run `pexpire`",
         "; a lock was not tried: its user may not use the name lock:try:",
         "; give a NAME that it may use\n",
@@ -385,7 +385,7 @@ fn an_option_a_variable_and_a_file_leave_out_scripts() {
     assert!(error.contains("`--without-scripts`"), "{error}");
     let mut wrong = command(&urls, ["status", "report"]);
     wrong.env("SHEARLINE_WITHOUT_SCRIPTS", "maybe");
-    told(wrong).failed(78);
+    told(wrong).failed(64);
 }
 
 #[test]

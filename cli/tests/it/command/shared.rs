@@ -59,7 +59,7 @@ fn a_plain_run_waits_for_all_shared_ones_and_keeps_later_ones_out() {
         await_file(&folder.path().join(name));
     }
     let error = shearline(&cluster, "run --guard off -n n -- echo started").failed(75);
-    let held = "shearline: lock `n`: held by another client: 0 of the 2 votes needed (";
+    let held = "shearline: lock `n`: shared by 2 readers";
     assert!(error.starts_with(held), "{error}");
     let options = ["n", "--", "sh", "-c", MEETS, "sh"];
     let mut alone = run(&cluster.urls(), &options);
@@ -113,9 +113,9 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
     sorted.sort();
     assert_eq!(sorted, ["0\n", "1\n"]);
     for (options, said) in [
-        ("", "held by another client: "),
-        ("--shared", "held by another client: "),
-        ("--permits 2", "all 2 permits are taken: "),
+        ("", "2 of 2 permits held"),
+        ("--shared", "2 of 2 permits held"),
+        ("--permits 2", "2 of 2 permits held"),
         ("--permits 3", "other clients use it with 2 permits: "),
     ] {
         let line = format!("run --guard off -n {options} n -- echo started");

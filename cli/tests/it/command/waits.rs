@@ -259,17 +259,6 @@ fn a_terminal_shows_each_holder() {
     until(" by another, ");
 }
 
-/// Waits until the servers have been up for some seconds.
-fn grow_old(cluster: &Cluster) {
-    let uptime = |raw: &mut Raw| raw.info("server", "uptime_in_seconds")?.parse::<u32>().ok();
-    eventually("they have been up for a while", || {
-        let mut uptimes = cluster.raws().into_iter().map(|mut raw| uptime(&mut raw));
-        uptimes
-            .all(|uptime| uptime.is_some_and(|uptime| 6 <= uptime))
-            .then_some(())
-    });
-}
-
 /// Three servers, and URLs by which only the first is reached.
 fn one_of_three() -> (Cluster, [Proxy; 2], Vec<String>, ClosedPort) {
     let cluster = servers::three();
@@ -281,22 +270,6 @@ fn one_of_three() -> (Cluster, [Proxy; 2], Vec<String>, ClosedPort) {
         proxies[1].url(),
     ];
     (cluster, proxies, urls, nowhere)
-}
-
-#[test]
-fn a_node_that_is_connected_later_is_trusted_if_it_was_up_before() {
-    let (cluster, proxies, urls, _nowhere) = one_of_three();
-    grow_old(&cluster);
-    let line = "lock report --trust --max-ttl 1h";
-    let (mut going, mut errors) = going(command(&urls, line.split_whitespace()));
-    let said = self::line(&mut errors);
-    assert!(said.contains("1 of the 2 answers needed"), "{said}");
-    for (proxy, server) in proxies.iter().zip(&cluster[1..]) {
-        proxy.redirect(server.address_for_clients());
-    }
-    let status = eventually("it has the lock", || going.0.try_wait().expect("our child"));
-    assert!(status.success(), "{status:?}");
-    assert!(2 <= cluster.copies("report"));
 }
 
 /// It waits for as long as it takes to say so.

@@ -1,0 +1,37 @@
+//! What `check --nagios` prints: one line and a status, as monitoring plugins have them.
+
+use anstream::adapter::strip_str;
+
+use super::Seen;
+use crate::failure::Failure;
+use crate::output;
+use crate::status::Status;
+
+/// The words of the statuses 0 to 3.
+const WORDS: [&str; 4] = ["OK", "WARNING", "CRITICAL", "UNKNOWN"];
+
+/// Prints what was seen, of which this is the status without `--nagios`.
+pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
+    let status = status.code().min(2);
+    let said = [seen.summary()].into_iter().chain(seen.wrong());
+    let said = said.chain(seen.pace()).collect::<Vec<_>>().join("; ");
+    let (votes, needed, nodes) = (seen.votes(), seen.needed(), seen.nodes.len());
+    // With the ranges outside of which it is a warning, and critical.
+    let data = format!(" | votes={votes};{nodes}:;{needed}:;0;{nodes}");
+    output::say(line(status, &said) + &data)?;
+    Ok(Status::Plugin(status))
+}
+
+/// Prints that nothing was seen, and returns the status.
+pub(crate) fn unknown(failure: &Failure) -> Status {
+    let _ = output::say(line(3, &failure.message)); // The status tells it too.
+    Status::Plugin(3)
+}
+
+/// Returns a line of text. Behind a `|` are numbers.
+fn line(status: u8, said: &str) -> String {
+    let said = strip_str(said).to_string();
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let said = words.join(" ").replace('|', "/");
+    format!("SHEARLINE {} - {said}", WORDS[usize::from(status)])
+}
