@@ -6,30 +6,34 @@
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
-//! | it loads the scripts in its handshake | no doubt; a refusal in unknown words is shown, and tried again |
-//! | it refuses to load them, and the error neither passes nor names a permission | doubt: a script that does nothing |
+//! | it loads the scripts in its handshake | no doubt |
+//! | it refuses to load them, and the error neither passes nor names a permission | doubt |
+//! | it refuses a `SET` by a script | doubt, also if it has loaded the scripts; the refusal is reported |
+//! | it refuses a question or a release by a script | doubt; the request is sent again without scripts |
+//!
+//! A node in doubt gets a script that does nothing before its next `SET`:
+//!
+//! | what the node does | what follows |
+//! | --- | --- |
 //! | it answers that script | no doubt: the `SET` is sent as usual, and the scripts are loaded once more |
 //! | it refuses that script in unknown words | it is asked without scripts over this connection: see `ways` |
 //! | it refuses everything else too | doubt again; its refusal of the script is reported |
 //!
-//! A question about a lock, or a release, may also be refused in unknown words. If the scripts were not loaded, it is
-//! then sent again without scripts. It does no harm if it is done twice. After that, a script is tried again before the
-//! next `SET`.
-//!
 //! # Guarantees
 //!
-//! * If a `SET` by a script is refused in unknown words, it counts as one that may have run.
+//! * If a `SET` by a script is refused in unknown words, it counts as one that may have run. A question or a release
+//!   does no harm if it is done twice.
 //! * On every connection with doubt, a script is tried before the first `SET`.
 //!
 //! # Not here
 //!
-//! Nodes with a marker: they have run a script already. The script that takes a fenced lock: nodes in doubt get it too,
-//! and their answer shows whether they run it.
+//! Nodes with a marker: they have run a script already. The scripts of fenced locks, shared locks and permits: nothing
+//! replaces them, so nodes in doubt get them too, and the answer shows whether they run them.
 
 use crate::error::{NodeOutcome, ServerError};
 use crate::node::handshake::Words;
 use crate::node::refusal::{Forbidden, Refusal};
-use crate::node::request::{Dialect, Request};
+use crate::node::request::{Dialect, Request, Taking};
 
 use super::Abilities;
 
@@ -43,8 +47,12 @@ pub(super) struct Doubt {
 impl Abilities {
     /// Returns `true` if the node seems to run no scripts, but has not said so in known words.
     fn is_doubted(&self) -> bool {
-        let is_known = self.is_without_scripts() && self.doubt.is_none();
-        (self.scripts.refused || self.doubt.is_some()) && !is_known && !self.needs_scripts
+        (self.scripts.refused || self.doubt.is_some()) && self.may_be_doubted()
+    }
+
+    /// Returns `true` if scripts can be done without, and the node has not said in known words that it runs none.
+    fn may_be_doubted(&self) -> bool {
+        !self.needs_scripts && !self.runs_no_scripts()
     }
 
     /// Returns `true` if a script has to be tried before the node's first `SET`.
@@ -107,29 +115,42 @@ impl Abilities {
         transacted: bool,
         words: &mut Words,
     ) -> Refusal {
+        let refuses = refusal.is_in_own_words();
+        if refuses && self.asks_a_script(request, transacted) {
+            (self.scripts.refused, self.scripts.tried) = (true, false);
+            if request.takes() {
+                return refusal; // It may have run.
+            }
+            self.doubt(refusal.error(), words);
+        }
         if !self.is_doubted() {
             return refusal;
         }
-        let refuses = refusal.is_in_own_words();
         let forbids = matches!(
             refusal,
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
-        let asks = matches!(request, Request::Question { .. });
+        let asks = matches!(request, Request::Question { by, .. } if by != Dialect::TextOnly);
         // A forbidden transaction that takes keys is not meant here: it has taken nothing, and its refusal says enough.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }
-        let releases = matches!(request, Request::Release { .. });
-        if !(refuses && (asks || releases)) {
-            return refusal;
+        let releases = matches!(request, Request::Release { by, .. } if by != Dialect::TextOnly);
+        match refuses && (asks || releases) {
+            true => Refusal::Forbidden(Forbidden::Command),
+            false => refusal,
         }
-        let is_native = self.is_without_scripts()
-            || matches!(request, Request::Release { by, .. } if !by.is_script());
-        if !transacted && !is_native {
-            self.doubt(refusal.error(), words);
-            self.scripts.tried = false; // The cause may have passed by the next `SET`.
-        }
-        Refusal::Forbidden(Forbidden::Command)
+    }
+
+    /// Returns `true` if the node was asked by a script that something else can replace.
+    fn asks_a_script(&self, request: Request, transacted: bool) -> bool {
+        let is_script = match request {
+            Request::Take { by, .. } => matches!(by, Taking::First | Taking::Untaught),
+            Request::Question { by, .. } | Request::Release { by, .. } => {
+                by.is_script() && by != Dialect::TextOnly
+            }
+            _ => false,
+        };
+        is_script && !transacted && !self.is_without_scripts() && self.may_be_doubted()
     }
 }

@@ -129,10 +129,11 @@ impl Abilities {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// The handshake is done: a server that has loaded the scripts runs them.
+    /// The handshake is done. A server that has loaded the scripts is asked by them, but if it has refused one on an
+    /// earlier connection, it has to show first that it runs them.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
-            self.doubt = None;
+            self.scripts.refused = self.doubt.take().is_some();
             self.use_scripts();
         }
     }

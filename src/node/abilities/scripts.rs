@@ -56,9 +56,9 @@ pub(crate) struct Scripts {
     known: [bool; 5],
     /// The server could not load them at that moment.
     postponed: bool,
-    /// The server has refused to load them. The error does not pass, and names no missing permission.
+    /// The server has refused to load or run them, in unknown words.
     pub(super) refused: bool,
-    /// A script was tried after that, and was run or refused.
+    /// A script that does nothing was tried after that, and was run or refused.
     pub(super) tried: bool,
     /// The script that takes a fenced lock has run, and was not refused since: the next one goes by its digest.
     pub(in crate::node) has_run_fenced: bool,

@@ -246,6 +246,12 @@ fn scripts_that_are_loaded_later_are_used() {
     world.say(0, ":1|");
     world.events.clear();
     world.try_once();
+    assert_eq!(
+        world.take(0),
+        ["EVAL permits get del set evalsha"],
+        "it has refused one before"
+    );
+    world.say(0, ":0|");
     assert_eq!(world.take(0), [FIRST]);
 }
 
@@ -430,43 +436,48 @@ fn a_release_that_is_refused_in_every_way_tells_the_words_about_scripts() {
     world.is_clean();
 }
 
-/// The refusal comes when its operation is over, so nothing else acts on it.
+/// The `SET` may have run, so another way is tried only with the next attempt.
 #[test]
-fn a_node_that_loads_the_scripts_is_not_doubted_for_an_old_refusal() {
-    let (mut world, lock) = World::held(1);
+fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
+    let mut world = World::new(1);
     world.unpermitted = true;
-    world.lose(0);
-    world.welcome_again(0);
-    finish_without(&mut world, 0, OWN);
-    let late = world.extend(&lock);
-    world.cancel(late);
+    world.greet(0);
+    world.try_once();
+    assert_eq!(world.take(0), [FIRST]);
     world.say(0, OWN);
-    world.take(0);
-    world.lose(0);
-    world.welcome_again(0);
-    world.take(0);
-    world.finish(0, "run0");
-    world.extend(&lock);
-    assert_eq!(world.take(0), ["EVALSHA extend"]);
-    world.say(0, OWN);
-    assert_eq!(world.take(0), NOTHING, "no other way is tried");
-    assert_eq!(world.unconfirmed(), [refused()]);
+    assert_eq!(outcomes(&world.no_quorum()), [refused()]);
+    world.try_once();
+    let sent = world.take(0);
+    assert!(
+        sent.contains(&"EVAL permits get del set evalsha".into()),
+        "{sent:?}"
+    );
+    world.say(0, &OWN.repeat(sent.len()));
+    let tried = world.take(0);
+    assert!(tried.contains(&"WATCH k".into()), "{tried:?}");
 }
 
-/// A refusal in words of its own is then about that request.
+/// Its connection has shown that it runs scripts. Perhaps a proxy has another server behind it by now.
 #[test]
-fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
-    let mut world = doubted(1);
+fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
+    let mut world = World::new(1);
+    world.unpermitted = true;
+    world.greet(0);
     world.try_once();
-    world.say(0, ":0|:1|");
-    let lock = world.lock();
+    world.say(0, ":1|");
+    let mut lock = world.lock();
     world.take(0);
-    world.say(0, &digests());
+    let token = lock.token().as_bytes().to_vec();
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVALSHA extend"]);
     world.say(0, OWN);
-    assert_eq!(world.take(0), NOTHING, "no other way is tried");
-    assert_eq!(world.unconfirmed(), [refused()]);
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    assert_eq!(world.take(0), RAISING);
+    world.say(0, GRANTED);
+    world.extended(&mut lock);
+    world.release(lock);
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
 }
 
 /// It has refused them in known words, and everything else.
