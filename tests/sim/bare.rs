@@ -55,18 +55,27 @@ pub(crate) const BARE_SETS: Kind = kind("bare-sets", |entropy| Plan {
     ..(SETS.draw)(entropy)
 });
 
-/// Ordinary worlds in which servers refuse scripts in words of their own, also to load them, and clients have to find
-/// out: always, or by turns, as a proxy does whose error passes.
-pub(crate) const DOUBTED: Kind = kind("doubted", |entropy| Plan {
-    own_words: Some(entropy.pick(&[0, 0, 300 * MILLI, 5 * SECOND])),
-    ..(BARE.draw)(entropy)
+/// Ordinary worlds in which servers refuse scripts in words of their own, mostly also to load them, and clients have to
+/// find out: always, or by turns, as a proxy does whose error passes.
+pub(crate) const DOUBTED: Kind = kind("doubted", |entropy| {
+    let own_words = Some(entropy.pick(&[0, 0, 300 * MILLI, 5 * SECOND]));
+    in_own_words(own_words, (BARE.draw)(entropy), entropy)
 });
 
 /// The same while engines keep locks.
-pub(crate) const DOUBTED_KEEPING: Kind = kind("doubted-keeping", |entropy| Plan {
-    own_words: Some(entropy.pick(&[0, 5 * SECOND])),
-    ..(BARE_KEEPING.draw)(entropy)
+pub(crate) const DOUBTED_KEEPING: Kind = kind("doubted-keeping", |entropy| {
+    let own_words = Some(entropy.pick(&[0, 5 * SECOND]));
+    in_own_words(own_words, (BARE_KEEPING.draw)(entropy), entropy)
 });
+
+fn in_own_words(own_words: Option<Time>, plan: Plan, entropy: &mut Entropy) -> Plan {
+    let loads = entropy.pick(&[false, true]);
+    Plan {
+        own_words,
+        loads,
+        ..plan
+    }
+}
 
 impl Plan {
     /// Returns `true` if a server refuses `words` at `now` in words of its own.
@@ -74,7 +83,7 @@ impl Plan {
         match words {
             _ if !self.is_bare() => false,
             [b"EVAL", SCRIPT, ..] => false,
-            [b"SCRIPT", ..] => self.own_words.is_some(),
+            [b"SCRIPT", ..] => self.own_words.is_some() && !self.loads,
             [b"EVAL" | b"EVALSHA", ..] => self.own_words.is_some_and(|turn| {
                 let turns = now.checked_div(turn).unwrap_or(0);
                 turns % 2 == 0

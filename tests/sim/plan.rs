@@ -87,6 +87,8 @@ pub(crate) struct Plan {
     /// They refuse scripts in words of their own, and clients have to find out: in every other turn of this length.
     /// Zero: always.
     pub(crate) own_words: Option<Time>,
+    /// They load the scripts all the same.
+    pub(crate) loads: bool,
     /// They do not permit the native release that they know.
     pub(crate) native_refused: bool,
     /// Clients have to give a password.
@@ -545,6 +547,7 @@ impl Plan {
             kinds: Kinds::Redis,
             bare: false,
             own_words: None,
+            loads: false,
             native_refused: false,
             credentials: false,
             database: 0,

@@ -969,7 +969,7 @@ impl World {
                 || is_look(words)
                 || is_intent(words)
                 // Also of a client that was killed: what it wanted is not known any more.
-                || self.plan.is_bare() && bare::is_of_transaction(words);
+                || bare::is_of_transaction(words);
             self.talk(conn, lock, said, shut);
             if self.is_look_of_waiter(conn, words) && !transacts {
                 self.looked(conn);

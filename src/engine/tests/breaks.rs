@@ -181,7 +181,7 @@ fn a_node_that_comes_back_in_quarantine_does_it_and_does_not_count() {
     world.finish_as(2, "another", 1);
     assert!(world.take(2).contains(&"EVAL overwrite".into()));
     world.say(2, ":9001|");
-    world.say(1, "-BUSY x|");
+    world.say(1, "-ERR x|");
     assert_eq!(word(&world.broken()), "unconfirmed");
 }
 

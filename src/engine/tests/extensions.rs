@@ -31,7 +31,7 @@ fn cancelling_a_question_takes_nothing_back_that_a_majority_has_said() {
     for (told, expected) in [
         (":1|:1|", Some(TTL)),
         (":1|:0|", None),
-        (":1|-BUSY x|", Some(TTL)),
+        (":1|-ERR x|", Some(TTL)),
     ] {
         let (mut world, lock, [first, second]) = two_extensions();
         world.say_undrained(0, told);
@@ -182,7 +182,7 @@ fn an_earlier_end_stands_when_an_earlier_extension_is_told_after_it() {
     world.confirm(&lock);
     let sent = world.now;
     // None of them had the extension's answer counted: two refused it.
-    world.all_say(0..2, "-BUSY x|:501|");
+    world.all_say(0..2, "-ERR x|:501|");
     let refused = world.next_not_extended();
     assert_matches!(refused, ExtendError::Unconfirmed(_));
     world.say(2, ":1|:501|");

@@ -193,7 +193,7 @@ fn a_later_try_saves_the_lock() {
         let (_, sent) = world.sleep_until_sent(0);
         assert_eq!(sent, [EXTEND], "{tries}");
         assert!(lock.is_valid_at(world.now));
-        let said = if tries == 9 { ":1|" } else { "-BUSY x|" };
+        let said = if tries == 9 { ":1|" } else { "-ERR x|" };
         world.all_say(0..3, said);
         match tries {
             9 => assert_eq!(
@@ -318,8 +318,8 @@ fn the_nodes_that_confirmed_last_are_named() {
     // Too few nodes answer: all have confirmed the present validity of the lock.
     world.sleep_until_sent(0);
     world.say(0, ":1|");
-    world.say(1, "-BUSY x|");
-    world.say(2, "-BUSY x|");
+    world.say(1, "-ERR x|");
+    world.say(2, "-ERR x|");
     drop(world.was_not_kept());
     assert_eq!(confirmed(&world, &lock), all);
     world.take_all();
@@ -327,7 +327,7 @@ fn the_nodes_that_confirmed_last_are_named() {
     world.confirm(&lock);
     world.say(1, ":5000|");
     world.say(0, ":5000|");
-    world.all_say(2..3, "-BUSY x|");
+    world.all_say(2..3, "-ERR x|");
     world.apply_next(&mut lock);
     assert_eq!(confirmed(&world, &lock), all[..2]);
     // A node that denies it is removed.
@@ -397,7 +397,7 @@ fn a_claim_rests_when_its_lock_is_kept_and_every_node_has_answered() {
     world.sleep_until_sent(0);
     world.all_say(0..2, ":1|");
     world.was_kept(&lock);
-    world.say(2, "-BUSY x|");
+    world.say(2, "-ERR x|");
     assert_eq!(busy(&world), 1);
     world.take_all();
     world.release_on(0..3, lock);
@@ -602,7 +602,7 @@ fn extensions_that_wait_are_sent_when_others_have_failed() {
     let (mut world, locks) = too_many(7);
     let (_, sent) = world.sleep_until_sent(0);
     assert_eq!(renewals(&sent), EXTENSIONS_AT_ONCE);
-    world.all_say(0..1, &answers(&sent, "-BUSY x|"));
+    world.all_say(0..1, &answers(&sent, "-ERR x|"));
     let sent = world.take(0);
     assert_eq!(renewals(&sent), 7);
     world.say(0, &answers(&sent, ":1|"));

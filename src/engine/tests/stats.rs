@@ -229,9 +229,9 @@ fn each_way_in_which_an_extension_ends_is_counted() {
     world.all_say(0..3, ":1|");
     world.extended(&mut lock);
     world.extend(&lock);
-    world.all_say(0..2, "-BUSY x|");
+    world.all_say(0..2, "-ERR x|");
     world.unconfirmed();
-    world.say(2, "-BUSY x|");
+    world.say(2, "-ERR x|");
     world.extend(&lock);
     world.all_say(0..3, ":0|");
     assert!(world.events.iter().any(|it| matches!(

@@ -289,7 +289,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
 
 #[test]
 fn a_node_that_did_not_say_what_it_has_is_asked_again() {
-    for refusal in ["-BUSY a script runs", "-MISCONF no"] {
+    for refusal in ["-BUSY a script runs", "-ERR no"] {
         let (mut world, _, _) = World::watched_free();
         world.say(0, PUSH);
         world.settles();

@@ -8,14 +8,15 @@
 //! | --- | --- |
 //! | it loads the scripts in its handshake | no doubt |
 //! | it refuses to load them, and the error neither passes nor names a permission | doubt |
-//! | it refuses a `SET` by a script | doubt, also if it has loaded the scripts; the refusal is reported |
-//! | it refuses a question or a release by a script | doubt; the request is sent again without scripts |
+//! | it refuses the first script on its connection that takes a lock | doubt; the refusal is reported |
+//! | it was in doubt when an earlier connection ended | doubt |
 //!
-//! A node in doubt gets a script that does nothing before its next `SET`:
+//! If a node in doubt refuses a question or a release, that is sent again without scripts. Before its next `SET` it gets
+//! a script that does nothing:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
-//! | it answers that script | no doubt: the `SET` is sent as usual, and the scripts are loaded once more |
+//! | it answers that script | no doubt: the `SET` is sent as usual, and the scripts are loaded if they were not |
 //! | it refuses that script in unknown words | it is asked without scripts over this connection: see `ways` |
 //! | it refuses everything else too | doubt again; its refusal of the script is reported |
 //!
@@ -70,7 +71,7 @@ impl Abilities {
         match refusal {
             None => {
                 self.trust_scripts(); // The answer to the `SET` will name a missing permission again.
-                self.scripts.run_without_loading();
+                self.scripts.ran();
                 return None;
             }
             Some(refusal) if refusal.is_in_own_words() => self.doubt(refusal.error(), words),
@@ -116,12 +117,15 @@ impl Abilities {
         words: &mut Words,
     ) -> Refusal {
         let refuses = refusal.is_in_own_words();
-        if refuses && self.asks_a_script(request, transacted) {
-            (self.scripts.refused, self.scripts.tried) = (true, false);
-            if request.takes() {
-                return refusal; // It may have run.
+        let is_first = matches!(
+            request,
+            Request::Take {
+                by: Taking::First,
+                ..
             }
-            self.doubt(refusal.error(), words);
+        );
+        if refuses && is_first && self.may_be_doubted() {
+            (self.scripts.refused, self.scripts.tried) = (true, false);
         }
         if !self.is_doubted() {
             return refusal;
@@ -136,21 +140,15 @@ impl Abilities {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }
         let releases = matches!(request, Request::Release { by, .. } if by != Dialect::TextOnly);
-        match refuses && (asks || releases) {
-            true => Refusal::Forbidden(Forbidden::Command),
-            false => refusal,
+        if !(refuses && (asks || releases)) {
+            return refusal;
         }
-    }
-
-    /// Returns `true` if the node was asked by a script that something else can replace.
-    fn asks_a_script(&self, request: Request, transacted: bool) -> bool {
-        let is_script = match request {
-            Request::Take { by, .. } => matches!(by, Taking::First | Taking::Untaught),
-            Request::Question { by, .. } | Request::Release { by, .. } => {
-                by.is_script() && by != Dialect::TextOnly
-            }
-            _ => false,
-        };
-        is_script && !transacted && !self.is_without_scripts() && self.may_be_doubted()
+        let is_native = self.is_without_scripts()
+            || matches!(request, Request::Release { by, .. } if !by.is_script());
+        if !transacted && !is_native {
+            self.doubt(refusal.error(), words);
+            self.scripts.tried = false; // The cause may have passed by the next `SET`.
+        }
+        Refusal::Forbidden(Forbidden::Command)
     }
 }

@@ -82,10 +82,13 @@ impl Scripts {
         self.refused &= !self.known[taught.place()];
     }
 
-    /// The server runs scripts, though it has refused to load them. After its next answer it is asked once more to load
-    /// them.
-    pub(super) fn run_without_loading(&mut self) {
-        (self.tried, self.postponed) = (true, true);
+    /// The server has run the script that does nothing. If it has refused to load the others, it is asked once more after
+    /// its next answer.
+    pub(super) fn ran(&mut self) {
+        let is_loaded = self.knows(Taught::Release);
+        self.tried = true;
+        self.refused &= !is_loaded;
+        self.postponed |= !is_loaded;
     }
 
     /// The server has lost the scripts. Returns `true` if it had any.

@@ -140,7 +140,9 @@ impl World {
             return;
         }
         let met = deed.command.verb == Verb::Set && deed.said == Said::Nil;
-        if met && (self.is_own_key(deed) || !deed.command.keys.is_empty()) {
+        // A key whose release was refused may be there still, as far as its client knows.
+        let has_debt = !self.oracle.met[deed.peer][deed.node].refused.is_empty();
+        if met && (has_debt || self.is_own_key(deed) || !deed.command.keys.is_empty()) {
             self.oracle.ledger.cell_mut(id, deed.node).met_own = true;
         }
         if met && (self.is_own_key(deed) || self.may_be_refused_one(deed)) {

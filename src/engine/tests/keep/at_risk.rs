@@ -86,7 +86,7 @@ fn extensions_put_an_alert_off_and_a_release_ends_it() {
 fn alerts_make_no_tries() {
     let (mut world, lock) = World::keeping(1, kept());
     let (after, _) = world.sleep_until_sent(0);
-    world.say(0, "-BUSY x|");
+    world.say(0, "-ERR x|");
     let left = VALIDITY - after;
     for _ in 0..20 {
         world.engine.alert_below(&lock, TTL);

@@ -32,7 +32,7 @@ fn an_extension_of_a_caller_that_is_over_does_not_keep_the_next_from_beginning()
         match cancelled {
             true => world.cancel(round),
             false => {
-                world.say(0, "-BUSY x|");
+                world.say(0, "-ERR x|");
                 world.unconfirmed();
             }
         }
@@ -218,7 +218,7 @@ fn an_extension_counts_also_if_it_is_cancelled_then() {
 fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
     let (mut world, mut lock) = World::keeping(1, kept());
     world.sleep_until_sent(0);
-    world.say(0, "-BUSY x|");
+    world.say(0, "-ERR x|");
     drop(world.was_not_kept());
     world.confirm(&lock);
     world.take(0);
@@ -237,7 +237,7 @@ fn a_later_end_is_extended_at_half_whatever_was_tried_before() {
 fn a_lock_that_is_kept_anew_is_extended_at_once_if_that_is_due() {
     let (mut world, mut lock) = World::keeping(1, kept());
     world.sleep_until_sent(0);
-    world.say(0, "-BUSY x|");
+    world.say(0, "-ERR x|");
     drop(world.was_not_kept());
     let kept = world.engine.keep(world.now, &mut lock, Duration::MAX);
     kept.expect("valid");

@@ -457,27 +457,20 @@ fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
     assert!(tried.contains(&"WATCH k".into()), "{tried:?}");
 }
 
-/// Its connection has shown that it runs scripts. Perhaps a proxy has another server behind it by now.
+/// A refusal in words of its own is then about that request.
 #[test]
-fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
-    let mut world = World::new(1);
-    world.unpermitted = true;
-    world.greet(0);
+fn a_node_that_loads_the_scripts_later_is_not_doubted_any_more() {
+    let mut world = doubted(1);
     world.try_once();
-    world.say(0, ":1|");
-    let mut lock = world.lock();
+    world.say(0, ":0|:1|");
+    let lock = world.lock();
     world.take(0);
-    let token = lock.token().as_bytes().to_vec();
+    world.say(0, &digests());
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVALSHA extend"]);
     world.say(0, OWN);
-    assert_eq!(world.take(0), EXTENDING);
-    say_token(&mut world, WATCHED, &token, ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, GRANTED);
-    world.extended(&mut lock);
-    world.release(lock);
-    assert_eq!(world.take(0), ["DELIFEQ k"]);
+    assert_eq!(world.take(0), NOTHING, "no other way is tried");
+    assert_eq!(world.unconfirmed(), [refused()]);
 }
 
 /// It has refused them in known words, and everything else.
