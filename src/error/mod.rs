@@ -25,8 +25,8 @@ pub(crate) use config::{SettingFault, UrlFault};
 pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
 pub use operator::{CheckError, ReinitError, TrustError};
-pub(crate) use report::ends_by;
 pub use report::{NodeOutcome, NodeReport, Report};
+pub(crate) use report::{ends_by, names_scripts};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;
 #[cfg(feature = "tls")]

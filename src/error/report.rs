@@ -589,17 +589,25 @@ impl fmt::Display for NodeReport {
 
 /// Returns advice if a server may have refused a script in such `words`.
 fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
-    let words = words.to_ascii_lowercase();
-    let has = |word: &&str| words.contains(word);
-    if has(&"user_script") {
-        "" // Servers name the script in the error of every command within one.
-    } else if ["eval", "lua", "script"].iter().any(has) {
+    if names_scripts(words) {
         "; use `without_scripts`: locks without a fencing token need no scripts"
+    } else if words.contains(FAULT_OF_SCRIPT) {
+        ""
     } else if matches!(outcome, NodeOutcome::Refused(error) if error.is_plain()) {
         "; if that refuses scripts, use `without_scripts`: locks without a fencing token need none"
     } else {
         ""
     }
+}
+
+/// Servers name the script in the error of every command within one.
+const FAULT_OF_SCRIPT: &str = "user_script";
+
+/// Returns `true` if a server that says such `words` seems to run no scripts.
+pub(crate) fn names_scripts(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    let has = |word: &&str| words.contains(word);
+    ["eval", "lua", "script"].iter().any(has) && !words.contains(FAULT_OF_SCRIPT)
 }
 
 impl fmt::Display for NodeOutcome {

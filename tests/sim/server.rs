@@ -732,7 +732,7 @@ impl World {
             }
             _ if self.plan.refuses_in_own_words(self.now, words) => {
                 self.oracle.counts.sights.note("OwnWords");
-                Some(&b"-ERR unsupported here\r\n"[..])
+                Some(&b"-ERR no scripts here\r\n"[..])
             }
             [b"DELEX", ..] if !there.newest => {
                 Some(&b"-ERR unknown command 'DELEX', with args beginning with: \r\n"[..])

@@ -8,11 +8,11 @@
 //! | --- | --- |
 //! | it loads the scripts in its handshake | no doubt |
 //! | it refuses to load them, and the error neither passes nor names a permission | doubt |
-//! | it refuses the first script on its connection that takes a lock | doubt; the refusal is reported |
+//! | it has loaded the scripts, and refuses one of them in words that name scripts | doubt |
 //! | it was in doubt when an earlier connection ended | doubt |
 //!
-//! If a node in doubt refuses a question or a release, that is sent again without scripts. Before its next `SET` it gets
-//! a script that does nothing:
+//! If a node in doubt refuses a question or a release, that is sent again without scripts; a refused `SET` is reported.
+//! Before the next `SET` the node gets a script that does nothing:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -31,7 +31,7 @@
 //! Nodes with a marker: they have run a script already. The scripts of fenced locks, shared locks and permits: nothing
 //! replaces them, so nodes in doubt get them too, and the answer shows whether they run them.
 
-use crate::error::{NodeOutcome, ServerError};
+use crate::error::{NodeOutcome, ServerError, names_scripts};
 use crate::node::handshake::Words;
 use crate::node::refusal::{Forbidden, Refusal};
 use crate::node::request::{Dialect, Request, Taking};
@@ -117,14 +117,8 @@ impl Abilities {
         words: &mut Words,
     ) -> Refusal {
         let refuses = refusal.is_in_own_words();
-        let is_first = matches!(
-            request,
-            Request::Take {
-                by: Taking::First,
-                ..
-            }
-        );
-        if refuses && is_first && self.may_be_doubted() {
+        let names_scripts = matches!(words, Some((_, words)) if names_scripts(words));
+        if refuses && names_scripts && asks_a_script(request, transacted) && self.may_be_doubted() {
             (self.scripts.refused, self.scripts.tried) = (true, false);
         }
         if !self.is_doubted() {
@@ -150,5 +144,14 @@ impl Abilities {
             self.scripts.tried = false; // The cause may have passed by the next `SET`.
         }
         Refusal::Forbidden(Forbidden::Command)
+    }
+}
+
+/// Returns `true` if the node was asked by a script that other commands can replace.
+fn asks_a_script(request: Request, transacted: bool) -> bool {
+    match request {
+        Request::Take { by, .. } => matches!(by, Taking::First | Taking::Untaught),
+        Request::Question { by, .. } | Request::Release { by, .. } => by.is_script() && !transacted,
+        _ => false,
     }
 }

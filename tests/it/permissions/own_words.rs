@@ -4,7 +4,7 @@ use super::*;
 use crate::servers::Mischief;
 
 /// What the proxies say instead of `NOPERM`.
-const FORBIDDEN: (&[u8], &[u8]) = (b"-NOPERM", b"-ERR out of luck\r\n");
+const FORBIDDEN: (&[u8], &[u8]) = (b"-NOPERM", b"-ERR no luck with scripts\r\n");
 
 const ALL: &str = "~lock:* +set +get +pttl +pexpire +info +time +client|tracking +client|caching";
 
@@ -45,7 +45,10 @@ fn locks_are_had_without_scripts_that_are_refused_in_any_words() {
         let mut face = Which::Shared.build(at(urls));
         let report = no_quorum(face.try_lock("lock:a", LONG));
         let text = report.to_string();
-        assert!(text.contains("refused: ERR (out of luck)"), "{text}");
+        assert!(
+            text.contains("refused: ERR (no luck with scripts)"),
+            "{text}"
+        );
         cluster.assert_empty();
     }
 }

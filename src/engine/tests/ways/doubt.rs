@@ -5,7 +5,9 @@ use super::*;
 use crate::error::ServerError;
 
 const OWN: &str = "-ERR unsupported here|";
+const NAMED: &str = "-ERR no scripts here|";
 const PROBE: &str = "EVAL permits get del set";
+const PROBE_BY_DIGESTS: &str = "EVAL permits get del set evalsha";
 const BY_TEXT: &str = "EVAL release";
 const GRANTED: &str = "+OK|+QUEUED|*1|:1|";
 
@@ -248,7 +250,7 @@ fn scripts_that_are_loaded_later_are_used() {
     world.try_once();
     assert_eq!(
         world.take(0),
-        ["EVAL permits get del set evalsha"],
+        [PROBE_BY_DIGESTS],
         "it has refused one before"
     );
     world.say(0, ":0|");
@@ -444,17 +446,37 @@ fn a_node_that_loads_the_scripts_and_refuses_the_first_is_asked_without() {
     world.greet(0);
     world.try_once();
     assert_eq!(world.take(0), [FIRST]);
-    world.say(0, OWN);
+    world.say(0, NAMED);
     assert_eq!(outcomes(&world.no_quorum()), [refused()]);
     world.try_once();
     let sent = world.take(0);
-    assert!(
-        sent.contains(&"EVAL permits get del set evalsha".into()),
-        "{sent:?}"
-    );
-    world.say(0, &OWN.repeat(sent.len()));
+    assert!(sent.contains(&PROBE_BY_DIGESTS.into()), "{sent:?}");
+    world.say(0, &NAMED.repeat(sent.len()));
     let tried = world.take(0);
     assert!(tried.contains(&"WATCH k".into()), "{tried:?}");
+}
+
+/// It has run scripts on this connection: perhaps a proxy has another server behind it by now.
+#[test]
+fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
+    let mut world = World::new(1);
+    world.unpermitted = true;
+    world.greet(0);
+    world.try_once();
+    world.say(0, ":1|");
+    let mut lock = world.lock();
+    world.take(0);
+    let token = lock.token().as_bytes().to_vec();
+    world.extend(&lock);
+    assert_eq!(world.take(0), ["EVALSHA extend"]);
+    world.say(0, NAMED);
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(&mut world, WATCHED, &token, ":3000|");
+    assert_eq!(world.take(0), RAISING);
+    world.say(0, GRANTED);
+    world.extended(&mut lock);
+    world.release(lock);
+    assert_eq!(world.take(0), ["DELIFEQ k"]);
 }
 
 /// A refusal in words of its own is then about that request.
