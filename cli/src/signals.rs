@@ -8,7 +8,7 @@ use std::fs;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -41,7 +41,7 @@ const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS
 /// What stops a program that does not handle it.
 const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// What does nothing to a program that does not handle it. (The runtime of Rust ignores PIPE.)
+/// What does nothing to a program that does not handle it: the runtime of Rust ignores PIPE.
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,
@@ -82,12 +82,8 @@ fn unhandled(signal: i32) -> Unhandled {
 }
 
 /// Returns the signals that can be handled, except those that were ignored when this program was started.
-///
-/// That PIPE was ignored cannot be seen, since the runtime ignores it.
 pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
-    let ignored = ignored();
-    let all = plain().chain(real_time());
-    let all = all.filter(move |it| *it == SIGPIPE || ignored >> (it - 1) & 1 == 0);
+    let all = plain().chain(real_time()).filter(|it| !was_ignored(*it));
     all.map(|signal| (signal, unhandled(signal)))
 }
 
@@ -185,13 +181,21 @@ impl Wake for Unpark {
     }
 }
 
-/// Returns the signals that this process ignores, as bits: before a handler is registered, those that were ignored when
-/// it was started.
-fn ignored() -> u64 {
+/// The signals that were ignored when this program was started, as bits; none where the system has no such file.
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes them before the runtime begins, which ignores PIPE.
+#[ctor::ctor]
+fn note_ignored() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    bits.unwrap_or_default()
+    IGNORED.store(bits.unwrap_or_default(), SeqCst);
+}
+
+/// Returns `true` if this signal was ignored when this program was started.
+pub(crate) fn was_ignored(signal: i32) -> bool {
+    IGNORED.load(SeqCst) >> (signal - 1) & 1 == 1
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -223,6 +223,9 @@ impl End {
 /// and in no completions.
 pub(super) const PARTS: &str = "shearline run";
 
+/// The option of the parts by which the command ignores PIPE.
+pub(super) const IGNORE_PIPE: &str = "--ignore-pipe";
+
 /// What stands for the number of the command, before it has one, in variables of systemd that named the supervisor.
 pub(super) const COMMAND: &str = "command";
 
@@ -258,6 +261,10 @@ pub(super) struct WatchdogArgs {
     #[arg(long)]
     pub(super) group: i32,
 
+    /// PIPE was ignored when the supervisor was started.
+    #[arg(long)]
+    pub(super) ignore_pipe: bool,
+
     #[command(flatten)]
     pub(super) end: End,
 
@@ -271,6 +278,10 @@ pub(super) struct WatchdogArgs {
 pub(super) struct TrampolineArgs {
     /// The watchdog.
     pub(super) watchdog: i32,
+
+    /// As the watchdog's.
+    #[arg(long)]
+    pub(super) ignore_pipe: bool,
 
     /// The command and its arguments.
     #[arg(last = true, required = true)]

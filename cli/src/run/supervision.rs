@@ -32,6 +32,7 @@ use rustix::termios::tcgetpgrp;
 use shearline::held::Holds;
 use shearline::internals::now;
 use shearline::{Guard, Instant};
+use signal_hook::consts::SIGPIPE;
 
 use super::args::End;
 use super::channel::{Channel, Message, Received};
@@ -42,7 +43,7 @@ use super::tree::{Child, Tree, go_first};
 use super::{Args, args, itself, wait_for};
 use crate::json::hex;
 use crate::output::{BAD, complain};
-use crate::signals::ends;
+use crate::signals::{ends, was_ignored};
 
 /// The longest time between two looks at the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
@@ -114,6 +115,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let child = itself("watchdog")
             .args(["--group", &group.unwrap_or(0).to_string()])
             .args(args.end.words())
+            .args(was_ignored(SIGPIPE).then_some(args::IGNORE_PIPE))
             .arg("--")
             .args(&args.command)
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))

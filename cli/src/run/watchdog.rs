@@ -24,7 +24,7 @@ use rustix_libc_wrappers::process::SignalExt as _;
 use shearline::Instant;
 use shearline::internals::now;
 
-use super::args::{End, WatchdogArgs};
+use super::args::{End, IGNORE_PIPE, WatchdogArgs};
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
 use super::signals::Signals;
@@ -253,6 +253,7 @@ fn spawn(args: &WatchdogArgs) -> io::Result<(Channel, Pid)> {
     // The death signal comes when the thread ends that started the child: this is the only one.
     let child = itself("trampoline")
         .arg(getpid().as_raw_pid().to_string())
+        .args(args.ignore_pipe.then_some(IGNORE_PIPE))
         .arg("--")
         .args(&args.command)
         .stdin(far)
