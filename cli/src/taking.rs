@@ -2,8 +2,10 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 #[cfg(target_os = "linux")]
 use std::time::Duration;
+use std::{mem, thread};
 
 use shearline::held::Holds;
 use shearline::{Acquiring, Guard, Instant, LockError, LockOptions, Redlock};
@@ -14,6 +16,16 @@ use crate::waiting::Waiting;
 /// The time between two polls of [`take`].
 #[cfg(target_os = "linux")]
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+
+/// Completes when it is polled the next time: it wakes nothing.
+pub(crate) async fn next_look() {
+    let mut was_polled = false;
+    poll_fn(|_| match mem::replace(&mut was_polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
 
 /// Asks for a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
@@ -32,7 +44,13 @@ pub(crate) async fn take<H: Holds>(
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
-        redlock.trust_nodes();
+        let redlock = redlock.clone();
+        // It waits for the nodes. Meanwhile who polls this sees a signal.
+        if let Ok(trusting) = thread::Builder::new().spawn(move || redlock.trust_nodes()) {
+            while !trusting.is_finished() {
+                next_look().await;
+            }
+        }
     }
     let options = match by {
         Instant::MAX => options,

@@ -1,9 +1,8 @@
 //! The supervisor: takes the lock, has the command run, keeps the lock, releases it.
 
 use std::fmt;
-use std::future::{Future as _, poll_fn};
+use std::future::Future as _;
 use std::io;
-use std::mem;
 use std::os::fd::AsFd as _;
 use std::pin::pin;
 use std::process::ExitCode;
@@ -272,19 +271,9 @@ async fn extended<H: Holds>(
         if !may_pass || until <= now() {
             return Err(unextended(error));
         }
-        next_look().await;
+        taking::next_look().await;
     }
     Ok(guard)
-}
-
-/// Completes when it is polled the next time: it wakes nobody.
-async fn next_look() {
-    let mut was_polled = false;
-    poll_fn(|_| match mem::replace(&mut was_polled, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
 }
 
 /// Why the command is not started, although the lock was taken.
