@@ -42,10 +42,8 @@ impl Failure {
 
     /// A signal of this number has asked the command to end.
     pub(crate) fn by_signal(number: u8) -> Self {
-        let mut failure = Self::new(
-            Status::Signal(number),
-            format_args!("ended by signal {number}"),
-        );
+        let what = format_args!("ended by signal {number}");
+        let mut failure = Self::new(Status::Signal(number), what);
         failure.quiet = true;
         failure
     }
@@ -60,12 +58,17 @@ impl Failure {
         json::object(command, fields)
     }
 
-    /// Writes the line to stderr, unless it is quiet, and returns the status.
-    pub(crate) fn report(&self) -> ExitCode {
+    /// Writes the line to stderr, unless it is quiet.
+    pub(crate) fn tell(&self) {
         if !self.quiet {
             output::complain(output::BAD, &self.message);
         }
-        self.status.into()
+    }
+
+    /// The same, and ends this program with the status.
+    pub(crate) fn report(&self) -> ExitCode {
+        self.tell();
+        self.status.exit()
     }
 }
 

@@ -159,16 +159,24 @@ impl Signals {
 
     /// Waits for the future, or for a signal: then the future is dropped.
     pub(crate) fn wait<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        let mut future = pin!(future);
-        loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-                return Ok(output);
-            }
-            self.check()?;
-            thread::park_timeout(LOOK);
+        wait(future, || self.check())
+    }
+}
+
+/// Waits for the future, until `check` fails: then the future is dropped. Both are asked again from time to time.
+pub(crate) fn wait<F: Future, E>(
+    future: F,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<F::Output, E> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        check()?;
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Ok(output);
         }
+        thread::park_timeout(LOOK);
     }
 }
 

@@ -3,8 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-#[cfg(target_os = "linux")]
-use std::time::Duration;
 use std::{mem, thread};
 
 use shearline::held::Holds;
@@ -12,10 +10,6 @@ use shearline::{Acquiring, Guard, Instant, LockError, LockOptions, Redlock};
 
 use crate::connect::left;
 use crate::waiting::Waiting;
-
-/// The time between two polls of [`take`].
-#[cfg(target_os = "linux")]
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Completes when it is polled the next time: it wakes nothing.
 pub(crate) async fn next_look() {

@@ -8,7 +8,7 @@
 //! | `trampoline` | the process that becomes the command |
 //! | `processes`, `tree` | finding descendants, and ending them |
 //! | `channel` | the socketpairs between them |
-//! | `deadline`, `signals`, `notice` | what is waited for: times, signals, futures |
+//! | `deadline`, `signals` | what is waited for: times, signals and futures |
 //! | `report` | how it ended |
 //!
 //! ```text
@@ -27,8 +27,6 @@
 mod channel;
 #[cfg(target_os = "linux")]
 mod deadline;
-#[cfg(target_os = "linux")]
-mod notice;
 #[cfg(target_os = "linux")]
 mod processes;
 #[cfg(target_os = "linux")]
@@ -112,16 +110,4 @@ fn itself(part: &str) -> std::process::Command {
 pub(crate) fn end_by(signal: i32) {
     use std::os::unix::process::CommandExt as _;
     let _ = itself("signal").arg(signal.to_string()).exec();
-}
-
-/// Waits until one of the descriptors is readable, or a signal comes.
-#[cfg(target_os = "linux")]
-fn wait_for(fds: &[std::os::fd::BorrowedFd<'_>]) -> std::io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-    let mut fds: Vec<_> = fds.iter().copied().map(readable).collect();
-    match poll(&mut fds, None) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -22,8 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::pin::pin;
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::Context;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -37,10 +36,9 @@ use signal_hook::consts::SIGPIPE;
 use super::args::End;
 use super::channel::{Channel, Message, Received};
 use super::deadline::{Timer, kill_at, margin, warning};
-use super::notice::Notice;
 use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
-use super::{Args, args, itself, wait_for};
+use super::{Args, args, itself};
 use crate::json::hex;
 use crate::output::{BAD, complain};
 use crate::signals::{ends, was_ignored};
@@ -80,7 +78,6 @@ pub(super) struct Supervision<'a, H: Holds> {
     ttl: Duration,
     end: &'a End,
     signals: &'a Signals,
-    notice: &'a Arc<Notice>,
     channel: Channel,
     timer: Timer,
     tree: Tree,
@@ -102,7 +99,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
         args: &'a Args,
         (guard, slot): (&'a Guard<H>, Option<u16>),
         signals: &'a Signals,
-        notice: &'a Arc<Notice>,
         told: &'a mut Option<JoinHandle<()>>,
     ) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
@@ -150,7 +146,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
             ttl,
             end: &args.end,
             signals,
-            notice,
             channel,
             timer,
             tree,
@@ -161,7 +156,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             ended: Ended::default(),
             told,
         };
-        let start = Message::Start(until);
+        let start = Message::Until(until);
         match this.channel.send_with(start, io::stdin().as_fd()) {
             // That the watchdog has ended already is noticed elsewhere.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -191,14 +186,12 @@ impl<'a, H: Holds> Supervision<'a, H> {
 
     /// Returns when the watchdog has ended or does not do its duty.
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
-        let waker = Waker::from(Arc::clone(self.notice));
+        let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
         let mut at_risk = pin!(self.guard.at_risk());
         let mut lost = pin!(self.guard.lost());
         loop {
-            // Before the looks at what they announce.
-            self.notice.clear();
-            // In this order: what came before the command was started is passed on.
+            // In this order: what came before the command was started is passed on. All is looked at after that.
             let is_early = self.ended.started.is_none();
             self.hear();
             self.pass_on(is_early);
@@ -225,13 +218,8 @@ impl<'a, H: Holds> Supervision<'a, H> {
 
     /// Sleeps until something happens, at most until a time.
     fn wait(&self, until: Instant) -> io::Result<()> {
-        self.timer.set(until)?;
-        wait_for(&[
-            self.channel.as_fd(),
-            self.signals.as_fd(),
-            self.notice.as_fd(),
-            self.timer.as_fd(),
-        ])
+        let fds = [self.channel.as_fd(), self.signals.as_fd()];
+        self.timer.wait(until, &fds)
     }
 
     /// Takes in what the watchdog said.
@@ -244,11 +232,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
                     self.ended.status = Some(status);
                     self.ended.is_done |= !self.ended.for_lock;
                 }
-                Message::Start(_)
-                | Message::Extend(_)
-                | Message::Signal(_)
-                | Message::Risk
-                | Message::End => {}
+                Message::Until(_) | Message::Signal(_) | Message::Risk => {}
             }
         }
     }
@@ -261,7 +245,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
         let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
         // If it cannot be told, the earlier deadline stands.
-        let is_told = until != self.until && self.channel.send(Message::Extend(until)).is_ok();
+        let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
             self.until = until;
         }
@@ -291,7 +275,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn end(&mut self) {
         if self.lost_at.is_none() {
             self.lost_at = Some(now());
-            let _ = self.channel.send(Message::End);
+            let _ = self.channel.send(Message::Until(Instant::ZERO));
             self.tell("the lock is lost, so the command and what it has started are killed");
         }
     }

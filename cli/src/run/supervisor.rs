@@ -1,13 +1,10 @@
 //! The supervisor: takes the lock, has the command run, keeps the lock, releases it.
 
 use std::fmt;
-use std::future::Future as _;
+use std::future::poll_fn;
 use std::io;
-use std::os::fd::AsFd as _;
-use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use shearline::held::Holds;
@@ -15,14 +12,13 @@ use shearline::internals::{check_resources, now};
 use shearline::{ExtendError, Guard, Instant, LockOptions, Redlock, UnlockError};
 
 use super::Args;
-use super::deadline::{TTL_MIN, Timer};
-use super::notice::Notice;
-use super::report::{Ending, Exit, Outcome, Report};
+use super::deadline::TTL_MIN;
+use super::report::{Ending, Report};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
-use super::wait_for;
 use crate::failure::Failure;
 use crate::pace::Pace;
+use crate::signals::wait;
 use crate::status::Status;
 use crate::taking::{self, Ask};
 
@@ -60,30 +56,23 @@ fn reported(
     }
     ending.tell();
     drop(handle);
-    ending.exit()
+    ending.status.exit()
 }
 
 /// An end before the command was started.
 fn failed(failure: Failure) -> Ending {
-    let outcome = match failure.status {
-        Status::NotTaken | Status::Conflict(_) => Outcome::Held,
-        Status::NoQuorum => Outcome::NoQuorum,
-        Status::CannotRun | Status::NotFound => Outcome::NotStarted,
-        Status::Success
-        | Status::Failure
-        | Status::Usage
-        | Status::Lost
-        | Status::Configuration
-        | Status::Plugin(_)
-        | Status::Signal(_) => Outcome::Failed,
+    let status = failure.status;
+    let outcome = match status.word() {
+        word @ ("held" | "no_quorum" | "not_started") => word,
+        _ => "failed",
     };
-    let ending = Ending::before(outcome, Exit::Status(failure.status));
+    let ending = Ending::before(outcome, status);
     let error = Some(failure);
     Ending { error, ..ending }
 }
 
 fn say(text: impl fmt::Display) {
-    Failure::new(Status::Failure, text).report();
+    Failure::new(Status::Failure, text).tell();
 }
 
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
@@ -110,7 +99,6 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     check_resources(&names)?;
     // The first process of a container would not get what comes until then.
     let signals = Signals::catch().map_err(broken)?;
-    let notice = Notice::new().map_err(broken)?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
     let redlock = &*handle.insert(redlock);
@@ -120,7 +108,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
             pace.look(redlock, &title);
         }
     };
-    let mut once = |by| once_as_asked(args, (redlock, by), (&signals, &notice), &mut look);
+    let mut once = |by| once_as_asked(args, (redlock, by), &signals, &mut look);
     let (mut ending, mut goes_on) = once(by)?;
     while goes_on {
         ending.tell();
@@ -143,7 +131,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 fn once_as_asked(
     args: &Args,
     handle: (&Redlock, Instant),
-    caught: (&Signals, &Arc<Notice>),
+    signals: &Signals,
     look: &mut impl FnMut(),
 ) -> Result<(Ending, bool), Failure> {
     let (redlock, names) = (handle.0, args.names());
@@ -151,11 +139,11 @@ fn once_as_asked(
     let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
     if let Some(permits) = args.permits {
         let permit = |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
-        return once(args, (&permit, |it| Some(it.slot())), handle, caught, look);
+        return once(args, (&permit, |it| Some(it.slot())), handle, signals, look);
     }
     match args.shared {
-        true => once(args, (&shared, |_| None), handle, caught, look),
-        false => once(args, (&alone, |_| None), handle, caught, look),
+        true => once(args, (&shared, |_| None), handle, signals, look),
+        false => once(args, (&alone, |_| None), handle, signals, look),
     }
 }
 
@@ -167,24 +155,24 @@ fn once<H: Holds>(
     args: &Args,
     (ask, slot_of): (Ask<'_, H>, SlotOf<H>),
     handle: (&Redlock, Instant),
-    (signals, notice): (&Signals, &Arc<Notice>),
+    signals: &Signals,
     look: &mut impl FnMut(),
 ) -> Result<(Ending, bool), Failure> {
-    let guard = match acquire(args, ask, handle, (signals, notice))? {
+    let guard = match acquire(args, ask, handle, signals)? {
         Ok(guard) => guard,
         Err(signal) => {
-            let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
+            let ending = Ending::before("interrupted", Status::by(signal));
             return Ok((ending, false));
         }
     };
     let at_least = now().saturating_add(args.at_least);
     let mut told = None;
     let slot = slot_of(&guard);
-    let supervision = Supervision::start(args, (&guard, slot), signals, notice, &mut told);
+    let supervision = Supervision::start(args, (&guard, slot), signals, &mut told);
     let ended = supervision.and_then(|supervision| supervision.run(look));
     let ended = ended.map_err(broken)?;
     if !ended.for_lock && ended.started == Some(Ok(())) {
-        keep_until(at_least, &guard, args, signals).map_err(broken)?;
+        keep_until(at_least, &guard, args, signals);
     }
     let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
     let ending = finish(args, guard, ended)?;
@@ -219,31 +207,22 @@ fn acquire<H: Holds>(
     args: &Args,
     ask: Ask<'_, H>,
     handle: (&Redlock, Instant),
-    (signals, notice): (&Signals, &Arc<Notice>),
+    signals: &Signals,
 ) -> Result<Result<Guard<H>, i32>, Failure> {
-    let mut acquiring = pin!(extended(args, ask, handle));
-    let waker = Waker::from(Arc::clone(notice));
-    let timer = Timer::new().map_err(broken)?;
-    loop {
-        notice.clear();
-        if let Some(signal) = signals.take_end(&args.end) {
-            return Ok(Err(signal));
-        }
-        if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
-            let guard = result?;
-            // The command is not there yet: no other process ends for the signal.
-            let Some(signal) = signals.take_end(&args.end) else {
-                return Ok(Ok(guard));
-            };
+    let check = || signals.check(&args.end);
+    let guard = match wait(extended(args, ask, handle), check) {
+        Ok(guard) => guard?,
+        Err(signal) => return Ok(Err(signal)),
+    };
+    // The command is not there yet: no other process ends for the signal.
+    Ok(match check() {
+        Ok(()) => Ok(guard),
+        Err(signal) => {
             // If no majority confirms that, the lock ends by itself.
             let _ = guard.unlock();
-            return Ok(Err(signal));
+            Err(signal)
         }
-        timer
-            .set(now().saturating_add(taking::LOOK))
-            .map_err(broken)?;
-        wait_for(&[notice.as_fd(), signals.as_fd(), timer.as_fd()]).map_err(broken)?;
-    }
+    })
 }
 
 /// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
@@ -290,30 +269,24 @@ fn unextended(error: ExtendError) -> Failure {
 }
 
 /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
-fn keep_until(
-    at: Instant,
-    guard: &Guard<impl Holds>,
-    args: &Args,
-    signals: &Signals,
-) -> io::Result<()> {
-    let timer = Timer::new()?;
-    while now() < at && guard.is_valid() && signals.take_end(&args.end).is_none() {
-        timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
-        wait_for(&[timer.as_fd(), signals.as_fd()])?;
-    }
-    Ok(())
+fn keep_until(at: Instant, guard: &Guard<impl Holds>, args: &Args, signals: &Signals) {
+    let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    });
+    let _ = wait(over, || signals.check(&args.end)); // It keeps it no longer in any case.
 }
 
 /// Releases the lock, and says how all ended.
 fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
     let name = args.title();
     let mut ending = Ending {
-        outcome: Outcome::Lost,
+        outcome: "lost",
         started: ended.started == Some(Ok(())),
         command: ended.status,
         fencing_token: guard.fencing_token(),
         slot: None,
-        exit: Exit::Status(Status::Lost),
+        status: Status::Lost,
         error: None,
         told: None,
     };
@@ -342,7 +315,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         }
         (_, None) => {
             if let (false, Some(signal)) = (ending.started, ended.early) {
-                return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+                return Ok(Ending::before("interrupted", Status::by(signal)));
             }
             let what = match ending.started {
                 true => "killed",
@@ -351,14 +324,14 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             ending.error = lost(format_args!(
                 "the command was {what}, because its watchdog had ended or was stopped"
             ));
-            ending.outcome = Outcome::WatchdogEnded;
+            ending.outcome = "watchdog_ended";
         }
         (released, Some(status)) => {
             ending.outcome = match released {
-                Ok(_) => Outcome::Released,
-                Err(_) => Outcome::Unconfirmed,
+                Ok(_) => "released",
+                Err(_) => "release_unconfirmed",
             };
-            ending.exit = Exit::As(status);
+            ending.status = status.into();
         }
     }
     Ok(ending)

@@ -38,7 +38,7 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
         if getppid() != Pid::from_raw(args.watchdog) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let Received::Message(Message::Start(_), Some(stdin)) = channel.receive()? else {
+        let Received::Message(Message::Until(_), Some(stdin)) = channel.receive()? else {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         };
         Ok(stdin)
