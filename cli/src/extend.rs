@@ -28,7 +28,7 @@ lock=$next",
         ("74", "the lock is lost: stop what it protects"),
         status::OPERATOR,
     ],
-    &["shearline-lock(1)", "shearline-unlock(1)"],
+    "shearline-lock(1), shearline-unlock(1)",
 );
 
 /// Extends a lock of a script, and prints the line that replaces it.

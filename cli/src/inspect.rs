@@ -31,11 +31,7 @@ shearline status --json report | jq -r .holder.owner",
         ("69", "too few nodes answered to know"),
         status::OPERATOR,
     ],
-    &[
-        "shearline-watch(1)",
-        "shearline-break(1)",
-        "shearline-nodes(1)",
-    ],
+    "shearline-watch(1), shearline-break(1), shearline-nodes(1)",
 );
 
 /// Says who holds a lock, for how long, and which nodes disagree.

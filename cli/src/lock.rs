@@ -41,11 +41,7 @@ write-to-store --token \"${lock#* }\"",
         status::OPERATOR,
         status::SIGNAL,
     ],
-    &[
-        "shearline-extend(1)",
-        "shearline-unlock(1)",
-        "shearline-run(1)",
-    ],
+    "shearline-extend(1), shearline-unlock(1), shearline-run(1)",
 );
 
 /// Takes a lock for a script, and prints it as one line of text.

@@ -36,11 +36,7 @@ shearline nodes --fenced report:try   # a name that the user may lock",
         ("69", "too few nodes would vote"),
         status::OPERATOR,
     ],
-    &[
-        "shearline-check(1)",
-        "shearline-status(1)",
-        "shearline-reinit(1)",
-    ],
+    "shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
 /// What the help of `check` says.
@@ -67,7 +63,7 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
             "with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
         ),
     ],
-    &["shearline-nodes(1)", "shearline-status(1)"],
+    "shearline-nodes(1), shearline-status(1)",
 );
 
 /// Says which nodes would vote for a lock, or why not.
@@ -100,7 +96,7 @@ pub(crate) struct Args {
     ///
     /// Very many counters fill the memory of a node. It looks at all its keys, 2,000 at a time and for ten seconds at
     /// most, and the user needs the permission +scan.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     counters: bool,
 
     #[command(flatten)]

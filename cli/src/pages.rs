@@ -17,7 +17,7 @@ pub(crate) const MAN_TEXTS: Texts = Texts::new(
 shearline man run | man -l -
 shearline man lock >~/.local/share/man/man1/shearline-lock.1",
     &[status::DONE, status::FAILED, status::USAGE],
-    &["man(1)"],
+    "man(1)",
 );
 
 /// Prints the manual page of a command.
@@ -41,7 +41,7 @@ shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
 mkdir -p ~/.config/fish/completions
 shearline completions fish > ~/.config/fish/completions/shearline.fish",
     &[status::DONE, status::FAILED, status::USAGE],
-    &[],
+    "",
 );
 
 /// Prints the completions for a shell.
@@ -73,6 +73,8 @@ fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
             found.display_name(title)
         }
     };
+    // What is rare is explained too.
+    let page = page.mut_args(|arg| arg.hide_short_help(false));
     let mut text = Vec::new();
     render(page, &mut text).map_err(unwritten)?;
     Ok(text)
@@ -115,12 +117,12 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
         writeln!(to, "{}", as_roff(line))?;
     }
     writeln!(to, ".fi\n.SH SEE ALSO")?;
-    let of_all = (!has_commands).then_some("shearline(1)");
-    let pages: Vec<&str> = of_all
-        .into_iter()
-        .chain(texts.see.iter().copied())
-        .collect();
-    writeln!(to, "{}", as_roff(&pages.join(", ")))?;
+    let pages = match (has_commands, texts.see) {
+        (true, see) => see.to_owned(),
+        (false, "") => "shearline(1)".to_owned(),
+        (false, see) => format!("shearline(1), {see}"),
+    };
+    writeln!(to, "{}", as_roff(&pages))?;
     writeln!(to, ".PP\n{}", as_roff(MANUAL))
 }
 

@@ -28,7 +28,7 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
         ("69", "not all nodes answered; repeat it"),
         status::OPERATOR,
     ],
-    &["shearline-nodes(1)"],
+    "shearline-nodes(1)",
 );
 
 /// Makes the nodes a new cluster, for --guard strict.

@@ -74,12 +74,7 @@ shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
             ("127", "the command does not exist"),
             ("128+N", "signal N ended the command, or the wait for the lock"),
         ],
-        &[
-            "shearline-lock(1)",
-            "shearline-status(1)",
-            "shearline-break(1)",
-            "flock(1)",
-        ],
+        "shearline-lock(1), shearline-status(1), shearline-break(1), flock(1)",
     )
 };
 
@@ -173,7 +168,7 @@ pub(super) struct End {
     /// Waits for what outlives the command.
     ///
     /// Without it, processes that outlive the command are ended.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) wait_all: bool,
 
     /// Leaves it running, without the lock.
@@ -181,20 +176,20 @@ pub(super) struct End {
     /// Processes that outlive the command live on, as with `flock -o`. If the lock is at risk while the command runs,
     /// they are ended all the same. They also end with this program if it is the first process of a container, or in a
     /// unit with KillMode=control-group.
-    #[arg(long, conflicts_with = "wait_all")]
+    #[arg(long, hide_short_help = true, conflicts_with = "wait_all")]
     pub(super) leave_children: bool,
 
     /// Signal that asks to end.
     ///
     /// A SIGNAL is a name such as WINCH or RTMIN+3, or a number. Processes get it when the lock is at risk, and when
     /// they outlive the command. A TERM that this program gets is passed on as TERM.
-    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
+    #[arg(long, hide_short_help = true, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(super) stop_signal: i32,
 
     /// Time from that to KILL.
     ///
     /// For processes that outlive the command.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     pub(super) grace: Duration,
 }
 

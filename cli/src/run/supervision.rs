@@ -240,7 +240,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
     /// Names another deadline to the watchdog: a later one after an extension.
     fn extend(&mut self) {
         // A lock that is lost has no deadline of its own: the watchdog is given the time to tell how the command ended.
-        if !self.guard.is_valid() {
+        if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
         let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
