@@ -118,14 +118,14 @@ pub(crate) struct Nodes {
     /// It should be longer than the longest round trip, and far shorter than the ttl. Nodes that are far away need a
     /// longer one, and a longer --connect-timeout. A command waits as long for nodes that are silent, and once more at
     /// its end, two seconds at most.
-    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = patience, default_value = "500ms")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration::within(1..=10_000), default_value = "500ms")]
     pub(crate) node_timeout: Duration,
 
     /// Longest wait for a connection.
     ///
     /// A connection and the login on it take some three round trips. A command that needs all nodes waits as long for
     /// those that are not connected yet, and twice as long if a majority is missing.
-    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = patience, default_value = "1s")]
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration::within(1..=10_000), default_value = "1s")]
     connect_timeout: Duration,
 
     /// Runs no script on the nodes.
@@ -289,25 +289,13 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
     }
 }
 
-/// How long a node is waited for.
-fn patience(text: &str) -> Result<Duration, String> {
-    let time = duration::parse(text)?;
-    match (Duration::from_millis(1)..=Duration::from_secs(10)).contains(&time) {
-        true => Ok(time),
-        false => Err("it has to be from 1ms to 10s".into()),
-    }
-}
-
 /// Returns `true` if one of the URLs is of a node with TLS.
 fn has_tls(urls: &[String]) -> bool {
-    let scheme = |url: &String| {
-        url.split("://")
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase()
-    };
-    urls.iter()
-        .map(scheme)
+    let schemes = urls
+        .iter()
+        .map(|url| secrets::split(url).0.to_ascii_lowercase());
+    schemes
+        .into_iter()
         .any(|it| it == "rediss" || it == "valkeys")
 }
 

@@ -113,9 +113,9 @@ pub(crate) struct Args {
         long,
         value_name = "K",
         help_heading = "Lock",
-        conflicts_with = "shared",
-        value_parser = number_of_permits
+        conflicts_with = "shared"
     )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PERMITS_MAX)))]
     pub(super) permits: Option<u32>,
 
     #[command(flatten)]
@@ -281,12 +281,4 @@ pub(super) struct TrampolineArgs {
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     pub(super) command: Vec<OsString>,
-}
-
-/// Parses a number of permits.
-fn number_of_permits(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok();
-    number
-        .filter(|number| (1..=u32::from(PERMITS_MAX)).contains(number))
-        .ok_or_else(|| format!("write a number from 1 to {PERMITS_MAX}"))
 }
