@@ -122,13 +122,14 @@ pub(crate) fn each(
                 return Trial::of(builder, name, how);
             };
             // It would be waited for once more.
-            Ok(Trial::failed(NodeOutcome::Unreachable(why).to_string()))
+            let why = NodeOutcome::Unreachable(why).to_string();
+            Ok(Trial::both(Verdict::Unknown(why)))
         };
         let one = |(builder, node)| scope.spawn(move || of(builder, node));
         let trials: Vec<_> = builders.iter().zip(seen).map(one).collect();
         let trials = trials.into_iter().map(|trial| trial.join());
         trials
-            .map(|trial| trial.unwrap_or_else(|_| Ok(Trial::failed("it panicked".into()))))
+            .map(|trial| trial.expect("no trial panics"))
             .collect()
     })
 }
@@ -206,10 +207,6 @@ impl Trial {
         Self::both(verdict)
     }
 
-    fn failed(why: String) -> Self {
-        Self::both(Verdict::Unknown(why))
-    }
-
     /// The same of both, where nothing else was seen.
     fn both(verdict: Verdict) -> Self {
         Self {
@@ -251,6 +248,24 @@ impl Trial {
         self.why_not().is_some() || matches!(self.extend, Verdict::No(..))
     }
 
+    /// Returns it for programs.
+    pub(crate) fn object(&self) -> Value {
+        let permitted = |verdict: &Verdict| match verdict {
+            Verdict::Yes => Some(true),
+            Verdict::No(..) => Some(false),
+            Verdict::Refused(_) | Verdict::Unknown(_) => None,
+        };
+        let mut verdicts = [&self.lock, &self.extend].into_iter();
+        let missing = verdicts.find(|verdict| **verdict != Verdict::Yes);
+        json!({
+            "may_lock": permitted(&self.lock),
+            "may_extend": permitted(&self.extend),
+            "missing": missing.map(Verdict::why),
+            "waking": waking(self.waking),
+            "releasing": self.releasing.map(word),
+        })
+    }
+
     /// Returns it in words, if a lock can be taken there.
     pub(crate) fn text(&self, name: &Name) -> String {
         let name = match name.is_ours {
@@ -274,26 +289,6 @@ impl Trial {
             Some(_) => format!("{permitted}; it {}", self.waking),
         }
     }
-}
-
-/// Returns what was tried, or `null` where nothing was.
-pub(crate) fn object(trial: Option<&Trial>) -> Value {
-    let permitted = |verdict: fn(&Trial) -> &Verdict| match verdict(trial?) {
-        Verdict::Yes => Some(true),
-        Verdict::No(..) => Some(false),
-        Verdict::Refused(_) | Verdict::Unknown(_) => None,
-    };
-    let missing = trial.and_then(|trial| {
-        let mut verdicts = [&trial.lock, &trial.extend].into_iter();
-        verdicts.find(|verdict| **verdict != Verdict::Yes)
-    });
-    json!({
-        "may_lock": permitted(|trial| &trial.lock),
-        "may_extend": permitted(|trial| &trial.extend),
-        "missing": missing.map(Verdict::why),
-        "waking": trial.and_then(|trial| waking(trial.waking)),
-        "releasing": trial.and_then(|trial| trial.releasing).map(word),
-    })
 }
 
 /// Returns how a node wakes those who wait for a lock, if that is known.

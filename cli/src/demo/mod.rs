@@ -137,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         value,
         written,
         most_inside,
-        leftovers: nodes.leftovers(&contest),
+        leftovers: nodes::leftovers(&contest.redlock, &contest.key),
         own_nodes: nodes.are_own(),
         outcomes: contest.outcomes(),
         panicked,

@@ -30,10 +30,10 @@ shearline_node_clock_steps clock_steps 1 Steps of the node's clock that were see
 /// Returns what was seen.
 pub(super) fn text(seen: &Seen) -> String {
     let all = [(String::new(), seen.object("check"))];
-    let each = seen.places().map(|place| {
-        let label = format!("{{node=\"{}\"}}", escaped(&seen.nodes[place].address));
-        let wrong = json!({ "wrong": seen.is_wrong(place) });
-        (label, joined(seen.object_of(place), wrong))
+    let each = seen.nodes.iter().map(|node| {
+        let label = format!("{{node=\"{}\"}}", escaped(&node.status.address));
+        let wrong = json!({ "wrong": node.is_wrong() });
+        (label, joined(node.object(), wrong))
     });
     let each: Vec<(String, Value)> = each.collect();
     let all = OF_ALL.lines().filter_map(|row| metric(row, &all));

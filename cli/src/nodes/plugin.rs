@@ -14,7 +14,7 @@ const WORDS: [&str; 4] = ["OK", "WARNING", "CRITICAL", "UNKNOWN"];
 pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
     let status = status.code().min(2);
     let said = [seen.summary()].into_iter().chain(seen.wrong());
-    let said = said.chain(seen.pace()).collect::<Vec<_>>().join("; ");
+    let said = said.collect::<Vec<_>>().join("; ");
     let (votes, needed, nodes) = (seen.votes(), seen.needed(), seen.nodes.len());
     // With the ranges outside of which it is a warning, and critical.
     let data = format!(" | votes={votes};{nodes}:;{needed}:;0;{nodes}");

@@ -52,7 +52,8 @@ fn reported(
     if let Some(report) = report
         && let Err(error) = report.write(&ending.line(&args.names()))
     {
-        say(format_args!("cannot write the report: {error}"));
+        let what = format_args!("cannot write the report: {error}");
+        Failure::new(Status::Failure, what).tell();
     }
     ending.tell();
     drop(handle);
@@ -69,10 +70,6 @@ fn failed(failure: Failure) -> Ending {
     let ending = Ending::before(outcome, status);
     let error = Some(failure);
     Ending { error, ..ending }
-}
-
-fn say(text: impl fmt::Display) {
-    Failure::new(Status::Failure, text).tell();
 }
 
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
