@@ -18,7 +18,7 @@ use crate::json::{self, hex, millis};
 use crate::output::Format;
 use crate::signals::Signals;
 use crate::status::{self, Status};
-use crate::taking;
+use crate::taking::take;
 
 /// What its help says.
 pub(crate) const TEXTS: Texts = Texts::new(
@@ -80,18 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
-    let names = [name];
-    let mut waiting = args.acquire.waiting(&redlock, &names);
     let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
-    let taking = async {
-        let trusted = args.connect.trust.then_some(&redlock);
-        let taking = taking::take(&ask, (options, by), trusted, &mut waiting);
-        match taking.await {
-            Ok(guard) => Ok(guard),
-            Err(error) => Err(args.acquire.failure(error, &waiting).await),
-        }
-    };
-    let guard = signals.wait(taking)??;
+    let handle = (&redlock, args.connect.trust);
+    let guard = signals.wait(take(&args.acquire, handle, &[name], &ask, (options, by)))??;
     let lock = held::detached(&args.connect.nodes, &redlock, guard);
     let printed = signals
         .check()

@@ -6,10 +6,11 @@ use std::task::Poll;
 use std::{mem, thread};
 
 use shearline::held::Holds;
-use shearline::{Acquiring, Guard, Instant, LockError, LockOptions, Redlock};
+use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
 
+use crate::acquire::Acquire;
 use crate::connect::left;
-use crate::waiting::Waiting;
+use crate::failure::Failure;
 
 /// Completes when it is polled the next time: it wakes nothing.
 pub(crate) async fn next_look() {
@@ -24,17 +25,18 @@ pub(crate) async fn next_look() {
 /// Asks for a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
-/// Takes the lock, and gives up at the time behind the options, unless that is the end of time. Meanwhile it says for
-/// whom it waits.
+/// Takes the lock on these names as the options say, and gives up at the time behind them, unless that is the end of time.
+/// Meanwhile it says for whom it waits.
 ///
 /// Nodes that are `trusted` get a counter floor if a fencing token is wanted: by a handle that was asked for one.
 pub(crate) async fn take<H: Holds>(
+    acquire: &Acquire,
+    (redlock, trusted): (&Redlock, bool),
+    names: &[&[u8]],
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
-    trusted: Option<&Redlock>,
-    waiting: &mut Waiting<'_>,
-) -> Result<Guard<H>, LockError> {
-    if let Some(redlock) = trusted.filter(|_| options.is_fenced()) {
+) -> Result<Guard<H>, Failure> {
+    if trusted && options.is_fenced() {
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
@@ -50,13 +52,17 @@ pub(crate) async fn take<H: Holds>(
         Instant::MAX => options,
         by => options.wait(left(by)),
     };
+    let mut waiting = acquire.waiting(redlock, names);
     let mut asking = pin!(ask(&options));
-    poll_fn(|context| {
+    let taken = poll_fn(|context| {
         let polled = asking.as_mut().poll(context);
         if polled.is_pending() {
             waiting.look(context);
         }
         polled
-    })
-    .await
+    });
+    match taken.await {
+        Ok(guard) => Ok(guard),
+        Err(error) => Err(acquire.failure(error, &waiting).await),
+    }
 }

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::pace::Pace;
 use crate::signals::wait;
 use crate::status::Status;
-use crate::taking::{self, Ask};
+use crate::taking::{Ask, next_look, take};
 
 /// Runs the command under the lock.
 pub(super) fn run(args: &Args) -> ExitCode {
@@ -98,18 +98,16 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let signals = Signals::catch().map_err(broken)?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
-    let redlock = &*handle.insert(redlock);
-    let (mut pace, title) = (Pace::default(), args.title());
-    let mut look = || {
-        if !args.acquire.quiet {
-            pace.look(redlock, &title);
-        }
+    let mut run = Run {
+        args,
+        redlock: handle.insert(redlock),
+        signals: &signals,
+        pace: Pace::default(),
     };
-    let mut once = |by| once_as_asked(args, (redlock, by), &signals, &mut look);
-    let (mut ending, mut goes_on) = once(by)?;
+    let (mut ending, mut goes_on) = run.once_as_asked(by)?;
     while goes_on {
         ending.tell();
-        match once(args.acquire.by()) {
+        match run.once_as_asked(args.acquire.by()) {
             Ok((mut next, again)) => {
                 next.started |= ending.started;
                 (ending, goes_on) = (next, again);
@@ -124,61 +122,128 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     Ok(ending)
 }
 
-/// [`once`] with the lock, the shared lock or the permit that the arguments ask for.
-fn once_as_asked(
-    args: &Args,
-    handle: (&Redlock, Instant),
-    signals: &Signals,
-    look: &mut impl FnMut(),
-) -> Result<(Ending, bool), Failure> {
-    let (redlock, names) = (handle.0, args.names());
-    let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
-    let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
-    if let Some(permits) = args.permits {
-        let permit = |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
-        return once(args, (&permit, |it| Some(it.slot())), handle, signals, look);
-    }
-    match args.shared {
-        true => once(args, (&shared, |_| None), handle, signals, look),
-        false => once(args, (&alone, |_| None), handle, signals, look),
-    }
+/// A run that can begin.
+struct Run<'a> {
+    args: &'a Args,
+    redlock: &'a Redlock,
+    signals: &'a Signals,
+    pace: Pace,
 }
 
 /// Returns the number of a permit.
 type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
 
-/// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done again.
-fn once<H: Holds>(
-    args: &Args,
-    (ask, slot_of): (Ask<'_, H>, SlotOf<H>),
-    handle: (&Redlock, Instant),
-    signals: &Signals,
-    look: &mut impl FnMut(),
-) -> Result<(Ending, bool), Failure> {
-    let guard = match acquire(args, ask, handle, signals)? {
-        Ok(guard) => guard,
-        Err(signal) => {
-            let ending = Ending::before("interrupted", Status::by(signal));
-            return Ok((ending, false));
+impl Run<'_> {
+    /// [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
+    fn once_as_asked(&mut self, by: Instant) -> Result<(Ending, bool), Failure> {
+        let (redlock, names) = (self.redlock, self.args.names());
+        let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
+        let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
+        if let Some(permits) = self.args.permits {
+            let permit =
+                |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
+            return self.once((&permit, by), |it| Some(it.slot()));
         }
-    };
-    let at_least = now().saturating_add(args.at_least);
-    let mut told = None;
-    let slot = slot_of(&guard);
-    let supervision = Supervision::start(args, (&guard, slot), signals, &mut told);
-    let ended = supervision.and_then(|supervision| supervision.run(look));
-    let ended = ended.map_err(broken)?;
-    if !ended.for_lock && ended.started == Some(Ok(())) {
-        keep_until(at_least, &guard, args, signals);
+        match self.args.shared {
+            true => self.once((&shared, by), |_| None),
+            false => self.once((&alone, by), |_| None),
+        }
     }
-    let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
-    let ending = finish(args, guard, ended)?;
-    let ending = Ending {
-        slot,
-        told,
-        ..ending
-    };
-    Ok((ending, goes_on))
+
+    /// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done
+    /// again.
+    fn once<H: Holds>(
+        &mut self,
+        asked: (Ask<'_, H>, Instant),
+        slot_of: SlotOf<H>,
+    ) -> Result<(Ending, bool), Failure> {
+        let (args, signals) = (self.args, self.signals);
+        let guard = match self.acquire(asked)? {
+            Ok(guard) => guard,
+            Err(signal) => {
+                let ending = Ending::before("interrupted", Status::by(signal));
+                return Ok((ending, false));
+            }
+        };
+        let at_least = now().saturating_add(args.at_least);
+        let mut told = None;
+        let slot = slot_of(&guard);
+        let supervision = Supervision::start(args, (&guard, slot), signals, &mut told);
+        let ended = supervision.and_then(|supervision| supervision.run(|| self.look()));
+        let ended = ended.map_err(broken)?;
+        if !ended.for_lock && ended.started == Some(Ok(())) {
+            self.keep_until(at_least, &guard);
+        }
+        let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
+        let ending = Ending {
+            slot,
+            told,
+            ..finish(args, guard, ended)?
+        };
+        Ok((ending, goes_on))
+    }
+
+    /// Says what is new of the nodes.
+    fn look(&mut self) {
+        if !self.args.acquire.quiet {
+            self.pace.look(self.redlock, &self.args.title());
+        }
+    }
+
+    /// Waits for the lock, or for a signal, which it returns then.
+    fn acquire<H: Holds>(
+        &self,
+        asked: (Ask<'_, H>, Instant),
+    ) -> Result<Result<Guard<H>, i32>, Failure> {
+        let check = || self.signals.check(&self.args.end);
+        let guard = match wait(self.extended(asked), check) {
+            Ok(guard) => guard?,
+            Err(signal) => return Ok(Err(signal)),
+        };
+        // The command is not there yet: no other process ends for the signal.
+        Ok(match check() {
+            Ok(()) => Ok(guard),
+            Err(signal) => {
+                // If no majority confirms that, the lock ends by itself.
+                let _ = guard.unlock();
+                Err(signal)
+            }
+        })
+    }
+
+    /// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
+    /// command would be ended halfway.
+    async fn extended<H: Holds>(
+        &self,
+        (ask, by): (Ask<'_, H>, Instant),
+    ) -> Result<Guard<H>, Failure> {
+        let (acquire, names) = (&self.args.acquire, self.args.names());
+        let ttl = acquire.ttl;
+        // A little shorter: an extension that changes nothing needs no permission.
+        let options = acquire.options(ttl - Duration::from_millis(1)).keep();
+        let handle = (self.redlock, self.args.connect.trust);
+        let mut guard = take(acquire, handle, &names, ask, (options, by)).await?;
+        // Nodes that fail in this moment may be back in time.
+        let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
+        while let Err(error) = guard.extend_async(ttl).await {
+            let may_pass =
+                matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());
+            if !may_pass || until <= now() {
+                return Err(unextended(error));
+            }
+            next_look().await;
+        }
+        Ok(guard)
+    }
+
+    /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
+    fn keep_until(&self, at: Instant, guard: &Guard<impl Holds>) {
+        let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        let _ = wait(over, || self.signals.check(&self.args.end)); // It keeps it no longer in any case.
+    }
 }
 
 /// Without `/proc`, with that of other processes, or without lists in it, no descendant could be found.
@@ -199,59 +264,6 @@ fn broken(error: io::Error) -> Failure {
     Failure::new(Status::Failure, error)
 }
 
-/// Waits for the lock, or for a signal, which it returns then.
-fn acquire<H: Holds>(
-    args: &Args,
-    ask: Ask<'_, H>,
-    handle: (&Redlock, Instant),
-    signals: &Signals,
-) -> Result<Result<Guard<H>, i32>, Failure> {
-    let check = || signals.check(&args.end);
-    let guard = match wait(extended(args, ask, handle), check) {
-        Ok(guard) => guard?,
-        Err(signal) => return Ok(Err(signal)),
-    };
-    // The command is not there yet: no other process ends for the signal.
-    Ok(match check() {
-        Ok(()) => Ok(guard),
-        Err(signal) => {
-            // If no majority confirms that, the lock ends by itself.
-            let _ = guard.unlock();
-            Err(signal)
-        }
-    })
-}
-
-/// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
-/// command would be ended halfway.
-async fn extended<H: Holds>(
-    args: &Args,
-    ask: Ask<'_, H>,
-    (redlock, by): (&Redlock, Instant),
-) -> Result<Guard<H>, Failure> {
-    let (names, ttl) = (args.names(), args.acquire.ttl);
-    // A little shorter: an extension that changes nothing needs no permission.
-    let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
-    let mut waiting = args.acquire.waiting(redlock, &names);
-    let trusted = args.connect.trust.then_some(redlock);
-    let taking = taking::take(ask, (options, by), trusted, &mut waiting);
-    let mut guard = match taking.await {
-        Ok(guard) => guard,
-        Err(error) => return Err(args.acquire.failure(error, &waiting).await),
-    };
-    // Nodes that fail in this moment may be back in time.
-    let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
-    while let Err(error) = guard.extend_async(ttl).await {
-        let may_pass =
-            matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());
-        if !may_pass || until <= now() {
-            return Err(unextended(error));
-        }
-        taking::next_look().await;
-    }
-    Ok(guard)
-}
-
 /// Why the command is not started, although the lock was taken.
 fn unextended(error: ExtendError) -> Failure {
     let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
@@ -263,15 +275,6 @@ fn unextended(error: ExtendError) -> Failure {
     };
     let what = "the lock cannot be extended, so the command was not started";
     Failure::new(status, format_args!("{what}: {report}"))
-}
-
-/// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
-fn keep_until(at: Instant, guard: &Guard<impl Holds>, args: &Args, signals: &Signals) {
-    let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    });
-    let _ = wait(over, || signals.check(&args.end)); // It keeps it no longer in any case.
 }
 
 /// Releases the lock, and says how all ended.
