@@ -9,9 +9,10 @@ use std::process::{self, ExitCode, ExitStatus};
 use crate::signals::end_by;
 
 /// How the command ends.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Status {
     /// What was asked for is done.
+    #[default]
     Success,
     /// The answer is no, such as for a name that is not held; or a failure that has no status of its own.
     Failure,

@@ -16,7 +16,7 @@ use crate::json;
 use crate::status::Status;
 
 /// The end of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ending {
     /// As the report spells it.
     pub(super) outcome: &'static str,
@@ -39,13 +39,8 @@ impl Ending {
     pub(super) fn before(outcome: &'static str, status: Status) -> Self {
         Self {
             outcome,
-            started: false,
-            command: None,
-            fencing_token: None,
-            slot: None,
             status,
-            error: None,
-            told: None,
+            ..Self::default()
         }
     }
 

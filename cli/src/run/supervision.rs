@@ -33,7 +33,6 @@ use shearline::internals::now;
 use shearline::{Guard, Instant};
 use signal_hook::consts::SIGPIPE;
 
-use super::args::End;
 use super::channel::{Channel, Message, Received};
 use super::deadline::{Timer, kill_at, margin, warning};
 use super::signals::{Signals, continued_last};
@@ -53,7 +52,7 @@ const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 const SLOT: &str = "SHEARLINE_SLOT";
 
 /// What became of the command.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Ended {
     /// Whether it may have run; the error of the system if it could not be run.
     pub(super) started: Option<Result<(), i32>>,
@@ -67,16 +66,15 @@ pub(super) struct Ended {
     pub(super) is_done: bool,
     /// Whether nothing is left of it. What is left is of another user.
     pub(super) all: bool,
+    /// Writes why it was asked to end.
+    pub(super) told: Option<JoinHandle<()>>,
 }
 
 /// A command that runs under a lock.
 #[derive(Debug)]
 pub(super) struct Supervision<'a, H: Holds> {
+    args: &'a Args,
     guard: &'a Guard<H>,
-    /// The names of the lock, as messages show them.
-    names: String,
-    ttl: Duration,
-    end: &'a End,
     signals: &'a Signals,
     channel: Channel,
     timer: Timer,
@@ -89,8 +87,6 @@ pub(super) struct Supervision<'a, H: Holds> {
     /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
     ended: Ended,
-    /// Writes why the command is asked to end.
-    told: &'a mut Option<JoinHandle<()>>,
 }
 
 impl<'a, H: Holds> Supervision<'a, H> {
@@ -99,7 +95,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
         args: &'a Args,
         (guard, slot): (&'a Guard<H>, Option<u16>),
         signals: &'a Signals,
-        told: &'a mut Option<JoinHandle<()>>,
     ) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -138,13 +133,11 @@ impl<'a, H: Holds> Supervision<'a, H> {
             })?;
         let watchdog = Pid::from_child(&child);
         tree.remember(watchdog);
-        let ttl = args.acquire.ttl;
-        let until = guard.valid_until().saturating_sub(margin(ttl));
+        let until = guard.valid_until();
+        let until = until.saturating_sub(margin(args.acquire.ttl));
         let mut this = Self {
+            args,
             guard,
-            names: args.title(),
-            ttl,
-            end: &args.end,
             signals,
             channel,
             timer,
@@ -154,7 +147,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
             lost_at: None,
             shares_group: group.is_some(),
             ended: Ended::default(),
-            told,
         };
         let start = Message::Until(until);
         match this.channel.send_with(start, io::stdin().as_fd()) {
@@ -172,7 +164,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let _before = go_first(); // The next watchdog starts as this one did.
         let watched = self.watch(look);
         self.hear();
-        let may_live = self.end.leave_children && !self.ended.for_lock;
+        let may_live = self.args.end.leave_children && !self.ended.for_lock;
         self.ended.all = match (may_live, self.ended.status, self.tree.child()) {
             (true, Some(_), Child::Ended(_)) => true,
             _ => self.tree.end(Some(self.watchdog)),
@@ -207,7 +199,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
             if self.tree.child() != Child::Running || self.kill_at() <= now() {
                 return Ok(());
             }
-            let tick = now().saturating_add((self.ttl / 16).min(TICK_MAX));
+            let tick = now().saturating_add((self.ttl() / 16).min(TICK_MAX));
             let next = match self.ended.for_lock {
                 true => self.kill_at(),
                 false => self.warn_at(),
@@ -243,7 +235,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
-        let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
+        let until = self.guard.valid_until().saturating_sub(margin(self.ttl()));
         // If it cannot be told, the earlier deadline stands.
         let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
@@ -255,9 +247,9 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn tell(&mut self, why: &str) {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
-            let line = format!("{}: {why}", self.names);
+            let line = format!("{}: {why}", self.args.title());
             // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
-            *self.told = thread::Builder::new()
+            self.ended.told = thread::Builder::new()
                 .spawn(move || complain(BAD, line))
                 .ok();
         }
@@ -280,14 +272,18 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
+    fn ttl(&self) -> Duration {
+        self.args.acquire.ttl
+    }
+
     /// When all processes are asked to end at the latest.
     fn warn_at(&self) -> Instant {
-        self.until.saturating_sub(warning(self.ttl))
+        self.until.saturating_sub(warning(self.ttl()))
     }
 
     /// When the watchdog has been waited for long enough.
     fn kill_at(&self) -> Instant {
-        kill_at(self.until, self.ttl, self.lost_at)
+        kill_at(self.until, self.ttl(), self.lost_at)
     }
 
     /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
@@ -295,7 +291,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;
-            self.ended.is_done |= self.end.asks_for_end(signal);
+            self.ended.is_done |= self.args.end.asks_for_end(signal);
             let came_to_both = self.shares_group && arrived.is_of_terminal;
             if is_early && came_to_both && ends(signal) {
                 self.ended.early = Some(signal);

@@ -67,9 +67,10 @@ fn failed(failure: Failure) -> Ending {
         word @ ("held" | "no_quorum" | "not_started") => word,
         _ => "failed",
     };
-    let ending = Ending::before(outcome, status);
-    let error = Some(failure);
-    Ending { error, ..ending }
+    Ending {
+        error: Some(failure),
+        ..Ending::before(outcome, status)
+    }
 }
 
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
@@ -166,9 +167,8 @@ impl Run<'_> {
             }
         };
         let at_least = now().saturating_add(args.at_least);
-        let mut told = None;
         let slot = slot_of(&guard);
-        let supervision = Supervision::start(args, (&guard, slot), signals, &mut told);
+        let supervision = Supervision::start(args, (&guard, slot), signals);
         let ended = supervision.and_then(|supervision| supervision.run(|| self.look()));
         let ended = ended.map_err(broken)?;
         if !ended.for_lock && ended.started == Some(Ok(())) {
@@ -177,7 +177,6 @@ impl Run<'_> {
         let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
         let ending = Ending {
             slot,
-            told,
             ..finish(args, guard, ended)?
         };
         Ok((ending, goes_on))
@@ -281,14 +280,11 @@ fn unextended(error: ExtendError) -> Failure {
 fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
     let name = args.title();
     let mut ending = Ending {
-        outcome: "lost",
         started: ended.started == Some(Ok(())),
         command: ended.status,
         fencing_token: guard.fencing_token(),
-        slot: None,
-        status: Status::Lost,
-        error: None,
-        told: None,
+        told: ended.told,
+        ..Ending::before("lost", Status::Lost)
     };
     if !ended.all {
         // Others are kept out for as long as can be.
