@@ -28,7 +28,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
-        let message = without_controls(&in_words_of_the_command(&message.to_string()));
+        let message = without_controls(&in_words(message));
         Self {
             status,
             message,
@@ -130,8 +130,8 @@ const WORDS: [(&str, &str); 19] = [
 ];
 
 /// Returns `text` in the words of the command, on one line.
-pub(crate) fn in_words_of_the_command(text: &str) -> String {
-    let mut line = text.to_owned();
+pub(crate) fn in_words(text: impl fmt::Display) -> String {
+    let mut line = text.to_string();
     for (of_the_library, ours) in WORDS {
         line = line.replace(of_the_library, ours);
     }
@@ -285,7 +285,7 @@ mod tests {
                 "set one (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)",
             ),
         ] {
-            assert_eq!(in_words_of_the_command(&text), said);
+            assert_eq!(in_words(text), said);
         }
     }
 

@@ -14,7 +14,7 @@ use shearline::{CheckError, NodeOutcome, NodeState, NodeStatus};
 
 use crate::connect::Nodes;
 use crate::duration;
-use crate::failure::{Failure, in_words_of_the_command};
+use crate::failure::{Failure, in_words};
 use crate::help::Texts;
 use crate::json::{self, joined, millis};
 use crate::output::{self, BAD, Format, GOOD, count, item, painted};
@@ -396,10 +396,6 @@ impl Node {
     }
 }
 
-fn in_words(outcome: &NodeOutcome) -> String {
-    in_words_of_the_command(&outcome.to_string())
-}
-
 /// Returns why a node does not vote, in the words of an operator.
 fn reason(node: &NodeStatus) -> Option<String> {
     let words = node.words.as_ref().map(|words| format!(" ({words})"));
@@ -410,8 +406,8 @@ fn reason(node: &NodeStatus) -> Option<String> {
              --trust: only if no earlier lock can still be held)",
             duration::shown(pace::wait(left)),
         ),
-        NodeState::Down(reason) => in_words_of_the_command(&reason.to_string()),
-        NodeState::Unusable(reason) => in_words_of_the_command(&reason.to_string()),
+        NodeState::Down(reason) => in_words(reason),
+        NodeState::Unusable(reason) => in_words(reason),
         NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => {
             "no answer yet".to_owned()
         }

@@ -12,7 +12,7 @@ use crate::acquire::Acquire;
 use crate::connect::left;
 use crate::failure::Failure;
 
-/// Completes when it is polled the next time: it wakes nothing.
+/// Completes when it is polled the next time. It wakes no task.
 pub(crate) async fn next_look() {
     let mut was_polled = false;
     poll_fn(|_| match mem::replace(&mut was_polled, true) {
@@ -41,7 +41,7 @@ pub(crate) async fn take<H: Holds>(
             return Ok(guard);
         }
         let redlock = redlock.clone();
-        // It waits for the nodes. Meanwhile who polls this sees a signal.
+        // This call blocks until the nodes have answered. In a thread of its own, so that a signal still ends the wait.
         if let Ok(trusting) = thread::Builder::new().spawn(move || redlock.trust_nodes()) {
             while !trusting.is_finished() {
                 next_look().await;

@@ -18,7 +18,7 @@ use shearline::{
 
 use crate::acquire::host_and;
 use crate::connect::Nodes;
-use crate::failure::{Failure, in_words_of_the_command};
+use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
 /// Long enough for a node that answers at the last moment, each time.
@@ -344,11 +344,11 @@ impl Verdict {
             } else if is_fenced && missing == Unusable::KeyPermission {
                 NO_KEYS.to_owned()
             } else {
-                in_words_of_the_command(&missing.to_string())
+                in_words(missing)
             };
             return Self::No(missing, why);
         }
-        let why = in_words_of_the_command(&node.to_string());
+        let why = in_words(node);
         // It was connected a moment ago: one that answers nothing now does not write.
         match matches!(
             node.outcome,

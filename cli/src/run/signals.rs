@@ -59,7 +59,7 @@ pub(super) struct Signals {
     sender: Arc<Sender>,
 }
 
-/// The other end of the socket. A future that wakes it is waited for as signals are.
+/// The other end of the socket: futures make the same descriptor readable as signals do.
 #[derive(Debug)]
 struct Sender(UnixStream);
 
@@ -92,7 +92,7 @@ impl Signals {
         })
     }
 
-    /// Returns what makes the descriptor readable, until the next call of [`take`](Self::take).
+    /// Returns a waker that makes the descriptor readable, until the next call of [`take`](Self::take).
     pub(super) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.sender))
     }

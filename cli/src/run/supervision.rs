@@ -204,14 +204,9 @@ impl<'a, H: Holds> Supervision<'a, H> {
                 true => self.kill_at(),
                 false => self.warn_at(),
             };
-            self.wait(tick.min(next))?;
+            let fds = [self.channel.as_fd(), self.signals.as_fd()];
+            self.timer.wait(tick.min(next), &fds)?;
         }
-    }
-
-    /// Sleeps until something happens, at most until a time.
-    fn wait(&self, until: Instant) -> io::Result<()> {
-        let fds = [self.channel.as_fd(), self.signals.as_fd()];
-        self.timer.wait(until, &fds)
     }
 
     /// Takes in what the watchdog said.
