@@ -152,7 +152,7 @@ fn without_controls(text: &str) -> String {
 }
 
 /// The status of an operation for which too few nodes answered.
-fn no_quorum(report: &Report) -> Status {
+pub(crate) fn no_quorum(report: &Report) -> Status {
     match report.needs_operator() {
         true => Status::Configuration,
         false => Status::NoQuorum,

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::parent_id;
 
 use serde_json::json;
-use shearline::{Lock, LockOptions, Redlock};
+use shearline::{Lock, LockOptions};
 
 use crate::acquire::Acquire;
 use crate::connect::Connect;
@@ -87,15 +87,10 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let printed = signals
         .check()
         .and_then(|()| print("lock", args.format, &lock));
-    if let Err(failure) = printed {
-        release(&redlock, lock);
-        return Err(failure);
+    if printed.is_err() {
+        let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys end with their ttl.
     }
-    Ok(Status::Success)
-}
-
-fn release(redlock: &Redlock, lock: Lock) {
-    let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys end with their ttl.
+    printed.map(|()| Status::Success)
 }
 
 /// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read, and its fencing

@@ -21,7 +21,6 @@ use signal_hook::consts::{
 use signal_hook::low_level::signal_name;
 
 use crate::failure::Failure;
-use crate::status::Status;
 
 /// A signal is seen this late at most. It does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
@@ -87,29 +86,31 @@ pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
     all.map(|signal| (signal, unhandled(signal)))
 }
 
+/// Returns the name of a signal, without `SIG`.
+fn name(signal: i32) -> String {
+    match (signal_name(signal), signal) {
+        (Some(name), _) => name.trim_start_matches("SIG").to_owned(),
+        // Of Linux alone.
+        (None, 16) => "STKFLT".to_owned(),
+        (None, 30) => "PWR".to_owned(),
+        (None, _) => signal.to_string(),
+    }
+}
+
 /// Reads a signal that asks a process to end, one that can be handled or KILL: `TERM`, `SIGTERM`, `15` or `RTMIN+3`.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let wanted = text.to_ascii_uppercase();
     let wanted = wanted.strip_prefix("SIG").unwrap_or(&wanted);
-    let named = |signal: i32| match signal_name(signal) {
-        Some(name) => name.strip_prefix("SIG") == Some(wanted),
-        // Of Linux alone.
-        None => [(16, "STKFLT"), (30, "PWR")].contains(&(signal, wanted)),
-    };
-    let number = |signal: i32| text == signal.to_string();
-    let place = wanted.strip_prefix("RTMIN+");
-    let mut plain = plain().chain([SIGKILL]);
-    let mut real_time = (0..).zip(real_time());
-    plain
-        .find(|it| named(*it) || number(*it))
-        .or_else(|| {
-            let is = |at: i32| place.is_some_and(|place| place == at.to_string());
-            let found = real_time.find(|(at, it)| is(*at) || number(*it));
-            found.map(|(_, signal)| signal)
-        })
-        .ok_or(
-            "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
-        )
+    let plain = plain()
+        .chain([SIGKILL])
+        .map(|signal| (signal, name(signal)));
+    let real_time = real_time().zip(0..);
+    let real_time = real_time.map(|(signal, place)| (signal, format!("RTMIN+{place}")));
+    let is_wanted = |(signal, name): &(i32, String)| name == wanted || signal.to_string() == text;
+    let found = plain.chain(real_time).find(is_wanted);
+    found.map(|(signal, _)| signal).ok_or(
+        "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
+    )
 }
 
 /// Returns `true` if the signal ends a program that does not handle it.
@@ -142,9 +143,7 @@ impl Signals {
         let last = Arc::new(AtomicUsize::new(0));
         for (signal, _) in to_handle().filter(|(_, unhandled)| *unhandled == Unhandled::Ends) {
             let number = usize::try_from(signal).unwrap_or_default();
-            let caught = signal_hook::flag::register_usize(signal, Arc::clone(&last), number);
-            caught
-                .map_err(|error| Failure::new(Status::Failure, format_args!("signals: {error}")))?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&last), number)?;
         }
         Ok(Self(last))
     }

@@ -100,13 +100,16 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message, and a descriptor with it.
+    /// Sends a message, and a descriptor with it. That the other process has ended is noticed where it is read from.
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = [fd];
         assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-        self.send_buffer(message, &mut control)
+        match self.send_buffer(message, &mut control) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent,
+        }
     }
 
     fn send_buffer(

@@ -149,14 +149,11 @@ impl<'a, H: Holds> Supervision<'a, H> {
             ended: Ended::default(),
         };
         let start = Message::Until(until);
-        match this.channel.send_with(start, io::stdin().as_fd()) {
-            // That the watchdog has ended already is noticed elsewhere.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                this.tree.end(None);
-                Err(error)
-            }
-            Ok(()) | Err(_) => Ok(this),
+        let sent = this.channel.send_with(start, io::stdin().as_fd());
+        if sent.is_err() {
+            this.tree.end(None);
         }
+        sent.map(|()| this)
     }
 
     /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.

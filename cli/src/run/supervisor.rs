@@ -16,7 +16,7 @@ use super::deadline::TTL_MIN;
 use super::report::{Ending, Report};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
-use crate::failure::Failure;
+use crate::failure::{Failure, no_quorum};
 use crate::pace::Pace;
 use crate::signals::wait;
 use crate::status::Status;
@@ -96,7 +96,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names)?;
     // The first process of a container would not get what comes until then.
-    let signals = Signals::catch().map_err(broken)?;
+    let signals = Signals::catch()?;
     let by = args.acquire.by();
     let redlock = args.connect.connect(&builder, by)?;
     let mut run = Run {
@@ -169,8 +169,7 @@ impl Run<'_> {
         let at_least = now().saturating_add(args.at_least);
         let slot = slot_of(&guard);
         let supervision = Supervision::start(args, (&guard, slot), signals);
-        let ended = supervision.and_then(|supervision| supervision.run(|| self.look()));
-        let ended = ended.map_err(broken)?;
+        let ended = supervision.and_then(|supervision| supervision.run(|| self.look()))?;
         if !ended.for_lock && ended.started == Some(Ok(())) {
             self.keep_until(at_least, &guard);
         }
@@ -258,22 +257,13 @@ fn can_see_processes() -> Result<(), Failure> {
     }
 }
 
-/// A failure of the system.
-fn broken(error: io::Error) -> Failure {
-    Failure::new(Status::Failure, error)
-}
-
 /// Why the command is not started, although the lock was taken.
 fn unextended(error: ExtendError) -> Failure {
     let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
         return error.into();
     };
-    let status = match report.needs_operator() {
-        true => Status::Configuration,
-        false => Status::NoQuorum,
-    };
     let what = "the lock cannot be extended, so the command was not started";
-    Failure::new(status, format_args!("{what}: {report}"))
+    Failure::new(no_quorum(report), format_args!("{what}: {report}"))
 }
 
 /// Releases the lock, and says how all ended.

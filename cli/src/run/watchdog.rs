@@ -100,11 +100,8 @@ impl Watchdog {
         tree.remember(child);
         // Before it can be so: a watchdog that is killed says no more.
         let _ = channel.send(Message::Started);
-        match trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd()) {
-            // A signal has ended it already, Ctrl-C for example. That is the end of the command.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        // If a signal has ended it already, Ctrl-C for example, that is the end of the command.
+        trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
         Ok(Some(Self {
             channel,
             signals,
