@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::failure::Failure;
 use crate::help::{self, Texts};
-use crate::output::unwritten;
+use crate::output::{self, unwritten};
 use crate::status::{self, Status};
 
 /// What the help of `man` says.
@@ -53,7 +53,8 @@ pub(crate) struct CompletionsArgs {
 
 /// Prints a manual page.
 pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
-    written(&page(args.command.as_deref())?)
+    output::say(String::from_utf8_lossy(&page(args.command.as_deref())?).trim_end())?;
+    Ok(Status::Success)
 }
 
 /// Returns the manual page of a command, or that of all.
@@ -178,13 +179,7 @@ fn as_roff(line: &str) -> String {
 pub(crate) fn completions(mut all: Command, args: &CompletionsArgs) -> Result<Status, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut all, "shearline", &mut text);
-    written(&text)
-}
-
-fn written(text: &[u8]) -> Result<Status, Failure> {
-    let mut stdout = io::stdout().lock();
-    let done = stdout.write_all(text).and_then(|()| stdout.flush());
-    done.map_err(unwritten)?;
+    output::say(String::from_utf8_lossy(&text).trim_end())?;
     Ok(Status::Success)
 }
 
