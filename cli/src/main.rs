@@ -46,6 +46,10 @@ mod output;
 mod pace;
 mod pages;
 mod reinit;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(not(target_os = "linux"))]
+#[path = "run/elsewhere.rs"]
 mod run;
 mod secrets;
 mod signals;

@@ -23,12 +23,12 @@ use crate::status::Status;
 use crate::taking::{Ask, next_look, take};
 
 /// Runs the command under the lock.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> ExitCode {
     reported(args, |handle| attempt(args, handle))
 }
 
 /// Ends a run that cannot begin.
-pub(super) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
+pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
     reported(args, |_| Err(failure))
 }
 
