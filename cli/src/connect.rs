@@ -118,14 +118,16 @@ pub(crate) struct Nodes {
     /// It should be longer than the longest round trip, and far shorter than the ttl. Nodes that are far away need a
     /// longer one, and a longer --connect-timeout. A command waits as long for nodes that are silent, and once more at
     /// its end, two seconds at most.
-    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration::within(1..=10_000), default_value = "500ms")]
+    #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
+    #[arg(hide_short_help = true, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
 
     /// Longest wait for a connection.
     ///
     /// A connection and the login on it take some three round trips. A command that needs all nodes waits as long for
     /// those that are not connected yet, and twice as long if a majority is missing.
-    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration::within(1..=10_000), default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
+    #[arg(hide_short_help = true, default_value = "1s")]
     connect_timeout: Duration,
 
     /// Runs no script on the nodes.

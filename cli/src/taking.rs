@@ -25,8 +25,8 @@ pub(crate) async fn next_look() {
 /// Asks for a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
-/// Takes the lock on these names as the options say, and gives up at the time behind them, unless that is the end of time.
-/// Meanwhile it says for whom it waits.
+/// Takes the lock on these names as the options say, and gives up at the time behind them, unless that is the end of
+/// time. Meanwhile it says for whom it waits.
 ///
 /// Nodes that are `trusted` get a counter floor if a fencing token is wanted: by a handle that was asked for one.
 pub(crate) async fn take<H: Holds>(

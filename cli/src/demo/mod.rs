@@ -98,7 +98,7 @@ pub(crate) struct Args {
     /// Ttl of each lock, from 50ms to 60s.
     ///
     /// It is the longest ttl of any client too.
-    // Shorter ones expire when the machine is busy. The key of a demo that crashed would stay for as long as a longer one.
+    // Shorter ones expire when the machine is busy, and the key of a demo that crashed stays for that long.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::within(50..=60_000))]
     ttl: Duration,
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::Seen;
 use crate::json::joined;
 
-/// The metrics of all nodes together. A row has the name, the field that it shows, how many of the field's units are one
-/// of the metric's, and what it means.
+/// The metrics of all nodes together. A row has the name, the field that it shows, how many of the field's units are
+/// one of the metric's, and what it means.
 const OF_ALL: &str = "
 shearline_can_lock can_lock 1 Whether a majority would vote for a lock now.
 shearline_votes votes 1 Nodes that would vote.

@@ -64,7 +64,8 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
     }
 }
 
-/// Becomes the command while PIPE is ignored, as the runtime has left it. [`Command::exec`] gives it the default action.
+/// Becomes the command while PIPE is ignored, as the runtime has left it. [`Command::exec`] gives it the default
+/// action.
 fn exec_as_it_is(command: &Command, stdin: &OwnedFd) -> io::Error {
     let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
     for (name, value) in command.get_envs() {
