@@ -9,7 +9,7 @@ use shearline::held::Holds;
 use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
 
 use crate::acquire::Acquire;
-use crate::connect::left;
+use crate::connect::{Trusted, left};
 use crate::failure::Failure;
 
 /// Completes when it is polled the next time. It wakes no task.
@@ -28,21 +28,23 @@ pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 /// Takes the lock on these names as the options say, and gives up at the time behind them, unless that is the end of
 /// time. Meanwhile it says for whom it waits.
 ///
-/// Nodes that are `trusted` get a counter floor if a fencing token is wanted: by a handle that was asked for one.
+/// The `trusted` servers get a counter floor if a fencing token is wanted. A handle can give it only after it was asked
+/// for one.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
-    (redlock, trusted): (&Redlock, bool),
+    (redlock, trusted): (&Redlock, &Trusted),
     names: &[&[u8]],
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
 ) -> Result<Guard<H>, Failure> {
-    if trusted && options.is_fenced() {
+    if !trusted.is_empty() && options.is_fenced() {
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
-        let redlock = redlock.clone();
+        let (redlock, trusted) = (redlock.clone(), trusted.clone());
         // This call blocks until the nodes have answered. In a thread of its own, so that a signal still ends the wait.
-        if let Ok(trusting) = thread::Builder::new().spawn(move || redlock.trust_nodes()) {
+        if let Ok(trusting) = thread::Builder::new().spawn(move || give_floors(&redlock, &trusted))
+        {
             while !trusting.is_finished() {
                 next_look().await;
             }
@@ -64,5 +66,15 @@ pub(crate) async fn take<H: Holds>(
     match taken.await {
         Ok(guard) => Ok(guard),
         Err(error) => Err(acquire.failure(error, &waiting).await),
+    }
+}
+
+/// Gives counter floors to the servers that were trusted at the beginning. A server that has restarted since then has
+/// another run_id, and is not trusted.
+fn give_floors(redlock: &Redlock, trusted: &Trusted) {
+    for node in redlock.nodes() {
+        if let Some(run_id) = node.run_id.filter(|run_id| trusted.contains(run_id)) {
+            let _ = redlock.trust_node(&node.address, run_id); // The refusal of the lock says what is missing.
+        }
     }
 }

@@ -16,6 +16,7 @@ use super::deadline::TTL_MIN;
 use super::report::{Ending, Report};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
+use crate::connect::Trusted;
 use crate::failure::{Failure, no_quorum};
 use crate::pace::Pace;
 use crate::signals::wait;
@@ -98,10 +99,11 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     // The first process of a container would not get what comes until then.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let redlock = args.connect.connect(&builder, by)?;
+    let (redlock, trusted) = args.connect.connect(&builder, by)?;
     let mut run = Run {
         args,
         redlock: handle.insert(redlock),
+        trusted: &trusted,
         signals: &signals,
         pace: Pace::default(),
     };
@@ -127,6 +129,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
+    trusted: &'a Trusted,
     signals: &'a Signals,
     pace: Pace,
 }
@@ -219,7 +222,7 @@ impl Run<'_> {
         let ttl = acquire.ttl;
         // A little shorter: an extension that changes nothing needs no permission.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
-        let handle = (self.redlock, self.args.connect.trust);
+        let handle = (self.redlock, self.trusted);
         let mut guard = take(acquire, handle, &names, ask, (options, by)).await?;
         // Nodes that fail in this moment may be back in time.
         let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
