@@ -100,7 +100,7 @@ impl<'a> Waiting<'a> {
         let state = inspect::state(&told);
         let lock = match self.names {
             [_] => format!("lock `{}`:", printable(name)),
-            all => format!("lock on {}: `{}` is", listed(all), printable(name)),
+            all => format!("lock on {}: `{}`:", listed(all), printable(name)),
         };
         let text = format!("{lock} {state}{advice}");
         Some(strip_str(&text).to_string())
