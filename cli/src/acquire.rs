@@ -66,7 +66,7 @@ pub(crate) struct Acquire {
     /// Keeps others out longer after a loss.
     ///
     /// The nodes keep the lock for this much longer if it is not released.
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "0s", value_parser = duration::parse)]
     lock_delay: Duration,
 
     /// Says nothing while another holds the lock.

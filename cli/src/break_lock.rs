@@ -31,7 +31,7 @@ shearline break report --now --yes    # its machine is known to be off",
         ("69", "too few nodes answered or confirmed it; try again"),
         status::OPERATOR,
     ],
-    &["shearline-status(1)", "shearline-watch(1)"],
+    "shearline-status(1), shearline-watch(1)",
 );
 
 /// Ends a lock whose holder is gone or hangs.

@@ -43,8 +43,8 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     if !has(command, "config") {
         return None;
     }
-    let named = arguments.get_one::<OsString>("config");
-    named.filter(|path| !path.is_empty()).map(PathBuf::from)
+    let named = arguments.get_one::<OsString>("config")?;
+    says_something(arguments, "config").then(|| named.into())
 }
 
 /// Returns `true` if the command has this option. (What was parsed does not tell, in an optimised build.)
@@ -113,21 +113,24 @@ pub(crate) fn arguments(
 
 /// Returns `true` if the file may say it: the command has the option, and nothing that comes first says it.
 fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
-    let is_typed = |option| {
-        let sources = [ValueSource::CommandLine, ValueSource::EnvVariable];
-        let source = has(command, option).then(|| arguments.value_source(option));
-        // A variable that is empty says nothing.
-        source.flatten().is_some_and(|it| sources.contains(&it))
-            && arguments
-                .get_raw(option)
-                .is_none_or(|mut all| all.any(|it| !it.is_empty()))
-    };
+    let is_typed = |option| has(command, option) && says_something(arguments, option);
     // A certificate of the one and a key of the other do not belong together.
     let is_typed = match option {
         "cert" | "key" => is_typed("cert") || is_typed("key"),
         _ => is_typed(option),
     };
     has(command, option) && !is_typed
+}
+
+/// Returns `true` if the option was typed, or its variable is set. A variable that is empty says nothing.
+fn says_something(arguments: &ArgMatches, option: &str) -> bool {
+    match arguments.value_source(option) {
+        Some(ValueSource::CommandLine) => true,
+        Some(ValueSource::EnvVariable) => arguments
+            .get_raw(option)
+            .is_none_or(|mut all| all.any(|it| !it.is_empty())),
+        _ => false,
+    }
 }
 
 /// The message of the parser repeats nothing of the file, which may hold a password.

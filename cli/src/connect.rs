@@ -54,13 +54,13 @@ pub(crate) struct Nodes {
     /// User of URLs that name none.
     ///
     /// It needs a password file.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, hide_short_help = true, value_name = "NAME")]
     user: Option<String>,
 
     /// Password of URLs that have none.
     ///
     /// It applies wherever the URL comes from. The file is read again before each connection.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
     /// Options as TOML; or set SHEARLINE_CONFIG.
@@ -73,24 +73,24 @@ pub(crate) struct Nodes {
     /// Refuses password files open to all users.
     ///
     /// Without it, such a file causes a warning.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     strict_files: bool,
 
     /// PEM file of authorities, for rediss://.
     ///
     /// Without it, the authorities of the system are trusted.
     #[cfg(feature = "tls")]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     ca: Option<String>,
 
     /// PEM file of a client certificate.
     #[cfg(feature = "tls")]
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "key")]
     cert: Option<String>,
 
     /// PEM file of its key.
     #[cfg(feature = "tls")]
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "cert")]
     key: Option<String>,
 
     /// Guard: off, observed [default] or strict.
@@ -101,6 +101,7 @@ pub(crate) struct Nodes {
 
     /// Name of the cluster, for --guard strict.
     #[arg(long, value_name = "NAME", default_value = "default")]
+    #[arg(hide_short_help = true)]
     cluster: String,
 
     /// Longest ttl of any client [default: 60s].
@@ -117,14 +118,16 @@ pub(crate) struct Nodes {
     /// It should be longer than the longest round trip, and far shorter than the ttl. Nodes that are far away need a
     /// longer one, and a longer --connect-timeout. A command waits as long for nodes that are silent, and once more at
     /// its end, two seconds at most.
-    #[arg(long, value_name = "TIME", value_parser = patience, default_value = "500ms")]
+    #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
+    #[arg(hide_short_help = true, default_value = "500ms")]
     pub(crate) node_timeout: Duration,
 
     /// Longest wait for a connection.
     ///
     /// A connection and the login on it take some three round trips. A command that needs all nodes waits as long for
     /// those that are not connected yet, and twice as long if a majority is missing.
-    #[arg(long, value_name = "TIME", value_parser = patience, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = duration::within(1..=10_000))]
+    #[arg(hide_short_help = true, default_value = "1s")]
     connect_timeout: Duration,
 
     /// Runs no script on the nodes.
@@ -132,7 +135,7 @@ pub(crate) struct Nodes {
     /// For nodes whose operators forbid EVAL, or that have no Lua. SHEARLINE_WITHOUT_SCRIPTS=true does the same. Give
     /// all clients the same. --guard strict, --fenced, --shared and --permits need scripts.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, value_parser = truth)]
+    #[arg(env = "SHEARLINE_WITHOUT_SCRIPTS", hide_env = true, hide_short_help = true, value_parser = truth)]
     without_scripts: Option<bool>,
 }
 
@@ -288,47 +291,43 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
     }
 }
 
-/// How long a node is waited for.
-fn patience(text: &str) -> Result<Duration, String> {
-    let time = duration::parse(text)?;
-    match (Duration::from_millis(1)..=Duration::from_secs(10)).contains(&time) {
-        true => Ok(time),
-        false => Err("it has to be from 1ms to 10s".into()),
-    }
-}
-
 /// Returns `true` if one of the URLs is of a node with TLS.
 fn has_tls(urls: &[String]) -> bool {
-    let scheme = |url: &String| {
-        url.split("://")
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase()
-    };
-    urls.iter()
-        .map(scheme)
+    let schemes = urls
+        .iter()
+        .map(|url| secrets::split(url).0.to_ascii_lowercase());
+    schemes
+        .into_iter()
         .any(|it| it == "rediss" || it == "valkeys")
 }
+
+/// The run_ids of the servers that `--trust` stands for: those that were connected at the beginning.
+pub(crate) type Trusted = Vec<String>;
 
 impl Connect {
     /// Returns a handle of `builder`, with its nodes trusted if that was asked for. Nodes that do not answer are waited
     /// for until `by`, and for a connect timeout at least.
-    pub(crate) fn connect(&self, builder: &Builder, by: Instant) -> Result<Redlock, Failure> {
+    pub(crate) fn connect(
+        &self,
+        builder: &Builder,
+        by: Instant,
+    ) -> Result<(Redlock, Trusted), Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
-        self.trust_if_asked(&redlock, met_by);
+        let trusted = self.trust_if_asked(&redlock, met_by);
         if left(by).is_zero() {
             voted(&redlock)?; // Or what is asked next would wait for them again.
         }
-        Ok(redlock)
+        Ok((redlock, trusted))
     }
 
     /// Trusts the nodes if that was asked for, and waits until `by` for those that are on their way.
-    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) {
-        if self.trust {
-            settled(redlock, self.nodes.connect_timeout, by);
-            redlock.trust_nodes();
+    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) -> Trusted {
+        if !self.trust {
+            return Trusted::new();
         }
+        settled(redlock, self.nodes.connect_timeout, by);
+        redlock.trust_nodes()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Spans of time as people write them: `30s`, `500ms`, `2m`, `1h`, `1d`, and plain numbers for seconds.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Units and their milliseconds. The longer of two with the same end comes first.
@@ -20,6 +21,21 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     millis(number, unit)
         .map(Duration::from_millis)
         .ok_or_else(|| "write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5".to_owned())
+}
+
+/// Returns a parser of spans of so many milliseconds.
+pub(crate) fn within(
+    bounds: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+    let [least, most] = [*bounds.start(), *bounds.end()].map(Duration::from_millis);
+    move |text| match parse(text)? {
+        span if (least..=most).contains(&span) => Ok(span),
+        _ => Err(format!(
+            "it has to be from {} to {}",
+            shown(least),
+            shown(most)
+        )),
+    }
 }
 
 /// Returns `number` times `unit`, if that is whole.
@@ -87,6 +103,25 @@ mod tests {
             "18446744073709551615d",
         ] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_span_has_bounds() {
+        let parse = within(50..=60_000);
+        for (text, millis) in [
+            ("50ms", Some(50)),
+            ("2", Some(2_000)),
+            ("60s", Some(60_000)),
+            ("49ms", None),
+            ("61s", None),
+            ("s", None),
+        ] {
+            assert_eq!(
+                parse(text).ok(),
+                millis.map(Duration::from_millis),
+                "{text}"
+            );
         }
     }
 

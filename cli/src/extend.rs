@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use shearline::LockGuard;
-
 use crate::duration;
 use crate::failure::Failure;
-use crate::held::Held;
+use crate::held::{Held, detached};
 use crate::help::Texts;
 use crate::lock;
 use crate::output::Format;
@@ -28,7 +26,7 @@ lock=$next",
         ("74", "the lock is lost: stop what it protects"),
         status::OPERATOR,
     ],
-    &["shearline-lock(1)", "shearline-unlock(1)"],
+    "shearline-lock(1), shearline-unlock(1)",
 );
 
 /// Extends a lock of a script, and prints the line that replaces it.
@@ -53,9 +51,17 @@ pub(crate) struct Args {
 /// Extends the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
-    // An error leaves the lock as it is: dropping a guard would release it.
-    let extend = |guard: &mut LockGuard| Ok(guard.extend(args.ttl)?);
-    let lock = args.held.with(&redlock, lock, extend)?;
+    let mut guard = redlock.adopt(lock);
+    // A lock of another clock, such as another machine's, has no validity before a majority of the nodes has said how
+    // long it still lives.
+    let confirmed = match guard.is_valid() {
+        true => Ok(()),
+        false => guard.confirm().map_err(Failure::from),
+    };
+    let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
+    // Also after an error: a guard that is dropped would release the lock.
+    let lock = detached(&args.held.connect.nodes, &redlock, guard);
+    extended?;
     lock::print("extend", args.format, &lock)?;
     Ok(Status::Success)
 }

@@ -28,7 +28,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: Status, message: impl fmt::Display) -> Self {
-        let message = without_controls(&in_words_of_the_command(&message.to_string()));
+        let message = without_controls(&in_words(message));
         Self {
             status,
             message,
@@ -42,10 +42,8 @@ impl Failure {
 
     /// A signal of this number has asked the command to end.
     pub(crate) fn by_signal(number: u8) -> Self {
-        let mut failure = Self::new(
-            Status::Signal(number),
-            format_args!("ended by signal {number}"),
-        );
+        let what = format_args!("ended by signal {number}");
+        let mut failure = Self::new(Status::Signal(number), what);
         failure.quiet = true;
         failure
     }
@@ -60,12 +58,17 @@ impl Failure {
         json::object(command, fields)
     }
 
-    /// Writes the line to stderr, unless it is quiet, and returns the status.
-    pub(crate) fn report(&self) -> ExitCode {
+    /// Writes the line to stderr, unless it is quiet.
+    pub(crate) fn tell(&self) {
         if !self.quiet {
             output::complain(output::BAD, &self.message);
         }
-        self.status.into()
+    }
+
+    /// The same, and ends this program with the status.
+    pub(crate) fn report(&self) -> ExitCode {
+        self.tell();
+        self.status.exit()
     }
 }
 
@@ -127,8 +130,8 @@ const WORDS: [(&str, &str); 19] = [
 ];
 
 /// Returns `text` in the words of the command, on one line.
-pub(crate) fn in_words_of_the_command(text: &str) -> String {
-    let mut line = text.to_owned();
+pub(crate) fn in_words(text: impl fmt::Display) -> String {
+    let mut line = text.to_string();
     for (of_the_library, ours) in WORDS {
         line = line.replace(of_the_library, ours);
     }
@@ -149,7 +152,7 @@ fn without_controls(text: &str) -> String {
 }
 
 /// The status of an operation for which too few nodes answered.
-fn no_quorum(report: &Report) -> Status {
+pub(crate) fn no_quorum(report: &Report) -> Status {
     match report.needs_operator() {
         true => Status::Configuration,
         false => Status::NoQuorum,
@@ -282,7 +285,7 @@ mod tests {
                 "set one (`--cert` and `--key`, or `?cert=` and `?key=` in the URL)",
             ),
         ] {
-            assert_eq!(in_words_of_the_command(&text), said);
+            assert_eq!(in_words(text), said);
         }
     }
 

@@ -37,29 +37,8 @@ impl Held {
         if let Some(ttl) = ttl {
             builder.config()?.check_request(lock.resource(), ttl)?;
         }
-        let redlock = self.connect.connect(&builder, Instant::MAX)?;
+        let (redlock, _) = self.connect.connect(&builder, Instant::MAX)?;
         Ok((redlock, lock))
-    }
-
-    /// Does something with a lock, which stays what it is if that fails: a guard that is dropped would release
-    /// it.
-    ///
-    /// A lock that comes from another clock, such as another machine's, has no validity before a majority of
-    /// the nodes has said how long it still lives.
-    pub(crate) fn with(
-        &self,
-        redlock: &Redlock,
-        lock: Lock,
-        work: impl FnOnce(&mut LockGuard) -> Result<(), Failure>,
-    ) -> Result<Lock, Failure> {
-        let mut guard = redlock.adopt(lock);
-        let confirmed = match guard.is_valid() {
-            true => Ok(()),
-            false => guard.confirm().map_err(Failure::from),
-        };
-        let done = confirmed.and_then(|()| work(&mut guard));
-        let lock = detached(&self.connect.nodes, redlock, guard);
-        done.map(|()| lock)
     }
 
     fn read(&self) -> Result<Lock, Failure> {

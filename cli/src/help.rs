@@ -28,14 +28,14 @@ pub(crate) struct Texts {
     /// Variables that only it has.
     pub(crate) environment: &'static [(&'static str, &'static str)],
     /// Other pages of the manual.
-    pub(crate) see: &'static [&'static str],
+    pub(crate) see: &'static str,
 }
 
 impl Texts {
     pub(crate) const fn new(
         examples: &'static str,
         statuses: &'static [(&'static str, &'static str)],
-        see: &'static [&'static str],
+        see: &'static str,
     ) -> Self {
         Self {
             examples,
@@ -55,7 +55,7 @@ export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
 shearline nodes
 shearline run report -- make report",
     status::ALL,
-    &["shearline-run(1)", "shearline-lock(1)", "flock(1)"],
+    "shearline-run(1), shearline-lock(1), flock(1)",
 );
 
 /// The variables of all commands that ask nodes.
@@ -74,26 +74,6 @@ pub(crate) const COLOURS: (&str, &str) = (
 /// How a time is written.
 pub(crate) const TIMES: &str =
     "A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5.";
-
-/// The options that the short help leaves out.
-const RARE: [&str; 16] = [
-    "user",
-    "password_file",
-    "strict_files",
-    "ca",
-    "cert",
-    "key",
-    "cluster",
-    "node_timeout",
-    "connect_timeout",
-    "without_scripts",
-    "lock_delay",
-    "wait_all",
-    "leave_children",
-    "stop_signal",
-    "grace",
-    "counters",
-];
 
 /// Returns the texts of a command, or those of the program.
 pub(crate) fn texts(command: &str) -> &'static Texts {
@@ -162,17 +142,14 @@ pub(crate) fn help(name: &str, is_long: bool) -> StyledStr {
     shown.render_help()
 }
 
-/// Returns an option with its first line alone, and hidden where the short help leaves it out.
+/// Returns an option with its first line alone. The long help shows those too that are rare.
 fn short(arg: Arg, is_long: bool) -> Arg {
-    let id = arg.get_id().as_str().to_owned();
-    let is_hidden = match id.as_str() {
-        "help" => true,
-        id => !is_long && RARE.contains(&id),
-    };
+    let (is_rare, id) = (arg.is_hide_short_help_set(), arg.get_id().clone());
     arg.long_help(Resettable::Reset)
-        .hide(is_hidden)
+        .hide(id == "help")
+        .hide_short_help(is_rare && !is_long)
         .hide_possible_values(id != "shell")
-        .hide_default_value(["guard", "cluster"].contains(&id.as_str()))
+        .hide_default_value(id == "guard" || id == "cluster")
 }
 
 /// Returns what stands below the options.

@@ -7,13 +7,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shearline::{
-    Found, Holder, HolderKind, InspectedNode, Inspection, Instant, NodeOutcome, Redlock,
-};
+use shearline::{Found, Holder, HolderKind, InspectedNode, Inspection, Instant, Redlock};
 
 use crate::connect::Nodes;
 use crate::duration;
-use crate::failure::{Failure, in_words_of_the_command};
+use crate::failure::{Failure, in_words};
 use crate::help::Texts;
 use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
@@ -31,11 +29,7 @@ shearline status --json report | jq -r .holder.owner",
         ("69", "too few nodes answered to know"),
         status::OPERATOR,
     ],
-    &[
-        "shearline-watch(1)",
-        "shearline-break(1)",
-        "shearline-nodes(1)",
-    ],
+    "shearline-watch(1), shearline-break(1), shearline-nodes(1)",
 );
 
 /// Says who holds a lock, for how long, and which nodes disagree.
@@ -209,7 +203,7 @@ pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
                 let (by, left) = (by(owner), left(*span));
                 format!("another token (no. {token}){by}, {left}: it has no majority")
             }
-            Found::Unknown(outcome) => format!("not known: {}", why(outcome)),
+            Found::Unknown(outcome) => format!("not known: {}", in_words(outcome)),
             Found::Free | Found::OtherType | _ => node.found.to_string(),
         };
         let counts = match node.counts || matches!(node.found, Found::Unknown(_)) {
@@ -220,10 +214,6 @@ pub(crate) fn lines(name: &[u8], told: &Inspection) -> String {
         lines += &item(&format!("  {}", node.address), &format!("{found}{counts}"));
     }
     lines
-}
-
-fn why(outcome: &NodeOutcome) -> String {
-    in_words_of_the_command(&outcome.to_string())
 }
 
 pub(crate) fn by(owner: &[u8]) -> String {
@@ -280,7 +270,7 @@ fn node_object(node: &InspectedNode) -> Value {
             json!({ "found": "holders", "holders": holders, "left_ms": left_ms(*left) })
         }
         Found::OtherType => json!({ "found": "other_type" }),
-        Found::Unknown(outcome) => json!({ "found": "unknown", "reason": why(outcome) }),
+        Found::Unknown(outcome) => json!({ "found": "unknown", "reason": in_words(outcome) }),
         _ => json!({ "found": "unknown" }),
     };
     joined(

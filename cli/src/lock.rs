@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::parent_id;
 
 use serde_json::json;
-use shearline::{Lock, LockOptions, Redlock};
+use shearline::{Lock, LockOptions};
 
 use crate::acquire::Acquire;
 use crate::connect::Connect;
@@ -18,7 +18,7 @@ use crate::json::{self, hex, millis};
 use crate::output::Format;
 use crate::signals::Signals;
 use crate::status::{self, Status};
-use crate::taking;
+use crate::taking::take;
 
 /// What its help says.
 pub(crate) const TEXTS: Texts = Texts::new(
@@ -41,11 +41,7 @@ write-to-store --token \"${lock#* }\"",
         status::OPERATOR,
         status::SIGNAL,
     ],
-    &[
-        "shearline-extend(1)",
-        "shearline-unlock(1)",
-        "shearline-run(1)",
-    ],
+    "shearline-extend(1), shearline-unlock(1), shearline-run(1)",
 );
 
 /// Takes a lock for a script, and prints it as one line of text.
@@ -83,32 +79,18 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     builder.config()?.check_request(name, options.ttl())?;
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let redlock = args.connect.connect(&builder, by)?;
-    let names = [name];
-    let mut waiting = args.acquire.waiting(&redlock, &names);
+    let (redlock, trusted) = args.connect.connect(&builder, by)?;
     let ask = |options: &LockOptions| redlock.lock_with_async(name, options);
-    let taking = async {
-        let trusted = args.connect.trust.then_some(&redlock);
-        let taking = taking::take(&ask, (options, by), trusted, &mut waiting);
-        match taking.await {
-            Ok(guard) => Ok(guard),
-            Err(error) => Err(args.acquire.failure(error, &waiting).await),
-        }
-    };
-    let guard = signals.wait(taking)??;
+    let handle = (&redlock, &trusted);
+    let guard = signals.wait(take(&args.acquire, handle, &[name], &ask, (options, by)))??;
     let lock = held::detached(&args.connect.nodes, &redlock, guard);
     let printed = signals
         .check()
         .and_then(|()| print("lock", args.format, &lock));
-    if let Err(failure) = printed {
-        release(&redlock, lock);
-        return Err(failure);
+    if printed.is_err() {
+        let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys end with their ttl.
     }
-    Ok(Status::Success)
-}
-
-fn release(redlock: &Redlock, lock: Lock) {
-    let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys end with their ttl.
+    printed.map(|()| Status::Success)
 }
 
 /// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read, and its fencing

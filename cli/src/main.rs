@@ -46,6 +46,10 @@ mod output;
 mod pace;
 mod pages;
 mod reinit;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(not(target_os = "linux"))]
+#[path = "run/elsewhere.rs"]
 mod run;
 mod secrets;
 mod signals;
@@ -174,13 +178,6 @@ fn end(reader: &Reader, result: Result<Status, Failure>) -> ExitCode {
         // The status tells it too.
         Reader::Program(name) => drop(output::say(json::line(&failure.object(name)))),
         Reader::Monitor => return nodes::unknown(&failure).into(),
-    }
-    // The first process of a container ends by no signal of its own.
-    if let Status::Signal(number) = failure.status
-        && std::process::id() != 1
-    {
-        // Ends by the signal, so that a shell that waits for this command ends too.
-        signals::end_by(number.into());
     }
     failure.report()
 }

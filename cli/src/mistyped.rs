@@ -6,11 +6,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::Cli;
 use crate::failure::Failure;
 use crate::help;
+use crate::status::Status;
 
 /// Prints the help that was asked for, or what is wrong with the words that were typed, and returns the status.
 pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
@@ -40,7 +42,14 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
     }
     let line = line(error);
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
-    Failure::usage(format_args!("{line}; see `shearline {page}--help`"))
+    // What is good without the variables is wrong in one of them.
+    let without =
+        Cli::command().mut_subcommands(|it| it.mut_args(|arg| arg.env(Resettable::Reset)));
+    let status = match without.try_get_matches_from(words) {
+        Ok(_) => Status::Configuration,
+        Err(_) => Status::Usage,
+    };
+    Failure::new(status, format_args!("{line}; see `shearline {page}--help`"))
 }
 
 /// Who reads what a command prints.

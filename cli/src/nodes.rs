@@ -14,7 +14,7 @@ use shearline::{CheckError, NodeOutcome, NodeState, NodeStatus};
 
 use crate::connect::Nodes;
 use crate::duration;
-use crate::failure::{Failure, in_words_of_the_command};
+use crate::failure::{Failure, in_words};
 use crate::help::Texts;
 use crate::json::{self, joined, millis};
 use crate::output::{self, BAD, Format, GOOD, count, item, painted};
@@ -36,11 +36,7 @@ shearline nodes --fenced report:try   # a name that the user may lock",
         ("69", "too few nodes would vote"),
         status::OPERATOR,
     ],
-    &[
-        "shearline-check(1)",
-        "shearline-status(1)",
-        "shearline-reinit(1)",
-    ],
+    "shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
 /// What the help of `check` says.
@@ -67,7 +63,7 @@ shearline check --nagios     # OK, WARNING, CRITICAL, UNKNOWN: 0 to 3",
             "with --nagios: as 0 and 1; 2 if too few would vote; 3 if that is not known",
         ),
     ],
-    &["shearline-nodes(1)", "shearline-status(1)"],
+    "shearline-nodes(1), shearline-status(1)",
 );
 
 /// Says which nodes would vote for a lock, or why not.
@@ -100,7 +96,7 @@ pub(crate) struct Args {
     ///
     /// Very many counters fill the memory of a node. It looks at all its keys, 2,000 at a time and for ten seconds at
     /// most, and the user needs the permission +scan.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     counters: bool,
 
     #[command(flatten)]
@@ -152,13 +148,21 @@ const NEARLY_FULL: u8 = 80;
 
 /// What was seen of all nodes.
 struct Seen {
-    nodes: Vec<NodeStatus>,
+    nodes: Vec<Node>,
     verdict: Result<(), CheckError>,
-    /// The name that was tried on each of the nodes, and what came of it.
+    /// The name that was tried on each of the nodes.
     name: Name,
-    trials: Vec<Trial>,
-    /// How many counters each node has at least, and why there may be more: empty if they were not counted.
-    counters: Vec<(u64, Option<NodeOutcome>)>,
+    /// When the next node may be restarted, for a person and for programs.
+    pace: Option<String>,
+    next_restart: Option<u64>,
+}
+
+/// What was seen of one node.
+struct Node {
+    status: NodeStatus,
+    trial: Trial,
+    /// How many counters it has at least, and why there may be more, if they were counted.
+    counters: Option<(u64, Option<NodeOutcome>)>,
 }
 
 /// Prints a line for each node, and the verdict.
@@ -166,9 +170,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (is_fenced, counts) = (args.fenced == Some(true), args.counters);
     let name = Name::of(args.name.as_deref(), args.shared);
     let seen = Seen::by(&args.nodes, name, is_fenced, counts)?;
-    let status = seen.status();
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
-    Ok(status)
+    Ok(seen.status())
 }
 
 /// Prints the verdict, and a line for each node with which something is wrong.
@@ -179,18 +182,17 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     if args.prometheus {
         output::say(metrics::text(&seen))?;
     }
-    if status == Status::Success && seen.places().any(|place| seen.is_wrong(place)) {
+    if status == Status::Success && seen.nodes.iter().any(Node::is_wrong) {
         status = Status::Failure;
     }
     if args.nagios {
         return plugin::told(&seen, status);
     }
-    let lines = || {
-        let wrong = seen.wrong().map(|line| format!("\n{line}"));
-        let pace = seen.pace().map(|line| format!("\n{line}"));
-        seen.summary() + &wrong.collect::<String>() + &pace.unwrap_or_default()
-    };
     if !args.prometheus {
+        let lines = || {
+            let lines = [seen.summary()].into_iter().chain(seen.wrong());
+            lines.collect::<Vec<_>>().join("\n")
+        };
         args.format.say(|| seen.object("check"), lines)?;
     }
     Ok(status)
@@ -202,48 +204,67 @@ impl Seen {
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
         // Before the trials, which leave a counter for a second.
-        let counters = match counts {
+        let mut counters = match counts {
             true => redlock.count_counters(),
             false => Vec::new(),
-        };
+        }
+        .into_iter();
         let trials = trial::each((nodes, &seen), &name, is_fenced)?;
+        let pace = pace::advice(&seen).map(|it| item("restarts", &it));
+        let next_restart = pace::next_restart_in(&seen);
+        let nodes = seen.into_iter().zip(trials).map(|(status, trial)| Node {
+            status,
+            trial,
+            counters: counters.next(),
+        });
         Ok(Self {
-            nodes: seen,
+            nodes: nodes.collect(),
             verdict,
             name,
-            trials,
-            counters,
+            pace,
+            next_restart,
         })
     }
 
-    /// Returns what is wrong with each node.
+    /// Returns what is wrong with each node, and when the next one may be restarted.
     fn wrong(&self) -> impl Iterator<Item = String> {
-        let wrong = self.places().filter(|place| self.is_wrong(*place));
-        wrong.map(|place| self.described(place))
-    }
-
-    fn places(&self) -> impl Iterator<Item = usize> {
-        0..self.nodes.len()
+        let wrong = self.nodes.iter().filter(|node| node.is_wrong());
+        let wrong = wrong.map(|node| node.described(&self.name));
+        wrong.chain(self.pace.clone())
     }
 
     fn needed(&self) -> usize {
         self.nodes.len() / 2 + 1
     }
 
+    fn votes(&self) -> usize {
+        self.nodes.iter().filter(|node| node.would_vote()).count()
+    }
+
     fn status(&self) -> Status {
         match &self.verdict {
-            Ok(()) if self.votes() < self.needed() && self.needs_operator() => {
-                Status::Configuration
-            }
-            Ok(()) if self.votes() < self.needed() => Status::NoQuorum,
-            Ok(()) => Status::Success,
+            Ok(()) if self.needed() <= self.votes() => Status::Success,
+            Ok(()) if self.needs_operator() => Status::Configuration,
+            Ok(()) => Status::NoQuorum,
             Err(error) => Failure::from(error.clone()).status,
         }
     }
 
+    /// Returns `true` if too many users lack a permission, or too many nodes a floor, for waiting to help.
+    fn needs_operator(&self) -> bool {
+        let count = |what: fn(&Trial) -> bool| {
+            let such = self.nodes.iter().filter(|node| what(&node.trial));
+            such.count()
+        };
+        let without_floor = count(Trial::lacks_floor);
+        // Fewer are repaired from the others.
+        let are_repaired = without_floor < self.needed();
+        let denied = count(Trial::is_denied) - if are_repaired { without_floor } else { 0 };
+        self.nodes.len() - denied < self.needed()
+    }
+
     fn summary(&self) -> String {
-        let (votes, nodes) = (self.votes(), self.nodes.len());
-        let needed = self.needed();
+        let (votes, needed, nodes) = (self.votes(), self.needed(), self.nodes.len());
         let are = if needed == 1 { "is" } else { "are" };
         let status = self.status();
         let verdict = if status == Status::Success {
@@ -259,115 +280,85 @@ impl Seen {
         )
     }
 
-    fn trial(&self, place: usize) -> Option<&Trial> {
-        self.trials.get(place)
-    }
-
-    fn would_vote(&self, place: usize) -> bool {
-        self.nodes[place].state == NodeState::Ready && self.refused(place).is_none()
-    }
-
-    /// Returns `true` if each node votes, or does so again after a while.
-    fn votes_or_waits(&self) -> bool {
-        let mut places = self.places();
-        places.all(|place| self.counts_or_waits(place) && self.refused(place).is_none())
-    }
-
-    /// Returns `true` if too many users lack a permission, or too many nodes a floor, for waiting to help.
-    fn needs_operator(&self) -> bool {
-        let count = |what: fn(&Trial) -> bool| {
-            let places = self.places();
-            let such = places.filter(|place| self.trial(*place).is_some_and(what));
-            such.count()
-        };
-        let without_floor = count(Trial::lacks_floor);
-        // Fewer are repaired from the others.
-        let are_repaired = without_floor < self.needed();
-        let denied = count(Trial::is_denied) - if are_repaired { without_floor } else { 0 };
-        self.nodes.len() - denied < self.needed()
-    }
-
-    fn is_wrong(&self, place: usize) -> bool {
-        let node = &self.nodes[place];
-        let trial = self.trial(place);
-        !self.would_vote(place)
-            || trial.is_some_and(|trial| trial.is_wrong() || trial.is_void())
-            || node.evicts_locks
-            || node.clock_steps != 0
-            || is_nearly_full(node)
-    }
-
-    fn votes(&self) -> usize {
-        self.places()
-            .filter(|place| self.would_vote(*place))
-            .count()
-    }
-
     fn lines(&self) -> String {
-        let nodes = self.places().map(|place| self.described(place) + "\n");
-        let pace = self.pace().map(|line| line + "\n");
-        nodes.collect::<String>() + &pace.unwrap_or_default() + &self.summary()
+        let lines = self.nodes.iter().map(|node| node.described(&self.name));
+        let lines = lines.chain(self.pace.clone()).chain([self.summary()]);
+        lines.collect::<Vec<_>>().join("\n")
     }
 
-    fn pace(&self) -> Option<String> {
-        Some(item("restarts", &pace::advice(&self.nodes)?))
+    fn object(&self, command: &str) -> Value {
+        let mut nodes = self.nodes.iter();
+        let is_up = nodes.all(|node| node.counts_or_waits() && node.trial.why_not().is_none());
+        let fields = json!({
+            "can_lock": self.status() == Status::Success,
+            "votes": self.votes(),
+            "needed": self.needed(),
+            "next_restart_ms": self.next_restart.filter(|_| is_up),
+            "nodes": self.nodes.iter().map(Node::object).collect::<Vec<_>>(),
+        });
+        let tried = json::named("tried", &self.name.bytes);
+        joined(json::object(command, fields), tried)
+    }
+}
+
+impl Node {
+    fn would_vote(&self) -> bool {
+        self.status.state == NodeState::Ready && self.trial.why_not().is_none()
     }
 
-    /// Returns one node in words.
-    fn described(&self, place: usize) -> String {
-        let node = &self.nodes[place];
-        let mut text = match self.would_vote(place) {
-            true => painted(GOOD, "would vote"),
-            false => format!(
-                "{}: {}",
-                painted(BAD, "would not vote"),
-                self.why_not(place)
-            ),
-        };
-        text += &about(node);
-        text += &self.tried(place);
-        text += &self.counted(place);
-        item(&node.address, &text)
+    fn is_wrong(&self) -> bool {
+        !self.would_vote()
+            || self.trial.is_wrong()
+            || self.trial.is_void()
+            || self.status.evicts_locks
+            || self.status.clock_steps != 0
+            || is_nearly_full(&self.status)
     }
 
-    /// Returns why a node would not vote. What it refuses outlasts a quarantine.
-    fn why_not(&self, place: usize) -> String {
-        let refused = self.refused(place).filter(|_| self.counts_or_waits(place));
-        let reason = || reason(&self.nodes[place]).unwrap_or_default();
-        refused.map_or_else(reason, str::to_owned)
-    }
-
-    /// Returns why no lock could be taken there.
-    fn refused(&self, place: usize) -> Option<&str> {
-        self.trial(place)?.why_not()
-    }
-
-    /// Returns what was tried on a node, behind `; `: not where the reason why it does not vote is there already.
-    fn tried(&self, place: usize) -> String {
-        let is_said = !self.counts_or_waits(place) || self.refused(place).is_some();
-        let Some(trial) = self.trial(place).filter(|_| !is_said) else {
-            return String::new();
-        };
-        let style = match trial.is_wrong() {
-            true => BAD,
-            false => Style::new(),
-        };
-        format!("; {}", painted(style, trial.text(&self.name)))
-    }
-
-    /// Returns `true` if a node serves clients, whether its answers count now or after a while.
-    fn counts_or_waits(&self, place: usize) -> bool {
-        let state = self.nodes[place].state;
+    /// Returns `true` if it serves clients, whether its answers count now or after a while.
+    fn counts_or_waits(&self) -> bool {
+        let state = self.status.state;
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Returns how many counters a node has, behind `; `.
-    fn counted(&self, place: usize) -> String {
-        match self.counters.get(place) {
+    /// Returns the node in words, after a trial of this name.
+    fn described(&self, name: &Name) -> String {
+        let mut text = match self.would_vote() {
+            true => painted(GOOD, "would vote"),
+            false => format!("{}: {}", painted(BAD, "would not vote"), self.why_not()),
+        };
+        text += &about(&self.status);
+        text += &self.tried(name);
+        text += &self.counted();
+        item(&self.status.address, &text)
+    }
+
+    /// Returns why it would not vote. What it refuses outlasts a quarantine.
+    fn why_not(&self) -> String {
+        let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
+        let reason = || reason(&self.status).unwrap_or_default();
+        refused.map_or_else(reason, str::to_owned)
+    }
+
+    /// Returns what was tried, behind `; `: not where the reason why it does not vote is there already.
+    fn tried(&self, name: &Name) -> String {
+        if !self.counts_or_waits() || self.trial.why_not().is_some() {
+            return String::new();
+        }
+        let style = match self.trial.is_wrong() {
+            true => BAD,
+            false => Style::new(),
+        };
+        format!("; {}", painted(style, self.trial.text(name)))
+    }
+
+    /// Returns how many counters it has, behind `; `.
+    fn counted(&self) -> String {
+        match &self.counters {
             None => String::new(),
             Some((1, None)) => "; 1 counter".to_owned(),
             Some((number, None)) => format!("; {number} counters"),
-            Some((0, Some(_))) if !self.counts_or_waits(place) => String::new(),
+            Some((0, Some(_))) if !self.counts_or_waits() => String::new(),
             Some((0, Some(why))) => format!("; its counters are not known: {}", in_words(why)),
             Some((number, Some(why))) => {
                 format!(
@@ -378,26 +369,12 @@ impl Seen {
         }
     }
 
-    fn object(&self, command: &str) -> Value {
-        let fields = json!({
-            "can_lock": self.status() == Status::Success,
-            "votes": self.votes(),
-            "needed": self.needed(),
-            "next_restart_ms": pace::next_restart_in(&self.nodes).filter(|_| self.votes_or_waits()),
-            "nodes": self.places().map(|place| self.object_of(place)).collect::<Vec<_>>(),
-        });
-        joined(
-            json::object(command, fields),
-            json::named("tried", &self.name.bytes),
-        )
-    }
-
-    fn object_of(&self, place: usize) -> Value {
-        let (node, trial) = (&self.nodes[place], self.trial(place));
+    fn object(&self) -> Value {
+        let node = &self.status;
         let object = json!({
             "address": &*node.address,
-            "votes": self.would_vote(place),
-            "reason": (!self.would_vote(place)).then(|| self.why_not(place)),
+            "votes": self.would_vote(),
+            "reason": (!self.would_vote()).then(|| self.why_not()),
             "run_id": node.run_id,
             "product": node.product,
             "uptime_s": node.uptime.map(|uptime| uptime.as_secs()),
@@ -408,19 +385,15 @@ impl Seen {
             "memory_percent": node.memory_percent,
             "clock_steps": node.clock_steps,
         });
-        let counted = self.counters.get(place).map(|(number, why)| {
+        let counted = self.counters.as_ref().map(|(number, why)| {
             json!({
                 "counters": (*number != 0 || why.is_none()).then_some(number),
                 "uncounted": why.as_ref().map(in_words),
             })
         });
-        let object = joined(object, trial::object(trial));
+        let object = joined(object, self.trial.object());
         joined(object, counted.unwrap_or_default())
     }
-}
-
-fn in_words(outcome: &NodeOutcome) -> String {
-    in_words_of_the_command(&outcome.to_string())
 }
 
 /// Returns why a node does not vote, in the words of an operator.
@@ -433,8 +406,8 @@ fn reason(node: &NodeStatus) -> Option<String> {
              --trust: only if no earlier lock can still be held)",
             duration::shown(pace::wait(left)),
         ),
-        NodeState::Down(reason) => in_words_of_the_command(&reason.to_string()),
-        NodeState::Unusable(reason) => in_words_of_the_command(&reason.to_string()),
+        NodeState::Down(reason) => in_words(reason),
+        NodeState::Unusable(reason) => in_words(reason),
         NodeState::New | NodeState::Connecting | NodeState::Suspect | _ => {
             "no answer yet".to_owned()
         }

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 
 use crate::failure::Failure;
 use crate::help::{self, Texts};
-use crate::output::unwritten;
+use crate::output::{self, unwritten};
 use crate::status::{self, Status};
 
 /// What the help of `man` says.
@@ -17,7 +17,7 @@ pub(crate) const MAN_TEXTS: Texts = Texts::new(
 shearline man run | man -l -
 shearline man lock >~/.local/share/man/man1/shearline-lock.1",
     &[status::DONE, status::FAILED, status::USAGE],
-    &["man(1)"],
+    "man(1)",
 );
 
 /// Prints the manual page of a command.
@@ -41,7 +41,7 @@ shearline completions zsh > DIR/_shearline     # with a DIR of your $fpath
 mkdir -p ~/.config/fish/completions
 shearline completions fish > ~/.config/fish/completions/shearline.fish",
     &[status::DONE, status::FAILED, status::USAGE],
-    &[],
+    "",
 );
 
 /// Prints the completions for a shell.
@@ -53,7 +53,8 @@ pub(crate) struct CompletionsArgs {
 
 /// Prints a manual page.
 pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
-    written(&page(args.command.as_deref())?)
+    output::say(String::from_utf8_lossy(&page(args.command.as_deref())?).trim_end())?;
+    Ok(Status::Success)
 }
 
 /// Returns the manual page of a command, or that of all.
@@ -73,6 +74,8 @@ fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
             found.display_name(title)
         }
     };
+    // What is rare is explained too.
+    let page = page.mut_args(|arg| arg.hide_short_help(false));
     let mut text = Vec::new();
     render(page, &mut text).map_err(unwritten)?;
     Ok(text)
@@ -115,12 +118,12 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
         writeln!(to, "{}", as_roff(line))?;
     }
     writeln!(to, ".fi\n.SH SEE ALSO")?;
-    let of_all = (!has_commands).then_some("shearline(1)");
-    let pages: Vec<&str> = of_all
-        .into_iter()
-        .chain(texts.see.iter().copied())
-        .collect();
-    writeln!(to, "{}", as_roff(&pages.join(", ")))?;
+    let pages = match (has_commands, texts.see) {
+        (true, see) => see.to_owned(),
+        (false, "") => "shearline(1)".to_owned(),
+        (false, see) => format!("shearline(1), {see}"),
+    };
+    writeln!(to, "{}", as_roff(&pages))?;
     writeln!(to, ".PP\n{}", as_roff(MANUAL))
 }
 
@@ -176,13 +179,7 @@ fn as_roff(line: &str) -> String {
 pub(crate) fn completions(mut all: Command, args: &CompletionsArgs) -> Result<Status, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut all, "shearline", &mut text);
-    written(&text)
-}
-
-fn written(text: &[u8]) -> Result<Status, Failure> {
-    let mut stdout = io::stdout().lock();
-    let done = stdout.write_all(text).and_then(|()| stdout.flush());
-    done.map_err(unwritten)?;
+    output::say(String::from_utf8_lossy(&text).trim_end())?;
     Ok(Status::Success)
 }
 

@@ -28,7 +28,7 @@ shearline reinit --guard strict --yes --trust    # no client holds a lock",
         ("69", "not all nodes answered; repeat it"),
         status::OPERATOR,
     ],
-    &["shearline-nodes(1)"],
+    "shearline-nodes(1)",
 );
 
 /// Makes the nodes a new cluster, for --guard strict.
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let redlock = builder.build()?;
     args.connect.nodes.settled(&redlock);
     redlock.reinit()?;
-    args.connect.trust_if_asked(&redlock, Instant::MAX);
+    let _ = args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
     let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));

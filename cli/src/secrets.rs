@@ -16,7 +16,7 @@ use crate::status::Status;
 const OTHERS: u32 = 0o007;
 
 /// Returns the scheme of a URL, its credentials, and what follows them.
-fn split(url: &str) -> (&str, &str, &str) {
+pub(crate) fn split(url: &str) -> (&str, &str, &str) {
     let (scheme, rest) = match (url.split_once("://"), url.split_at_checked("unix:".len())) {
         (Some(split), _) => split,
         (None, Some((scheme, path))) if scheme.eq_ignore_ascii_case("unix:") => ("unix", path),

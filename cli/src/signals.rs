@@ -8,7 +8,7 @@ use std::fs;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -21,7 +21,6 @@ use signal_hook::consts::{
 use signal_hook::low_level::signal_name;
 
 use crate::failure::Failure;
-use crate::status::Status;
 
 /// A signal is seen this late at most. It does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +40,7 @@ const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS
 /// What stops a program that does not handle it.
 const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// What does nothing to a program that does not handle it. (The runtime of Rust ignores PIPE.)
+/// What does nothing to a program that does not handle it: the runtime of Rust ignores PIPE.
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,
@@ -82,38 +81,36 @@ fn unhandled(signal: i32) -> Unhandled {
 }
 
 /// Returns the signals that can be handled, except those that were ignored when this program was started.
-///
-/// That PIPE was ignored cannot be seen, since the runtime ignores it.
 pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
-    let ignored = ignored();
-    let all = plain().chain(real_time());
-    let all = all.filter(move |it| *it == SIGPIPE || ignored >> (it - 1) & 1 == 0);
+    let all = plain().chain(real_time()).filter(|it| !was_ignored(*it));
     all.map(|signal| (signal, unhandled(signal)))
+}
+
+/// Returns the name of a signal, without `SIG`.
+fn name(signal: i32) -> String {
+    match (signal_name(signal), signal) {
+        (Some(name), _) => name.trim_start_matches("SIG").to_owned(),
+        // Of Linux alone.
+        (None, 16) => "STKFLT".to_owned(),
+        (None, 30) => "PWR".to_owned(),
+        (None, _) => signal.to_string(),
+    }
 }
 
 /// Reads a signal that asks a process to end, one that can be handled or KILL: `TERM`, `SIGTERM`, `15` or `RTMIN+3`.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let wanted = text.to_ascii_uppercase();
     let wanted = wanted.strip_prefix("SIG").unwrap_or(&wanted);
-    let named = |signal: i32| match signal_name(signal) {
-        Some(name) => name.strip_prefix("SIG") == Some(wanted),
-        // Of Linux alone.
-        None => [(16, "STKFLT"), (30, "PWR")].contains(&(signal, wanted)),
-    };
-    let number = |signal: i32| text == signal.to_string();
-    let place = wanted.strip_prefix("RTMIN+");
-    let mut plain = plain().chain([SIGKILL]);
-    let mut real_time = (0..).zip(real_time());
-    plain
-        .find(|it| named(*it) || number(*it))
-        .or_else(|| {
-            let is = |at: i32| place.is_some_and(|place| place == at.to_string());
-            let found = real_time.find(|(at, it)| is(*at) || number(*it));
-            found.map(|(_, signal)| signal)
-        })
-        .ok_or(
-            "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
-        )
+    let plain = plain()
+        .chain([SIGKILL])
+        .map(|signal| (signal, name(signal)));
+    let real_time = real_time().zip(0..);
+    let real_time = real_time.map(|(signal, place)| (signal, format!("RTMIN+{place}")));
+    let is_wanted = |(signal, name): &(i32, String)| name == wanted || signal.to_string() == text;
+    let found = plain.chain(real_time).find(is_wanted);
+    found.map(|(signal, _)| signal).ok_or(
+        "write KILL or one that can be handled, as a name such as TERM or RTMIN+3, or as a number",
+    )
 }
 
 /// Returns `true` if the signal ends a program that does not handle it.
@@ -146,9 +143,7 @@ impl Signals {
         let last = Arc::new(AtomicUsize::new(0));
         for (signal, _) in to_handle().filter(|(_, unhandled)| *unhandled == Unhandled::Ends) {
             let number = usize::try_from(signal).unwrap_or_default();
-            let caught = signal_hook::flag::register_usize(signal, Arc::clone(&last), number);
-            caught
-                .map_err(|error| Failure::new(Status::Failure, format_args!("signals: {error}")))?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&last), number)?;
         }
         Ok(Self(last))
     }
@@ -163,16 +158,24 @@ impl Signals {
 
     /// Waits for the future, or for a signal: then the future is dropped.
     pub(crate) fn wait<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        let mut future = pin!(future);
-        loop {
-            if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-                return Ok(output);
-            }
-            self.check()?;
-            thread::park_timeout(LOOK);
+        wait(future, || self.check())
+    }
+}
+
+/// Waits for the future, until `check` fails: then the future is dropped. Both are asked again from time to time.
+pub(crate) fn wait<F: Future, E>(
+    future: F,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<F::Output, E> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        check()?;
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return Ok(output);
         }
+        thread::park_timeout(LOOK);
     }
 }
 
@@ -185,13 +188,21 @@ impl Wake for Unpark {
     }
 }
 
-/// Returns the signals that this process ignores, as bits: before a handler is registered, those that were ignored when
-/// it was started.
-fn ignored() -> u64 {
+/// The signals that were ignored when this program was started, as bits; none where the system has no such file.
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes them before the runtime begins, which ignores PIPE.
+#[ctor::ctor]
+fn note_ignored() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let bits = bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
-    bits.unwrap_or_default()
+    IGNORED.store(bits.unwrap_or_default(), SeqCst);
+}
+
+/// Returns `true` if this signal was ignored when this program was started.
+pub(crate) fn was_ignored(signal: i32) -> bool {
+    IGNORED.load(SeqCst) >> (signal - 1) & 1 == 1
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -3,12 +3,16 @@
 //! They are those of `sysexits.h` and of `env` where these have one. `shearline run` and
 //! [`Status::Conflict`] add statuses that the user chooses.
 
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{self, ExitCode, ExitStatus};
+
+use crate::signals::end_by;
 
 /// How the command ends.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Status {
     /// What was asked for is done.
+    #[default]
     Success,
     /// The answer is no, such as for a name that is not held; or a failure that has no status of its own.
     Failure,
@@ -28,8 +32,8 @@ pub(crate) enum Status {
     CannotRun,
     /// The command of `shearline run` does not exist.
     NotFound,
-    /// What a monitoring plugin says: 0 to 3.
-    Plugin(u8),
+    /// That of the command of `shearline run`, or what a monitoring plugin says.
+    Other(u8),
     /// A signal of this number has ended it.
     Signal(u8),
 }
@@ -44,7 +48,7 @@ impl Status {
             Self::NoQuorum => 69,
             Self::Lost => 74,
             Self::NotTaken => 75,
-            Self::Conflict(code) | Self::Plugin(code) => code,
+            Self::Conflict(code) | Self::Other(code) => code,
             Self::Configuration => 78,
             Self::CannotRun => 126,
             Self::NotFound => 127,
@@ -58,7 +62,7 @@ impl Status {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Success => "done",
-            Self::Failure | Self::Plugin(_) => "failed",
+            Self::Failure | Self::Other(_) => "failed",
             Self::Usage => "usage",
             Self::NoQuorum => "no_quorum",
             Self::Lost => "lost",
@@ -66,6 +70,32 @@ impl Status {
             Self::Configuration => "configuration",
             Self::CannotRun | Self::NotFound => "not_started",
             Self::Signal(_) => "interrupted",
+        }
+    }
+
+    /// Of what a signal has ended.
+    pub(crate) fn by(signal: i32) -> Self {
+        Self::Signal(u8::try_from(signal).unwrap_or_default())
+    }
+
+    /// Ends this program: by that signal, so that a shell that waits for this program ends too, or with the status.
+    pub(crate) fn exit(self) -> ExitCode {
+        // The first process of a container ends by no signal of its own.
+        if let Self::Signal(number) = self
+            && process::id() != 1
+        {
+            end_by(number.into());
+        }
+        self.into()
+    }
+}
+
+/// Ends as another process did.
+impl From<ExitStatus> for Status {
+    fn from(status: ExitStatus) -> Self {
+        match status.signal() {
+            Some(signal) => Self::by(signal),
+            None => Self::Other(u8::try_from(status.code().unwrap_or(-1)).unwrap_or(u8::MAX)),
         }
     }
 }

@@ -2,49 +2,79 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-#[cfg(target_os = "linux")]
-use std::time::Duration;
+use std::task::Poll;
+use std::{mem, thread};
 
 use shearline::held::Holds;
-use shearline::{Acquiring, Guard, Instant, LockError, LockOptions, Redlock};
+use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
 
-use crate::connect::left;
-use crate::waiting::Waiting;
+use crate::acquire::Acquire;
+use crate::connect::{Trusted, left};
+use crate::failure::Failure;
 
-/// The time between two polls of [`take`].
-#[cfg(target_os = "linux")]
-pub(crate) const LOOK: Duration = Duration::from_millis(50);
+/// Completes when it is polled the next time. It wakes no task.
+pub(crate) async fn next_look() {
+    let mut was_polled = false;
+    poll_fn(|_| match mem::replace(&mut was_polled, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
 
 /// Asks for a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
-/// Takes the lock, and gives up at the time behind the options, unless that is the end of time. Meanwhile it says for
-/// whom it waits.
+/// Takes the lock on these names as the options say, and gives up at the time behind them, unless that is the end of
+/// time. Meanwhile it says for whom it waits.
 ///
-/// Nodes that are `trusted` get a counter floor if a fencing token is wanted: by a handle that was asked for one.
+/// The `trusted` servers get a counter floor if a fencing token is wanted. A handle can give it only after it was asked
+/// for one.
 pub(crate) async fn take<H: Holds>(
+    acquire: &Acquire,
+    (redlock, trusted): (&Redlock, &Trusted),
+    names: &[&[u8]],
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
-    trusted: Option<&Redlock>,
-    waiting: &mut Waiting<'_>,
-) -> Result<Guard<H>, LockError> {
-    if let Some(redlock) = trusted.filter(|_| options.is_fenced()) {
+) -> Result<Guard<H>, Failure> {
+    if !trusted.is_empty() && options.is_fenced() {
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
-        redlock.trust_nodes();
+        let (redlock, trusted) = (redlock.clone(), trusted.clone());
+        // This call blocks until the nodes have answered. In a thread of its own, so that a signal still ends the wait.
+        if let Ok(trusting) = thread::Builder::new().spawn(move || give_floors(&redlock, &trusted))
+        {
+            while !trusting.is_finished() {
+                next_look().await;
+            }
+        }
     }
     let options = match by {
         Instant::MAX => options,
         by => options.wait(left(by)),
     };
+    let mut waiting = acquire.waiting(redlock, names);
     let mut asking = pin!(ask(&options));
-    poll_fn(|context| {
+    let taken = poll_fn(|context| {
         let polled = asking.as_mut().poll(context);
         if polled.is_pending() {
             waiting.look(context);
         }
         polled
-    })
-    .await
+    });
+    match taken.await {
+        Ok(guard) => Ok(guard),
+        Err(error) => Err(acquire.failure(error, &waiting).await),
+    }
+}
+
+/// Gives counter floors to the servers that were trusted at the beginning. A server that has restarted since then has
+/// another run_id, and is not trusted.
+fn give_floors(redlock: &Redlock, trusted: &Trusted) {
+    for node in redlock.nodes() {
+        if let Some(run_id) = node.run_id.filter(|run_id| trusted.contains(run_id)) {
+            let _ = redlock.trust_node(&node.address, run_id); // The refusal of the lock says what is missing.
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! for seconds, and is extended and released at once.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::thread;
 use std::time::Duration;
@@ -12,13 +13,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shearline::held::Holds;
 use shearline::{
-    Builder, ExtendError, Guard, InvalidRequest, LockError, LockOptions, NodeOutcome, NodeState,
-    NodeStatus, Redlock, Report, ServerError, UnlockError, Unusable, Waking,
+    Builder, Guard, InvalidRequest, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus,
+    Redlock, Report, ServerError, Unusable, Waking,
 };
 
 use crate::acquire::host_and;
 use crate::connect::Nodes;
-use crate::failure::{Failure, in_words_of_the_command};
+use crate::failure::{Failure, in_words};
 use crate::output::printable;
 
 /// Long enough for a node that answers at the last moment, each time.
@@ -56,7 +57,7 @@ impl Name {
 }
 
 /// Whether something is permitted.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 enum Verdict {
     Yes,
     /// An operator has to permit it, or to repair what is named, in words.
@@ -77,7 +78,8 @@ pub(crate) struct Trial {
 }
 
 /// How a lock is tried: taken with these options, extended by `ttl`, and what is pushed is waited for.
-struct How {
+struct How<'a> {
+    name: &'a Name,
     options: LockOptions,
     ttl: Duration,
     patience: Duration,
@@ -112,6 +114,7 @@ pub(crate) fn each(
         }
     }
     let how = &How {
+        name,
         options,
         ttl,
         patience: nodes.node_timeout,
@@ -119,38 +122,39 @@ pub(crate) fn each(
     thread::scope(|scope| {
         let of = |builder, node: &NodeStatus| {
             let NodeState::Down(why) = node.state else {
-                return Trial::of(builder, name, how);
+                return Trial::of(builder, how);
             };
             // It would be waited for once more.
-            Ok(Trial::failed(NodeOutcome::Unreachable(why).to_string()))
+            let why = NodeOutcome::Unreachable(why).to_string();
+            Ok(Trial::both(Verdict::Unknown(why)))
         };
         let one = |(builder, node)| scope.spawn(move || of(builder, node));
         let trials: Vec<_> = builders.iter().zip(seen).map(one).collect();
         let trials = trials.into_iter().map(|trial| trial.join());
         trials
-            .map(|trial| trial.unwrap_or_else(|_| Ok(Trial::failed("it panicked".into()))))
+            .map(|trial| trial.expect("no trial panics"))
             .collect()
     })
 }
 
 impl Trial {
-    fn of(builder: &Builder, name: &Name, how: &How) -> Result<Self, Failure> {
-        let (redlock, bytes) = (&builder.build()?, &name.bytes);
-        let trial = match name.is_shared {
-            true => Self::by(redlock, redlock.lock_shared_with(bytes, &how.options), how),
-            false => Self::by(redlock, redlock.lock_with(bytes, &how.options), how),
-        };
-        Ok(match name.is_ours {
-            true => trial.of_our_name(name, how.options.is_fenced()),
-            false => trial,
+    fn of(builder: &Builder, how: &How<'_>) -> Result<Self, Failure> {
+        let (redlock, name) = (&builder.build()?, &how.name.bytes);
+        Ok(match how.name.is_shared {
+            true => Self::by(redlock, redlock.lock_shared_with(name, &how.options), how),
+            false => Self::by(redlock, redlock.lock_with(name, &how.options), how),
         })
     }
 
     /// Extends the lock by the ttl that was taken on the one node of `redlock`.
-    fn by<W: Holds>(redlock: &Redlock, lock: Result<Guard<W>, LockError>, how: &How) -> Self {
+    fn by<W: Holds>(redlock: &Redlock, lock: Result<Guard<W>, LockError>, how: &How<'_>) -> Self {
         let mut guard = match lock {
             Ok(guard) => guard,
-            Err(error) => return Self::refused(&error, how.options.is_fenced()),
+            Err(LockError::Held(_)) => {
+                let why = "it is held; give a name that no program uses";
+                return Self::both(Verdict::Unknown(why.to_owned()));
+            }
+            Err(error) => return Self::both(how.verdict(error.report(), &error)),
         };
         // The first change is what is there now: the node is asked to tell of the next one.
         if let Ok(mut watch) = redlock.watch(guard.resource()) {
@@ -158,13 +162,11 @@ impl Trial {
         }
         let extend = match guard.extend(how.ttl) {
             Ok(()) => Verdict::Yes,
-            Err(ExtendError::Unconfirmed(report)) => Verdict::of(&report, false),
-            Err(error) => Verdict::Unknown(format!("{error:#}")),
+            Err(error) => how.verdict(error.report(), &error),
         };
         let lock = match guard.unlock() {
             Ok(_) => Verdict::Yes,
-            Err(UnlockError::Unconfirmed(report)) => Verdict::of(&report, false),
-            Err(error) => Verdict::Unknown(format!("{error:#}")),
+            Err(error) => how.verdict(error.report(), &error),
         };
         let node = &redlock.nodes()[0];
         Self {
@@ -173,41 +175,6 @@ impl Trial {
             waking: node.waking,
             releasing: node.releasing,
         }
-    }
-
-    /// A user who may not use a name that was made up may use others. If the lock comes with a fencing token, the
-    /// reason may also be the keys of the tokens.
-    fn of_our_name(mut self, name: &Name, is_fenced: bool) -> Self {
-        let name = printable(&name.bytes);
-        for verdict in [&mut self.lock, &mut self.extend] {
-            if matches!(verdict, Verdict::No(Unusable::KeyPermission, _)) {
-                *verdict = match is_fenced {
-                    true => Verdict::Refused(format!(
-                        "its user may not use the name {name}, or the keys shearline:* of fencing tokens; \
-                         give a NAME that it may use"
-                    )),
-                    false => Verdict::Unknown(format!(
-                        "its user may not use the name {name}; give a NAME that it may use"
-                    )),
-                };
-            }
-        }
-        self
-    }
-
-    fn refused(error: &LockError, is_fenced: bool) -> Self {
-        let verdict = if let LockError::NoQuorum(report) | LockError::TooSlow(report) = error {
-            Verdict::of(report, is_fenced)
-        } else if matches!(error, LockError::Held(_)) {
-            Verdict::Unknown("it is held; give a name that no program uses".to_owned())
-        } else {
-            Verdict::Unknown(format!("{error:#}"))
-        };
-        Self::both(verdict)
-    }
-
-    fn failed(why: String) -> Self {
-        Self::both(Verdict::Unknown(why))
     }
 
     /// The same of both, where nothing else was seen.
@@ -251,6 +218,22 @@ impl Trial {
         self.why_not().is_some() || matches!(self.extend, Verdict::No(..))
     }
 
+    /// Returns it for programs.
+    pub(crate) fn object(&self) -> Value {
+        let permitted = |verdict: &Verdict| match verdict {
+            Verdict::Yes => Some(true),
+            Verdict::No(..) => Some(false),
+            Verdict::Refused(_) | Verdict::Unknown(_) => None,
+        };
+        json!({
+            "may_lock": permitted(&self.lock),
+            "may_extend": permitted(&self.extend),
+            "missing": self.lock.why().or(self.extend.why()),
+            "waking": waking(self.waking),
+            "releasing": self.releasing.map(word),
+        })
+    }
+
     /// Returns it in words, if a lock can be taken there.
     pub(crate) fn text(&self, name: &Name) -> String {
         let name = match name.is_ours {
@@ -261,11 +244,10 @@ impl Trial {
         // A lock with a fencing token does not show how one without is released.
         let by = self.releasing.map(|way| format!(" by {way}"));
         let by = by.unwrap_or_default();
-        let permitted = match (&self.lock, &self.extend) {
+        let permitted = match (&self.lock, self.extend.why()) {
             (Verdict::Unknown(why), _) => format!("{name} was not tried: {why}"),
-            (_, Verdict::Yes) => format!("its user may take, extend and release {name}{by}"),
-            (_, extend) => {
-                let why = extend.why();
+            (_, None) => format!("its user may take, extend and release {name}{by}"),
+            (_, Some(why)) => {
                 format!("its user may take and release {name}{by}, but not extend it: {why}")
             }
         };
@@ -274,26 +256,6 @@ impl Trial {
             Some(_) => format!("{permitted}; it {}", self.waking),
         }
     }
-}
-
-/// Returns what was tried, or `null` where nothing was.
-pub(crate) fn object(trial: Option<&Trial>) -> Value {
-    let permitted = |verdict: fn(&Trial) -> &Verdict| match verdict(trial?) {
-        Verdict::Yes => Some(true),
-        Verdict::No(..) => Some(false),
-        Verdict::Refused(_) | Verdict::Unknown(_) => None,
-    };
-    let missing = trial.and_then(|trial| {
-        let mut verdicts = [&trial.lock, &trial.extend].into_iter();
-        verdicts.find(|verdict| **verdict != Verdict::Yes)
-    });
-    json!({
-        "may_lock": permitted(|trial| &trial.lock),
-        "may_extend": permitted(|trial| &trial.extend),
-        "missing": missing.map(Verdict::why),
-        "waking": trial.and_then(|trial| waking(trial.waking)),
-        "releasing": trial.and_then(|trial| trial.releasing).map(word),
-    })
 }
 
 /// Returns how a node wakes those who wait for a lock, if that is known.
@@ -315,52 +277,67 @@ fn word(way: &str) -> String {
 
 impl Verdict {
     /// Returns what is to be permitted, or why it could not be tried.
-    fn why(&self) -> String {
+    fn why(&self) -> Option<&str> {
         match self {
-            Self::Yes => String::new(),
-            Self::No(_, why) | Self::Refused(why) | Self::Unknown(why) => why.clone(),
+            Self::Yes => None,
+            Self::No(_, why) | Self::Refused(why) | Self::Unknown(why) => Some(why),
         }
     }
+}
 
-    /// What the one node of this report has said, of a lock with a fencing token or of one without.
-    fn of(report: &Report, is_fenced: bool) -> Self {
-        let Some(node) = report.nodes().first() else {
-            return Self::Unknown(report.to_string());
+impl How<'_> {
+    /// What the one node of this report has said, or else the error.
+    fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
+        let Some(node) = report.and_then(|report| report.nodes().first()) else {
+            return Verdict::Unknown(format!("{error:#}"));
         };
         // Without scripts it names no command where a key is meant.
         let is_key = |error: ServerError| error.code() == "NOPERM";
-        let outcome = match matches!(node.outcome, NodeOutcome::Refused(error) if is_key(error)) {
-            true => NodeOutcome::Unusable(Unusable::KeyPermission),
-            false => node.outcome,
-        };
-        if let NodeOutcome::Unusable(
-            missing @ (Unusable::Permission { .. }
-            | Unusable::KeyPermission
-            | Unusable::NoPermission
-            | Unusable::NeedsScripts
-            | Unusable::NoRunId
-            | Unusable::NoMoreTokens
-            | Unusable::NoFloor
-            | Unusable::InRepair),
-        ) = outcome
-        {
-            let why = if matches!(missing, Unusable::NoFloor | Unusable::InRepair) {
-                NO_TOKEN.to_owned()
-            } else if is_fenced && missing == Unusable::KeyPermission {
-                NO_KEYS.to_owned()
-            } else {
-                in_words_of_the_command(&missing.to_string())
-            };
-            return Self::No(missing, why);
-        }
-        let why = in_words_of_the_command(&node.to_string());
-        // It was connected a moment ago: one that answers nothing now does not write.
-        match matches!(
+        let missing = if matches!(node.outcome, NodeOutcome::Refused(error) if is_key(error)) {
+            Unusable::KeyPermission
+        } else if let NodeOutcome::Unusable(missing) = node.outcome {
+            missing
+        } else if matches!(
             node.outcome,
             NodeOutcome::Refused(_) | NodeOutcome::TimedOut
         ) {
-            true => Self::Refused(why),
-            false => Self::Unknown(why),
+            // It was connected a moment ago: one that answers nothing now does not write.
+            return Verdict::Refused(in_words(node));
+        } else {
+            return Verdict::Unknown(in_words(node));
+        };
+        let is_fenced = self.options.is_fenced();
+        let is_of_key = missing == Unusable::KeyPermission;
+        if is_of_key && self.name.is_ours {
+            // A user who may not use a name that was made up may use others.
+            let name = printable(&self.name.bytes);
+            let advice = "give a NAME that it may use";
+            return match is_fenced {
+                true => Verdict::Refused(format!(
+                    "its user may not use the name {name}, or the keys shearline:* of fencing tokens; {advice}"
+                )),
+                false => {
+                    Verdict::Unknown(format!("its user may not use the name {name}; {advice}"))
+                }
+            };
+        }
+        if matches!(missing, Unusable::NoFloor | Unusable::InRepair) {
+            Verdict::No(missing, NO_TOKEN.to_owned())
+        } else if is_of_key && is_fenced {
+            Verdict::No(missing, NO_KEYS.to_owned())
+        } else if is_of_key
+            || matches!(
+                missing,
+                Unusable::Permission { .. }
+                    | Unusable::NoPermission
+                    | Unusable::NeedsScripts
+                    | Unusable::NoRunId
+                    | Unusable::NoMoreTokens
+            )
+        {
+            Verdict::No(missing, in_words(missing))
+        } else {
+            Verdict::Unknown(in_words(node))
         }
     }
 }

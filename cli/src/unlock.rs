@@ -26,11 +26,7 @@ pub(crate) const TEXTS: Texts = Texts::new(
         ),
         status::OPERATOR,
     ],
-    &[
-        "shearline-lock(1)",
-        "shearline-extend(1)",
-        "shearline-break(1)",
-    ],
+    "shearline-lock(1), shearline-extend(1), shearline-break(1)",
 );
 
 /// Releases a lock of a script.

@@ -15,7 +15,7 @@ use anstream::adapter::strip_str;
 use shearline::internals::now;
 use shearline::{InspectError, Inspection, Instant, NodeOutcome, NodeReport, Redlock, Report};
 
-use crate::failure::in_words_of_the_command;
+use crate::failure::in_words;
 use crate::inspect;
 use crate::output::{self, listed, printable};
 
@@ -100,7 +100,7 @@ impl<'a> Waiting<'a> {
         let state = inspect::state(&told);
         let lock = match self.names {
             [_] => format!("lock `{}`:", printable(name)),
-            all => format!("lock on {}: `{}` is", listed(all), printable(name)),
+            all => format!("lock on {}: `{}`:", listed(all), printable(name)),
         };
         let text = format!("{lock} {state}{advice}");
         Some(strip_str(&text).to_string())
@@ -134,7 +134,7 @@ impl<'a> Waiting<'a> {
             false => printable(name),
         };
         if self.is_terminal || self.said.is_none() || reason.1 == Reason::Refused {
-            let text = in_words_of_the_command(&text);
+            let text = in_words(text);
             output::complain(output::NOTE, format_args!("waiting for {name}: {text}"));
         }
         if !self.is_terminal && reason.1 != Reason::NoQuorum {

@@ -138,8 +138,8 @@ dependencies() {
 18 -e normal,no-proc-macro --features tracing
 15 -e normal,no-proc-macro --features serde
 79 -e normal,build,dev
-61 -p shearline-cli -e normal,no-proc-macro
-71 -p shearline-cli -e normal,build
+62 -p shearline-cli -e normal,no-proc-macro
+75 -p shearline-cli -e normal,build
 BOUNDS
     return $status
 }

@@ -1,121 +1,60 @@
 //! What `check --prometheus` prints: metrics as text, for the textfile collector of `node_exporter`, for example.
+//!
+//! They are fields of the object that `--json` prints.
 
-use std::fmt::Write as _;
-use std::time::Duration;
+use serde_json::{Value, json};
 
-use super::{Seen, pace};
-use crate::status::Status;
+use super::Seen;
+use crate::json::joined;
 
-/// A metric of all nodes together, or of each: its name, what it means, and its values.
-type Metric<'a> = (&'a str, &'a str, Vec<(Option<usize>, Option<f64>)>);
+/// The metrics of all nodes together. A row has the name, the field that it shows, how many of the field's units are
+/// one of the metric's, and what it means.
+const OF_ALL: &str = "
+shearline_can_lock can_lock 1 Whether a majority would vote for a lock now.
+shearline_votes votes 1 Nodes that would vote.
+shearline_votes_needed needed 1 Nodes that are a majority.
+shearline_next_restart_seconds next_restart_ms 1000 Time after which a node may be restarted.
+";
+
+/// The metrics of each node.
+const OF_EACH: &str = "
+shearline_node_votes votes 1 Whether the node would vote.
+shearline_node_wrong wrong 1 Whether something is wrong with the node.
+shearline_node_uptime_seconds uptime_s 1 Time for which the server is up, at least.
+shearline_node_round_trip_seconds round_trip_us 1000000 Round trip to the node.
+shearline_node_memory_ratio memory_percent 100 Used part of maxmemory.
+shearline_node_evicts_locks evicts_locks 1 Whether the node may evict locks.
+shearline_node_clock_steps clock_steps 1 Steps of the node's clock that were seen.
+";
 
 /// Returns what was seen.
 pub(super) fn text(seen: &Seen) -> String {
-    let mut text = String::new();
-    for (name, help, values) in all(seen) {
-        if values.iter().all(|(_, value)| value.is_none()) {
-            continue;
-        }
-        // A `String` takes everything.
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-        for (place, value) in values {
-            let Some(value) = value else {
-                continue; // It is not known.
-            };
-            let node =
-                place.map(|place| format!("{{node=\"{}\"}}", escaped(&seen.nodes[place].address)));
-            let _ = writeln!(text, "{name}{} {value}", node.unwrap_or_default());
-        }
-    }
-    text.truncate(text.trim_end().len());
-    text
+    let all = [(String::new(), seen.object("check"))];
+    let each = seen.nodes.iter().map(|node| {
+        let label = format!("{{node=\"{}\"}}", escaped(&node.status.address));
+        let wrong = json!({ "wrong": node.is_wrong() });
+        (label, joined(node.object(), wrong))
+    });
+    let each: Vec<(String, Value)> = each.collect();
+    let all = OF_ALL.lines().filter_map(|row| metric(row, &all));
+    let each = OF_EACH.lines().filter_map(|row| metric(row, &each));
+    all.chain(each).collect::<String>().trim_end().to_owned()
 }
 
-fn all(seen: &Seen) -> Vec<Metric<'_>> {
-    let one = |value: f64| vec![(None, Some(value))];
-    let can_lock = seen.status() == Status::Success;
-    let next = pace::next_restart_in(&seen.nodes).filter(|_| seen.votes_or_waits());
-    let next = next.map(|millis| Duration::from_millis(millis).as_secs_f64());
-    vec![
-        (
-            "shearline_can_lock",
-            "Whether a majority would vote for a lock now.",
-            one(number(can_lock)),
-        ),
-        (
-            "shearline_votes",
-            "Nodes that would vote.",
-            one(count(seen.votes())),
-        ),
-        (
-            "shearline_votes_needed",
-            "Nodes that are a majority.",
-            one(count(seen.needed())),
-        ),
-        (
-            "shearline_next_restart_seconds",
-            "Time after which a node may be restarted.",
-            vec![(None, next)],
-        ),
-        (
-            "shearline_node_votes",
-            "Whether the node would vote.",
-            each(seen, |place| Some(number(seen.would_vote(place)))),
-        ),
-        (
-            "shearline_node_wrong",
-            "Whether something is wrong with the node.",
-            each(seen, |place| Some(number(seen.is_wrong(place)))),
-        ),
-        (
-            "shearline_node_uptime_seconds",
-            "Time for which the server is up, at least.",
-            each(seen, |place| {
-                seen.nodes[place].uptime.map(|it| it.as_secs_f64())
-            }),
-        ),
-        (
-            "shearline_node_round_trip_seconds",
-            "Round trip to the node.",
-            each(seen, |place| {
-                seen.nodes[place].round_trip.map(|it| it.as_secs_f64())
-            }),
-        ),
-        (
-            "shearline_node_memory_ratio",
-            "Used part of maxmemory.",
-            each(seen, |place| {
-                seen.nodes[place]
-                    .memory_percent
-                    .map(|it| f64::from(it) / 100.0)
-            }),
-        ),
-        (
-            "shearline_node_evicts_locks",
-            "Whether the node may evict locks.",
-            each(seen, |place| Some(number(seen.nodes[place].evicts_locks))),
-        ),
-        (
-            "shearline_node_clock_steps",
-            "Steps of the node's clock that were seen.",
-            each(seen, |place| Some(f64::from(seen.nodes[place].clock_steps))),
-        ),
-    ]
-}
-
-fn each(seen: &Seen, value: impl Fn(usize) -> Option<f64>) -> Vec<(Option<usize>, Option<f64>)> {
-    seen.places()
-        .map(|place| (Some(place), value(place)))
-        .collect()
-}
-
-fn number(is: bool) -> f64 {
-    f64::from(u8::from(is))
-}
-
-fn count(nodes: usize) -> f64 {
-    // There are 31 at most.
-    f64::from(u32::try_from(nodes).unwrap_or(u32::MAX))
+/// Returns the lines of a metric, with a label for each object, if any value of it is known.
+fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
+    let mut words = row.splitn(4, ' ');
+    let (name, field) = (words.next()?, words.next()?);
+    let (units, help) = (words.next()?.parse::<f64>().ok()?, words.next()?);
+    let values = objects.iter().filter_map(|(label, object)| {
+        let value = &object[field];
+        let is = value.as_bool().map(|is| f64::from(u8::from(is)));
+        let value = is.or(value.as_f64())? / units;
+        Some(format!("{name}{label} {value}\n"))
+    });
+    let values: String = values.collect();
+    let lines = format!("# HELP {name} {help}\n# TYPE {name} gauge\n{values}");
+    (!values.is_empty()).then_some(lines)
 }
 
 /// Returns `text` as the value of a label.
@@ -147,7 +86,7 @@ mod tests {
         let names: Vec<&str> = names.collect();
         assert!(names.len() >= 7, "{names:?}");
         for name in names {
-            let exists = ours.contains(&format!("\"{name}\""))
+            let exists = ours.contains(&format!("\n{name} "))
                 || library.contains(&format!("# TYPE {name} "));
             assert!(exists, "there is no {name}");
         }

@@ -14,18 +14,18 @@ const WORDS: [&str; 4] = ["OK", "WARNING", "CRITICAL", "UNKNOWN"];
 pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
     let status = status.code().min(2);
     let said = [seen.summary()].into_iter().chain(seen.wrong());
-    let said = said.chain(seen.pace()).collect::<Vec<_>>().join("; ");
+    let said = said.collect::<Vec<_>>().join("; ");
     let (votes, needed, nodes) = (seen.votes(), seen.needed(), seen.nodes.len());
     // With the ranges outside of which it is a warning, and critical.
     let data = format!(" | votes={votes};{nodes}:;{needed}:;0;{nodes}");
     output::say(line(status, &said) + &data)?;
-    Ok(Status::Plugin(status))
+    Ok(Status::Other(status))
 }
 
 /// Prints that nothing was seen, and returns the status.
 pub(crate) fn unknown(failure: &Failure) -> Status {
     let _ = output::say(line(3, &failure.message)); // The status tells it too.
-    Status::Plugin(3)
+    Status::Other(3)
 }
 
 /// Returns a line of text. Behind a `|` are numbers.

@@ -203,7 +203,7 @@ fn manual_pages_have_their_sections() {
             );
             rest = behind;
         }
-        for other in help::texts(&command).see {
+        for other in help::texts(&command).see.split(", ") {
             let ours = other
                 .strip_prefix("shearline-")
                 .and_then(|it| it.strip_suffix("(1)"));

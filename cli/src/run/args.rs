@@ -74,12 +74,7 @@ shearline run --permits 4 render -- sh -c 'render-part $SHEARLINE_SLOT'",
             ("127", "the command does not exist"),
             ("128+N", "signal N ended the command, or the wait for the lock"),
         ],
-        &[
-            "shearline-lock(1)",
-            "shearline-status(1)",
-            "shearline-break(1)",
-            "flock(1)",
-        ],
+        "shearline-lock(1), shearline-status(1), shearline-break(1), flock(1)",
     )
 };
 
@@ -118,9 +113,9 @@ pub(crate) struct Args {
         long,
         value_name = "K",
         help_heading = "Lock",
-        conflicts_with = "shared",
-        value_parser = number_of_permits
+        conflicts_with = "shared"
     )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(PERMITS_MAX)))]
     pub(super) permits: Option<u32>,
 
     #[command(flatten)]
@@ -173,7 +168,7 @@ pub(super) struct End {
     /// Waits for what outlives the command.
     ///
     /// Without it, processes that outlive the command are ended.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(super) wait_all: bool,
 
     /// Leaves it running, without the lock.
@@ -181,20 +176,20 @@ pub(super) struct End {
     /// Processes that outlive the command live on, as with `flock -o`. If the lock is at risk while the command runs,
     /// they are ended all the same. They also end with this program if it is the first process of a container, or in a
     /// unit with KillMode=control-group.
-    #[arg(long, conflicts_with = "wait_all")]
+    #[arg(long, hide_short_help = true, conflicts_with = "wait_all")]
     pub(super) leave_children: bool,
 
     /// Signal that asks to end.
     ///
     /// A SIGNAL is a name such as WINCH or RTMIN+3, or a number. Processes get it when the lock is at risk, and when
     /// they outlive the command. A TERM that this program gets is passed on as TERM.
-    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
+    #[arg(long, hide_short_help = true, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(super) stop_signal: i32,
 
     /// Time from that to KILL.
     ///
     /// For processes that outlive the command.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, hide_short_help = true, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     pub(super) grace: Duration,
 }
 
@@ -222,6 +217,9 @@ impl End {
 /// The name under which this program starts itself for a part of it. Under its own name the parts are in no help
 /// and in no completions.
 pub(super) const PARTS: &str = "shearline run";
+
+/// The option of the parts by which the command ignores PIPE.
+pub(super) const IGNORE_PIPE: &str = "--ignore-pipe";
 
 /// What stands for the number of the command, before it has one, in variables of systemd that named the supervisor.
 pub(super) const COMMAND: &str = "command";
@@ -258,6 +256,10 @@ pub(super) struct WatchdogArgs {
     #[arg(long)]
     pub(super) group: i32,
 
+    /// PIPE was ignored when the supervisor was started.
+    #[arg(long)]
+    pub(super) ignore_pipe: bool,
+
     #[command(flatten)]
     pub(super) end: End,
 
@@ -272,15 +274,11 @@ pub(super) struct TrampolineArgs {
     /// The watchdog.
     pub(super) watchdog: i32,
 
+    /// As the watchdog's.
+    #[arg(long)]
+    pub(super) ignore_pipe: bool,
+
     /// The command and its arguments.
     #[arg(last = true, required = true)]
     pub(super) command: Vec<OsString>,
-}
-
-/// Parses a number of permits.
-fn number_of_permits(text: &str) -> Result<u32, String> {
-    let number = text.parse().ok();
-    number
-        .filter(|number| (1..=u32::from(PERMITS_MAX)).contains(number))
-        .ok_or_else(|| format!("write a number from 1 to {PERMITS_MAX}"))
 }

@@ -27,16 +27,12 @@ use shearline::Instant;
 /// What the supervisor and the watchdog, and the watchdog and the trampoline, say to one another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Message {
-    /// Start the command. Its standard input comes with it. All must be dead at this time.
-    Start(Instant),
-    /// All must be dead at this later time.
-    Extend(Instant),
+    /// All must be dead at this time. With the first one comes the standard input of the command: it is to be started.
+    Until(Instant),
     /// Pass this signal on to the command, or to what it left behind.
     Signal(i32),
     /// The lock is at risk: ask every process to end.
     Risk,
-    /// The lock is lost: kill every process.
-    End,
     /// The command runs from now on, unless [`NotStarted`](Self::NotStarted) follows.
     Started,
     /// The command could not be run, with this error of the system.
@@ -51,14 +47,12 @@ impl Message {
     fn to_bytes(self) -> [u8; Self::BYTES] {
         let number = |value: i32| u64::from(value.cast_unsigned());
         let (kind, value) = match self {
-            Self::Start(until) => (0, until.as_nanos()),
-            Self::Extend(until) => (1, until.as_nanos()),
-            Self::Signal(signal) => (2, number(signal)),
-            Self::Risk => (3, 0),
-            Self::End => (4, 0),
-            Self::Started => (5, 0),
-            Self::NotStarted(error) => (6, number(error)),
-            Self::Exited(status) => (7, number(status.into_raw())),
+            Self::Until(until) => (0, until.as_nanos()),
+            Self::Signal(signal) => (1, number(signal)),
+            Self::Risk => (2, 0),
+            Self::Started => (3, 0),
+            Self::NotStarted(error) => (4, number(error)),
+            Self::Exited(status) => (5, number(status.into_raw())),
         };
         let mut bytes = [kind; Self::BYTES];
         bytes[1..].copy_from_slice(&value.to_le_bytes());
@@ -69,14 +63,12 @@ impl Message {
         let value = u64::from_le_bytes(value);
         let number = || u32::try_from(value).ok().map(u32::cast_signed);
         Some(match kind {
-            0 => Self::Start(Instant::from_nanos(value)),
-            1 => Self::Extend(Instant::from_nanos(value)),
-            2 => Self::Signal(number()?),
-            3 => Self::Risk,
-            4 => Self::End,
-            5 => Self::Started,
-            6 => Self::NotStarted(number()?),
-            7 => Self::Exited(ExitStatus::from_raw(number()?)),
+            0 => Self::Until(Instant::from_nanos(value)),
+            1 => Self::Signal(number()?),
+            2 => Self::Risk,
+            3 => Self::Started,
+            4 => Self::NotStarted(number()?),
+            5 => Self::Exited(ExitStatus::from_raw(number()?)),
             _ => return None,
         })
     }
@@ -108,13 +100,16 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message, and a descriptor with it.
+    /// Sends a message, and a descriptor with it. That the other process has ended is noticed where it is read from.
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = [fd];
         assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-        self.send_buffer(message, &mut control)
+        match self.send_buffer(message, &mut control) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            sent => sent,
+        }
     }
 
     fn send_buffer(
@@ -191,17 +186,15 @@ mod tests {
     #[test]
     fn messages_travel_unchanged() {
         for message in [
-            Message::Start(Instant::from_nanos(u64::MAX)),
-            Message::Extend(Instant::from_nanos(1)),
+            Message::Until(Instant::from_nanos(u64::MAX)),
             Message::Signal(15),
             Message::Risk,
-            Message::End,
             Message::Started,
             Message::NotStarted(2),
             Message::Exited(ExitStatus::from_raw(0x0300)),
         ] {
             assert_eq!(Message::from_bytes(message.to_bytes()), Some(message));
         }
-        assert_eq!(Message::from_bytes([8; Message::BYTES]), None);
+        assert_eq!(Message::from_bytes([6; Message::BYTES]), None);
     }
 }

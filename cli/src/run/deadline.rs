@@ -16,6 +16,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -63,8 +65,8 @@ impl Timer {
         )?))
     }
 
-    /// Sets the time. It replaces the previous one.
-    pub(super) fn set(&self, at: Instant) -> io::Result<()> {
+    /// Sleeps until that time, until one of the descriptors is readable, or until a signal comes.
+    pub(super) fn wait(&self, at: Instant, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         // Zero would switch the timer off.
         let nanos = at.as_nanos().max(1);
         let part = |nanos: u64| i64::try_from(nanos).unwrap_or(i64::MAX);
@@ -76,13 +78,14 @@ impl Timer {
             },
         };
         timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &time)?;
-        Ok(())
-    }
-}
-
-impl AsFd for Timer {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        let fds = fds.iter().copied().chain([self.0.as_fd()]);
+        let mut fds: Vec<_> = fds
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `trampoline` | the process that becomes the command |
 //! | `processes`, `tree` | finding descendants, and ending them |
 //! | `channel` | the socketpairs between them |
-//! | `deadline`, `signals`, `notice` | what is waited for: times, signals, futures |
+//! | `deadline`, `signals` | what is waited for: times, signals and futures |
 //! | `report` | how it ended |
 //!
 //! ```text
@@ -23,105 +23,47 @@
 //! No process of the command that may be signalled is alive when another can hold the lock, whichever
 //! *one* of supervisor, watchdog and nodes fails.
 
-#[cfg(target_os = "linux")]
+mod args;
 mod channel;
-#[cfg(target_os = "linux")]
 mod deadline;
-#[cfg(target_os = "linux")]
-mod notice;
-#[cfg(target_os = "linux")]
 mod processes;
-#[cfg(target_os = "linux")]
 mod report;
-#[cfg(target_os = "linux")]
 mod signals;
-#[cfg(target_os = "linux")]
 mod supervision;
-#[cfg(target_os = "linux")]
 mod supervisor;
-#[cfg(target_os = "linux")]
 mod trampoline;
-#[cfg(target_os = "linux")]
 mod tree;
-#[cfg(target_os = "linux")]
 mod watchdog;
 
-mod args;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
 
-use std::process::ExitCode;
-
-use crate::failure::Failure;
 use args::Part;
 
 pub(crate) use args::{Args, TEXTS};
-
-/// Runs the command under the lock.
-#[cfg(target_os = "linux")]
-pub(crate) fn run(args: &Args) -> ExitCode {
-    supervisor::run(args)
-}
-
-/// Ends a run that cannot begin, because the configuration is wrong.
-#[cfg(target_os = "linux")]
-pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
-    supervisor::in_vain(args, failure)
-}
-
-/// Without a report: there is none elsewhere.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn in_vain(_: &Args, failure: Failure) -> ExitCode {
-    failure.report()
-}
-
-/// Elsewhere nothing promises that no descendant of the command gets away.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn run(_: &Args) -> ExitCode {
-    let text = "run needs Linux: use `shearline lock` and `shearline unlock`";
-    Failure::usage(text).report()
-}
+pub(crate) use supervisor::{in_vain, run};
 
 /// Plays the part of a watchdog or of a trampoline, if this process was started for that.
 pub(crate) fn as_part() -> Option<ExitCode> {
     Some(match Part::of_this_process()? {
-        #[cfg(target_os = "linux")]
         Part::Watchdog(args) => watchdog::guard(&args),
-        #[cfg(target_os = "linux")]
         Part::Trampoline(args) => trampoline::become_command(&args),
         // By `exec` it has lost its handlers.
-        #[cfg(target_os = "linux")]
         Part::Signal { number } => {
             let _ = signal_hook::low_level::raise(number);
             u8::try_from(128 + number).unwrap_or(u8::MAX).into()
         }
-        #[cfg(not(target_os = "linux"))]
-        Part::Watchdog(_) | Part::Trampoline(_) | Part::Signal { .. } => ExitCode::FAILURE,
     })
 }
 
 /// Returns this program again, for a part of it. It is the same file, also if that was replaced.
-#[cfg(target_os = "linux")]
-fn itself(part: &str) -> std::process::Command {
-    use std::os::unix::process::CommandExt as _;
-    let mut command = std::process::Command::new("/proc/self/exe");
+fn itself(part: &str) -> Command {
+    let mut command = Command::new("/proc/self/exe");
     command.arg0(args::PARTS).arg(part);
     command
 }
 
 /// Ends this process by a signal that it has handled. Returns if that is not possible.
-#[cfg(target_os = "linux")]
 pub(crate) fn end_by(signal: i32) {
-    use std::os::unix::process::CommandExt as _;
     let _ = itself("signal").arg(signal.to_string()).exec();
-}
-
-/// Waits until one of the descriptors is readable, or a signal comes.
-#[cfg(target_os = "linux")]
-fn wait_for(fds: &[std::os::fd::BorrowedFd<'_>]) -> std::io::Result<()> {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let readable = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-    let mut fds: Vec<_> = fds.iter().copied().map(readable).collect();
-    match poll(&mut fds, None) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitStatus;
 use std::thread::JoinHandle;
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -13,52 +13,13 @@ use serde_json::json;
 
 use crate::failure::Failure;
 use crate::json;
-use crate::signals::end_by;
 use crate::status::Status;
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
-    /// The command ended, and the lock was released.
-    Released,
-    /// The command ended while the lock was held. Too few nodes confirmed the release.
-    Unconfirmed,
-    /// The lock was lost while the command ran, or was not held any more at its end.
-    Lost,
-    /// The command was killed because its watchdog had ended or was stopped.
-    WatchdogEnded,
-    /// The command could not be run.
-    NotStarted,
-    /// The lock was not taken: another holds it.
-    Held,
-    /// The lock was not taken: too few nodes could vote.
-    NoQuorum,
-    /// The lock was not taken: a signal ended the wait.
-    Interrupted,
-    /// The arguments or the configuration cannot be used, or another failure.
-    Failed,
-}
-
-impl Outcome {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Released => "released",
-            Self::Unconfirmed => "release_unconfirmed",
-            Self::Lost => "lost",
-            Self::WatchdogEnded => "watchdog_ended",
-            Self::NotStarted => "not_started",
-            Self::Held => "held",
-            Self::NoQuorum => "no_quorum",
-            Self::Interrupted => "interrupted",
-            Self::Failed => "failed",
-        }
-    }
-}
-
 /// The end of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ending {
-    pub(super) outcome: Outcome,
+    /// As the report spells it.
+    pub(super) outcome: &'static str,
     pub(super) started: bool,
     /// The status of the command, if it is known.
     pub(super) command: Option<ExitStatus>,
@@ -67,50 +28,19 @@ pub(super) struct Ending {
     /// The number of its permit.
     pub(super) slot: Option<u16>,
     /// How this program ends.
-    pub(super) exit: Exit,
+    pub(super) status: Status,
     /// What the user is told, behind what this thread writes. It comes after all else: a reader may be slow.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
 
-/// How this program ends.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Exit {
-    /// With a status of its own.
-    Status(Status),
-    /// As another process did, also if that was by a signal.
-    As(ExitStatus),
-}
-
-impl Exit {
-    /// By this signal.
-    pub(super) fn by(signal: i32) -> Self {
-        Self::As(ExitStatus::from_raw(signal))
-    }
-
-    /// The number that the shell sees.
-    fn code(self) -> u8 {
-        let code = match self {
-            Self::Status(status) => return status.code(),
-            Self::As(status) => status.code().or(status.signal().map(|signal| 128 + signal)),
-        };
-        code.and_then(|code| u8::try_from(code).ok())
-            .unwrap_or(u8::MAX)
-    }
-}
-
 impl Ending {
     /// An end before the command was started.
-    pub(super) fn before(outcome: Outcome, exit: Exit) -> Self {
+    pub(super) fn before(outcome: &'static str, status: Status) -> Self {
         Self {
             outcome,
-            started: false,
-            command: None,
-            fencing_token: None,
-            slot: None,
-            exit,
-            error: None,
-            told: None,
+            status,
+            ..Self::default()
         }
     }
 
@@ -120,18 +50,18 @@ impl Ending {
             let _ = told.join();
         }
         if let Some(error) = self.error.take() {
-            error.report();
+            error.tell();
         }
     }
 
     /// Returns the line for `--report`.
     pub(super) fn line(&self, names: &[&[u8]]) -> String {
         let mut fields = json!({
-            "outcome": self.outcome.name(),
+            "outcome": self.outcome,
             "started": self.started,
             "command_status": self.command.and_then(|it| it.code()),
             "command_signal": self.command.and_then(|it| it.signal()),
-            "status": self.exit.code(),
+            "status": self.status.code(),
             "fencing_token": self.fencing_token,
             "error": self.error.as_ref().map(|it| &it.message),
         });
@@ -144,18 +74,6 @@ impl Ending {
         }
         let fields = json::joined(resource, fields);
         json::line(&json::object("run", fields)) + "\n"
-    }
-
-    /// Ends this program: by the signal that ended the command, or with the status.
-    pub(super) fn exit(&self) -> ExitCode {
-        // The first process of a container ends by no signal of its own.
-        if let Exit::As(status) = self.exit
-            && let Some(signal) = status.signal()
-            && !getpid().is_init()
-        {
-            end_by(signal);
-        }
-        self.exit.code().into()
     }
 }
 

@@ -7,7 +7,10 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
 
+use rustix::net::{SendFlags, send};
 use rustix::process::getpid;
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::backend::SignalDelivery;
@@ -53,6 +56,18 @@ pub(super) fn continued_last(arrived: impl Iterator<Item = Arrived>) -> Vec<Arri
 pub(super) struct Signals {
     delivery: RefCell<SignalDelivery<UnixStream, WithRawSiginfo>>,
     arrived: UnixStream,
+    sender: Arc<Sender>,
+}
+
+/// The other end of the socket: futures make the same descriptor readable as signals do.
+#[derive(Debug)]
+struct Sender(UnixStream);
+
+impl Wake for Sender {
+    fn wake(self: Arc<Self>) {
+        // It fails if there is no room: then there is something to read.
+        let _ = send(&self.0, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
 }
 
 impl Signals {
@@ -60,7 +75,7 @@ impl Signals {
     /// stop a job stop this process too.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
-        let own = arrived.try_clone()?;
+        let (own, waking) = (arrived.try_clone()?, sender.try_clone()?);
         let delivery = SignalDelivery::with_pipe(own, sender, WithRawSiginfo, [0; 0])?;
         let is_stopped_by_terminal = is_stopped_by_terminal();
         for (signal, unhandled) in signals::to_handle() {
@@ -73,7 +88,13 @@ impl Signals {
         Ok(Self {
             delivery: RefCell::new(delivery),
             arrived,
+            sender: Arc::new(Sender(waking)),
         })
+    }
+
+    /// Returns a waker that makes the descriptor readable, until the next call of [`take`](Self::take).
+    pub(super) fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.sender))
     }
 
     /// Returns the signals that have arrived since the last call, without the ends of children.
@@ -86,10 +107,11 @@ impl Signals {
         })
     }
 
-    /// The same, where no command runs: returns one that would have ended this program, or asks a command to end.
-    pub(super) fn take_end(&self, end: &End) -> Option<i32> {
+    /// The same, where no command runs: fails with one that would have ended this program, or asks a command to end.
+    pub(super) fn check(&self, end: &End) -> Result<(), i32> {
         let mut arrived = self.take().map(|it| it.number);
-        arrived.find(|signal| signals::ends(*signal) || end.asks_for_end(*signal))
+        let found = arrived.find(|signal| signals::ends(*signal) || end.asks_for_end(*signal));
+        found.map_or(Ok(()), Err)
     }
 }
 

@@ -22,8 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::pin::pin;
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::Context;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -32,17 +31,16 @@ use rustix::termios::tcgetpgrp;
 use shearline::held::Holds;
 use shearline::internals::now;
 use shearline::{Guard, Instant};
+use signal_hook::consts::SIGPIPE;
 
-use super::args::End;
 use super::channel::{Channel, Message, Received};
 use super::deadline::{Timer, kill_at, margin, warning};
-use super::notice::Notice;
 use super::signals::{Signals, continued_last};
 use super::tree::{Child, Tree, go_first};
-use super::{Args, args, itself, wait_for};
+use super::{Args, args, itself};
 use crate::json::hex;
 use crate::output::{BAD, complain};
-use crate::signals::ends;
+use crate::signals::{ends, was_ignored};
 
 /// The longest time between two looks at the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
@@ -54,7 +52,7 @@ const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 const SLOT: &str = "SHEARLINE_SLOT";
 
 /// What became of the command.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Ended {
     /// Whether it may have run; the error of the system if it could not be run.
     pub(super) started: Option<Result<(), i32>>,
@@ -68,18 +66,16 @@ pub(super) struct Ended {
     pub(super) is_done: bool,
     /// Whether nothing is left of it. What is left is of another user.
     pub(super) all: bool,
+    /// Writes why it was asked to end.
+    pub(super) told: Option<JoinHandle<()>>,
 }
 
 /// A command that runs under a lock.
 #[derive(Debug)]
 pub(super) struct Supervision<'a, H: Holds> {
+    args: &'a Args,
     guard: &'a Guard<H>,
-    /// The names of the lock, as messages show them.
-    names: String,
-    ttl: Duration,
-    end: &'a End,
     signals: &'a Signals,
-    notice: &'a Arc<Notice>,
     channel: Channel,
     timer: Timer,
     tree: Tree,
@@ -91,8 +87,6 @@ pub(super) struct Supervision<'a, H: Holds> {
     /// Whether the command is in the group of this process, so that a terminal sends its signals to both.
     shares_group: bool,
     ended: Ended,
-    /// Writes why the command is asked to end.
-    told: &'a mut Option<JoinHandle<()>>,
 }
 
 impl<'a, H: Holds> Supervision<'a, H> {
@@ -101,8 +95,6 @@ impl<'a, H: Holds> Supervision<'a, H> {
         args: &'a Args,
         (guard, slot): (&'a Guard<H>, Option<u16>),
         signals: &'a Signals,
-        notice: &'a Arc<Notice>,
-        told: &'a mut Option<JoinHandle<()>>,
     ) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -114,6 +106,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let child = itself("watchdog")
             .args(["--group", &group.unwrap_or(0).to_string()])
             .args(args.end.words())
+            .args(was_ignored(SIGPIPE).then_some(args::IGNORE_PIPE))
             .arg("--")
             .args(&args.command)
             .env("SHEARLINE_RESOURCE", OsStr::from_bytes(guard.resource()))
@@ -140,15 +133,12 @@ impl<'a, H: Holds> Supervision<'a, H> {
             })?;
         let watchdog = Pid::from_child(&child);
         tree.remember(watchdog);
-        let ttl = args.acquire.ttl;
-        let until = guard.valid_until().saturating_sub(margin(ttl));
+        let until = guard.valid_until();
+        let until = until.saturating_sub(margin(args.acquire.ttl));
         let mut this = Self {
+            args,
             guard,
-            names: args.title(),
-            ttl,
-            end: &args.end,
             signals,
-            notice,
             channel,
             timer,
             tree,
@@ -157,17 +147,13 @@ impl<'a, H: Holds> Supervision<'a, H> {
             lost_at: None,
             shares_group: group.is_some(),
             ended: Ended::default(),
-            told,
         };
-        let start = Message::Start(until);
-        match this.channel.send_with(start, io::stdin().as_fd()) {
-            // That the watchdog has ended already is noticed elsewhere.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                this.tree.end(None);
-                Err(error)
-            }
-            Ok(()) | Err(_) => Ok(this),
+        let start = Message::Until(until);
+        let sent = this.channel.send_with(start, io::stdin().as_fd());
+        if sent.is_err() {
+            this.tree.end(None);
         }
+        sent.map(|()| this)
     }
 
     /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
@@ -175,7 +161,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         let _before = go_first(); // The next watchdog starts as this one did.
         let watched = self.watch(look);
         self.hear();
-        let may_live = self.end.leave_children && !self.ended.for_lock;
+        let may_live = self.args.end.leave_children && !self.ended.for_lock;
         self.ended.all = match (may_live, self.ended.status, self.tree.child()) {
             (true, Some(_), Child::Ended(_)) => true,
             _ => self.tree.end(Some(self.watchdog)),
@@ -189,14 +175,12 @@ impl<'a, H: Holds> Supervision<'a, H> {
 
     /// Returns when the watchdog has ended or does not do its duty.
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
-        let waker = Waker::from(Arc::clone(self.notice));
+        let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
         let mut at_risk = pin!(self.guard.at_risk());
         let mut lost = pin!(self.guard.lost());
         loop {
-            // Before the looks at what they announce.
-            self.notice.clear();
-            // In this order: what came before the command was started is passed on.
+            // In this order: what came before the command was started is passed on. All is looked at after that.
             let is_early = self.ended.started.is_none();
             self.hear();
             self.pass_on(is_early);
@@ -212,24 +196,14 @@ impl<'a, H: Holds> Supervision<'a, H> {
             if self.tree.child() != Child::Running || self.kill_at() <= now() {
                 return Ok(());
             }
-            let tick = now().saturating_add((self.ttl / 16).min(TICK_MAX));
+            let tick = now().saturating_add((self.ttl() / 16).min(TICK_MAX));
             let next = match self.ended.for_lock {
                 true => self.kill_at(),
                 false => self.warn_at(),
             };
-            self.wait(tick.min(next))?;
+            let fds = [self.channel.as_fd(), self.signals.as_fd()];
+            self.timer.wait(tick.min(next), &fds)?;
         }
-    }
-
-    /// Sleeps until something happens, at most until a time.
-    fn wait(&self, until: Instant) -> io::Result<()> {
-        self.timer.set(until)?;
-        wait_for(&[
-            self.channel.as_fd(),
-            self.signals.as_fd(),
-            self.notice.as_fd(),
-            self.timer.as_fd(),
-        ])
     }
 
     /// Takes in what the watchdog said.
@@ -242,11 +216,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
                     self.ended.status = Some(status);
                     self.ended.is_done |= !self.ended.for_lock;
                 }
-                Message::Start(_)
-                | Message::Extend(_)
-                | Message::Signal(_)
-                | Message::Risk
-                | Message::End => {}
+                Message::Until(_) | Message::Signal(_) | Message::Risk => {}
             }
         }
     }
@@ -254,12 +224,12 @@ impl<'a, H: Holds> Supervision<'a, H> {
     /// Names another deadline to the watchdog: a later one after an extension.
     fn extend(&mut self) {
         // A lock that is lost has no deadline of its own: the watchdog is given the time to tell how the command ended.
-        if !self.guard.is_valid() {
+        if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
-        let until = self.guard.valid_until().saturating_sub(margin(self.ttl));
+        let until = self.guard.valid_until().saturating_sub(margin(self.ttl()));
         // If it cannot be told, the earlier deadline stands.
-        let is_told = until != self.until && self.channel.send(Message::Extend(until)).is_ok();
+        let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
             self.until = until;
         }
@@ -269,9 +239,9 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn tell(&mut self, why: &str) {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
-            let line = format!("{}: {why}", self.names);
+            let line = format!("{}: {why}", self.args.title());
             // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
-            *self.told = thread::Builder::new()
+            self.ended.told = thread::Builder::new()
                 .spawn(move || complain(BAD, line))
                 .ok();
         }
@@ -289,19 +259,23 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn end(&mut self) {
         if self.lost_at.is_none() {
             self.lost_at = Some(now());
-            let _ = self.channel.send(Message::End);
+            let _ = self.channel.send(Message::Until(Instant::ZERO));
             self.tell("the lock is lost, so the command and what it has started are killed");
         }
     }
 
+    fn ttl(&self) -> Duration {
+        self.args.acquire.ttl
+    }
+
     /// When all processes are asked to end at the latest.
     fn warn_at(&self) -> Instant {
-        self.until.saturating_sub(warning(self.ttl))
+        self.until.saturating_sub(warning(self.ttl()))
     }
 
     /// When the watchdog has been waited for long enough.
     fn kill_at(&self) -> Instant {
-        kill_at(self.until, self.ttl, self.lost_at)
+        kill_at(self.until, self.ttl(), self.lost_at)
     }
 
     /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
@@ -309,7 +283,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;
-            self.ended.is_done |= self.end.asks_for_end(signal);
+            self.ended.is_done |= self.args.end.asks_for_end(signal);
             let came_to_both = self.shares_group && arrived.is_of_terminal;
             if is_early && came_to_both && ends(signal) {
                 self.ended.early = Some(signal);

@@ -1,14 +1,10 @@
 //! The supervisor: takes the lock, has the command run, keeps the lock, releases it.
 
 use std::fmt;
-use std::future::{Future as _, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::mem;
-use std::os::fd::AsFd as _;
-use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use shearline::held::Holds;
@@ -16,24 +12,24 @@ use shearline::internals::{check_resources, now};
 use shearline::{ExtendError, Guard, Instant, LockOptions, Redlock, UnlockError};
 
 use super::Args;
-use super::deadline::{TTL_MIN, Timer};
-use super::notice::Notice;
-use super::report::{Ending, Exit, Outcome, Report};
+use super::deadline::TTL_MIN;
+use super::report::{Ending, Report};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
-use super::wait_for;
-use crate::failure::Failure;
+use crate::connect::Trusted;
+use crate::failure::{Failure, no_quorum};
 use crate::pace::Pace;
+use crate::signals::wait;
 use crate::status::Status;
-use crate::taking::{self, Ask};
+use crate::taking::{Ask, next_look, take};
 
 /// Runs the command under the lock.
-pub(super) fn run(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> ExitCode {
     reported(args, |handle| attempt(args, handle))
 }
 
 /// Ends a run that cannot begin.
-pub(super) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
+pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
     reported(args, |_| Err(failure))
 }
 
@@ -57,34 +53,25 @@ fn reported(
     if let Some(report) = report
         && let Err(error) = report.write(&ending.line(&args.names()))
     {
-        say(format_args!("cannot write the report: {error}"));
+        let what = format_args!("cannot write the report: {error}");
+        Failure::new(Status::Failure, what).tell();
     }
     ending.tell();
     drop(handle);
-    ending.exit()
+    ending.status.exit()
 }
 
 /// An end before the command was started.
 fn failed(failure: Failure) -> Ending {
-    let outcome = match failure.status {
-        Status::NotTaken | Status::Conflict(_) => Outcome::Held,
-        Status::NoQuorum => Outcome::NoQuorum,
-        Status::CannotRun | Status::NotFound => Outcome::NotStarted,
-        Status::Success
-        | Status::Failure
-        | Status::Usage
-        | Status::Lost
-        | Status::Configuration
-        | Status::Plugin(_)
-        | Status::Signal(_) => Outcome::Failed,
+    let status = failure.status;
+    let outcome = match status.word() {
+        word @ ("held" | "no_quorum" | "not_started") => word,
+        _ => "failed",
     };
-    let ending = Ending::before(outcome, Exit::Status(failure.status));
-    let error = Some(failure);
-    Ending { error, ..ending }
-}
-
-fn say(text: impl fmt::Display) {
-    Failure::new(Status::Failure, text).report();
+    Ending {
+        error: Some(failure),
+        ..Ending::before(outcome, status)
+    }
 }
 
 fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure> {
@@ -110,22 +97,20 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names)?;
     // The first process of a container would not get what comes until then.
-    let signals = Signals::catch().map_err(broken)?;
-    let notice = Notice::new().map_err(broken)?;
+    let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let redlock = args.connect.connect(&builder, by)?;
-    let redlock = &*handle.insert(redlock);
-    let (mut pace, title) = (Pace::default(), args.title());
-    let mut look = || {
-        if !args.acquire.quiet {
-            pace.look(redlock, &title);
-        }
+    let (redlock, trusted) = args.connect.connect(&builder, by)?;
+    let mut run = Run {
+        args,
+        redlock: handle.insert(redlock),
+        trusted: &trusted,
+        signals: &signals,
+        pace: Pace::default(),
     };
-    let mut once = |by| once_as_asked(args, (redlock, by), (&signals, &notice), &mut look);
-    let (mut ending, mut goes_on) = once(by)?;
+    let (mut ending, mut goes_on) = run.once_as_asked(by)?;
     while goes_on {
         ending.tell();
-        match once(args.acquire.by()) {
+        match run.once_as_asked(args.acquire.by()) {
             Ok((mut next, again)) => {
                 next.started |= ending.started;
                 (ending, goes_on) = (next, again);
@@ -140,61 +125,126 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     Ok(ending)
 }
 
-/// [`once`] with the lock, the shared lock or the permit that the arguments ask for.
-fn once_as_asked(
-    args: &Args,
-    handle: (&Redlock, Instant),
-    caught: (&Signals, &Arc<Notice>),
-    look: &mut impl FnMut(),
-) -> Result<(Ending, bool), Failure> {
-    let (redlock, names) = (handle.0, args.names());
-    let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
-    let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
-    if let Some(permits) = args.permits {
-        let permit = |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
-        return once(args, (&permit, |it| Some(it.slot())), handle, caught, look);
-    }
-    match args.shared {
-        true => once(args, (&shared, |_| None), handle, caught, look),
-        false => once(args, (&alone, |_| None), handle, caught, look),
-    }
+/// A run that can begin.
+struct Run<'a> {
+    args: &'a Args,
+    redlock: &'a Redlock,
+    trusted: &'a Trusted,
+    signals: &'a Signals,
+    pace: Pace,
 }
 
 /// Returns the number of a permit.
 type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
 
-/// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done again.
-fn once<H: Holds>(
-    args: &Args,
-    (ask, slot_of): (Ask<'_, H>, SlotOf<H>),
-    handle: (&Redlock, Instant),
-    (signals, notice): (&Signals, &Arc<Notice>),
-    look: &mut impl FnMut(),
-) -> Result<(Ending, bool), Failure> {
-    let guard = match acquire(args, ask, handle, (signals, notice))? {
-        Ok(guard) => guard,
-        Err(signal) => {
-            let ending = Ending::before(Outcome::Interrupted, Exit::by(signal));
-            return Ok((ending, false));
+impl Run<'_> {
+    /// [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
+    fn once_as_asked(&mut self, by: Instant) -> Result<(Ending, bool), Failure> {
+        let (redlock, names) = (self.redlock, self.args.names());
+        let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
+        let shared = |options: &LockOptions| redlock.lock_shared_with_async(names[0], options);
+        if let Some(permits) = self.args.permits {
+            let permit =
+                |options: &LockOptions| redlock.permit_with_async(names[0], permits, options);
+            return self.once((&permit, by), |it| Some(it.slot()));
         }
-    };
-    let at_least = now().saturating_add(args.at_least);
-    let mut told = None;
-    let slot = slot_of(&guard);
-    let supervision = Supervision::start(args, (&guard, slot), signals, notice, &mut told);
-    let ended = supervision.and_then(|supervision| supervision.run(look));
-    let ended = ended.map_err(broken)?;
-    if !ended.for_lock && ended.started == Some(Ok(())) {
-        keep_until(at_least, &guard, args, signals).map_err(broken)?;
+        match self.args.shared {
+            true => self.once((&shared, by), |_| None),
+            false => self.once((&alone, by), |_| None),
+        }
     }
-    let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
-    let ending = finish(args, guard, ended)?;
-    let ending = Ending {
-        slot,
-        told,
-        ..ending
-    };
-    Ok((ending, goes_on))
+
+    /// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done
+    /// again.
+    fn once<H: Holds>(
+        &mut self,
+        asked: (Ask<'_, H>, Instant),
+        slot_of: SlotOf<H>,
+    ) -> Result<(Ending, bool), Failure> {
+        let (args, signals) = (self.args, self.signals);
+        let guard = match self.acquire(asked)? {
+            Ok(guard) => guard,
+            Err(signal) => {
+                let ending = Ending::before("interrupted", Status::by(signal));
+                return Ok((ending, false));
+            }
+        };
+        let at_least = now().saturating_add(args.at_least);
+        let slot = slot_of(&guard);
+        let supervision = Supervision::start(args, (&guard, slot), signals);
+        let ended = supervision.and_then(|supervision| supervision.run(|| self.look()))?;
+        if !ended.for_lock && ended.started == Some(Ok(())) {
+            self.keep_until(at_least, &guard);
+        }
+        let goes_on = args.again && ended.for_lock && ended.all && !ended.is_done;
+        let ending = Ending {
+            slot,
+            ..finish(args, guard, ended)?
+        };
+        Ok((ending, goes_on))
+    }
+
+    /// Says what is new of the nodes.
+    fn look(&mut self) {
+        if !self.args.acquire.quiet {
+            self.pace.look(self.redlock, &self.args.title());
+        }
+    }
+
+    /// Waits for the lock, or for a signal, which it returns then.
+    fn acquire<H: Holds>(
+        &self,
+        asked: (Ask<'_, H>, Instant),
+    ) -> Result<Result<Guard<H>, i32>, Failure> {
+        let check = || self.signals.check(&self.args.end);
+        let guard = match wait(self.extended(asked), check) {
+            Ok(guard) => guard?,
+            Err(signal) => return Ok(Err(signal)),
+        };
+        // The command is not there yet: no other process ends for the signal.
+        Ok(match check() {
+            Ok(()) => Ok(guard),
+            Err(signal) => {
+                // If no majority confirms that, the lock ends by itself.
+                let _ = guard.unlock();
+                Err(signal)
+            }
+        })
+    }
+
+    /// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
+    /// command would be ended halfway.
+    async fn extended<H: Holds>(
+        &self,
+        (ask, by): (Ask<'_, H>, Instant),
+    ) -> Result<Guard<H>, Failure> {
+        let (acquire, names) = (&self.args.acquire, self.args.names());
+        let ttl = acquire.ttl;
+        // A little shorter: an extension that changes nothing needs no permission.
+        let options = acquire.options(ttl - Duration::from_millis(1)).keep();
+        let handle = (self.redlock, self.trusted);
+        let mut guard = take(acquire, handle, &names, ask, (options, by)).await?;
+        // Nodes that fail in this moment may be back in time.
+        let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
+        while let Err(error) = guard.extend_async(ttl).await {
+            let may_pass =
+                matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());
+            if !may_pass || until <= now() {
+                return Err(unextended(error));
+            }
+            next_look().await;
+        }
+        Ok(guard)
+    }
+
+    /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
+    fn keep_until(&self, at: Instant, guard: &Guard<impl Holds>) {
+        let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        });
+        let _ = wait(over, || self.signals.check(&self.args.end)); // It keeps it no longer in any case.
+    }
 }
 
 /// Without `/proc`, with that of other processes, or without lists in it, no descendant could be found.
@@ -210,123 +260,24 @@ fn can_see_processes() -> Result<(), Failure> {
     }
 }
 
-/// A failure of the system.
-fn broken(error: io::Error) -> Failure {
-    Failure::new(Status::Failure, error)
-}
-
-/// Waits for the lock, or for a signal, which it returns then.
-fn acquire<H: Holds>(
-    args: &Args,
-    ask: Ask<'_, H>,
-    handle: (&Redlock, Instant),
-    (signals, notice): (&Signals, &Arc<Notice>),
-) -> Result<Result<Guard<H>, i32>, Failure> {
-    let mut acquiring = pin!(extended(args, ask, handle));
-    let waker = Waker::from(Arc::clone(notice));
-    let timer = Timer::new().map_err(broken)?;
-    loop {
-        notice.clear();
-        if let Some(signal) = signals.take_end(&args.end) {
-            return Ok(Err(signal));
-        }
-        if let Poll::Ready(result) = acquiring.as_mut().poll(&mut Context::from_waker(&waker)) {
-            let guard = result?;
-            // The command is not there yet: no other process ends for the signal.
-            let Some(signal) = signals.take_end(&args.end) else {
-                return Ok(Ok(guard));
-            };
-            // If no majority confirms that, the lock ends by itself.
-            let _ = guard.unlock();
-            return Ok(Err(signal));
-        }
-        timer
-            .set(now().saturating_add(taking::LOOK))
-            .map_err(broken)?;
-        wait_for(&[notice.as_fd(), signals.as_fd(), timer.as_fd()]).map_err(broken)?;
-    }
-}
-
-/// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
-/// command would be ended halfway.
-async fn extended<H: Holds>(
-    args: &Args,
-    ask: Ask<'_, H>,
-    (redlock, by): (&Redlock, Instant),
-) -> Result<Guard<H>, Failure> {
-    let (names, ttl) = (args.names(), args.acquire.ttl);
-    // A little shorter: an extension that changes nothing needs no permission.
-    let options = args.acquire.options(ttl - Duration::from_millis(1)).keep();
-    let mut waiting = args.acquire.waiting(redlock, &names);
-    let trusted = args.connect.trust.then_some(redlock);
-    let taking = taking::take(ask, (options, by), trusted, &mut waiting);
-    let mut guard = match taking.await {
-        Ok(guard) => guard,
-        Err(error) => return Err(args.acquire.failure(error, &waiting).await),
-    };
-    // Nodes that fail in this moment may be back in time.
-    let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
-    while let Err(error) = guard.extend_async(ttl).await {
-        let may_pass =
-            matches!(&error, ExtendError::Unconfirmed(report) if !report.needs_operator());
-        if !may_pass || until <= now() {
-            return Err(unextended(error));
-        }
-        next_look().await;
-    }
-    Ok(guard)
-}
-
-/// Completes when it is polled the next time: it wakes nobody.
-async fn next_look() {
-    let mut was_polled = false;
-    poll_fn(|_| match mem::replace(&mut was_polled, true) {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    })
-    .await;
-}
-
 /// Why the command is not started, although the lock was taken.
 fn unextended(error: ExtendError) -> Failure {
     let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
         return error.into();
     };
-    let status = match report.needs_operator() {
-        true => Status::Configuration,
-        false => Status::NoQuorum,
-    };
     let what = "the lock cannot be extended, so the command was not started";
-    Failure::new(status, format_args!("{what}: {report}"))
-}
-
-/// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
-fn keep_until(
-    at: Instant,
-    guard: &Guard<impl Holds>,
-    args: &Args,
-    signals: &Signals,
-) -> io::Result<()> {
-    let timer = Timer::new()?;
-    while now() < at && guard.is_valid() && signals.take_end(&args.end).is_none() {
-        timer.set(at.min(now().saturating_add(Duration::from_millis(500))))?;
-        wait_for(&[timer.as_fd(), signals.as_fd()])?;
-    }
-    Ok(())
+    Failure::new(no_quorum(report), format_args!("{what}: {report}"))
 }
 
 /// Releases the lock, and says how all ended.
 fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
     let name = args.title();
     let mut ending = Ending {
-        outcome: Outcome::Lost,
         started: ended.started == Some(Ok(())),
         command: ended.status,
         fencing_token: guard.fencing_token(),
-        slot: None,
-        exit: Exit::Status(Status::Lost),
-        error: None,
-        told: None,
+        told: ended.told,
+        ..Ending::before("lost", Status::Lost)
     };
     if !ended.all {
         // Others are kept out for as long as can be.
@@ -353,7 +304,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         }
         (_, None) => {
             if let (false, Some(signal)) = (ending.started, ended.early) {
-                return Ok(Ending::before(Outcome::Interrupted, Exit::by(signal)));
+                return Ok(Ending::before("interrupted", Status::by(signal)));
             }
             let what = match ending.started {
                 true => "killed",
@@ -362,14 +313,14 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
             ending.error = lost(format_args!(
                 "the command was {what}, because its watchdog had ended or was stopped"
             ));
-            ending.outcome = Outcome::WatchdogEnded;
+            ending.outcome = "watchdog_ended";
         }
         (released, Some(status)) => {
             ending.outcome = match released {
-                Ok(_) => Outcome::Released,
-                Err(_) => Outcome::Unconfirmed,
+                Ok(_) => "released",
+                Err(_) => "release_unconfirmed",
             };
-            ending.exit = Exit::As(status);
+            ending.status = status.into();
         }
     }
     Ok(ending)

@@ -3,11 +3,18 @@
 //! It asks the kernel to be killed when the watchdog ends, takes the command's standard input from
 //! the watchdog, and turns into the command. Between `fork` and `exec` only unsafe code could do so.
 
-use std::io;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::ffi::{CString, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, id};
+use std::{env, io, iter};
 
+use nix::unistd::execvpe;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::stdio::dup2_stdin;
 
 use super::args::{COMMAND, TrampolineArgs, naming};
 use super::channel::{Channel, Message, Received};
@@ -31,7 +38,7 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
         if getppid() != Pid::from_raw(args.watchdog) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let Received::Message(Message::Start(_), Some(stdin)) = channel.receive()? else {
+        let Received::Message(Message::Until(_), Some(stdin)) = channel.receive()? else {
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         };
         Ok(stdin)
@@ -50,5 +57,31 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
         // The other name of the process in these variables is that of the supervisor.
         command.env(name, &own).env_remove("LISTEN_PIDFDID");
     }
-    command.args(arguments).stdin(stdin).exec()
+    command.args(arguments);
+    match args.ignore_pipe {
+        true => exec_as_it_is(&command, &stdin),
+        false => command.stdin(stdin).exec(),
+    }
+}
+
+/// Becomes the command while PIPE is ignored, as the runtime has left it. [`Command::exec`] gives it the default
+/// action.
+fn exec_as_it_is(command: &Command, stdin: &OwnedFd) -> io::Error {
+    let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
+    for (name, value) in command.get_envs() {
+        variables.remove(name);
+        variables.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+    }
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'='));
+    let words = iter::once(command.get_program()).chain(command.get_args());
+    let words = words.map(|word| word.as_bytes().to_vec());
+    let attempt = || -> io::Result<Infallible> {
+        let words: Vec<CString> = words.map(CString::new).collect::<Result<_, _>>()?;
+        let variables: Vec<CString> = variables.map(CString::new).collect::<Result<_, _>>()?;
+        dup2_stdin(stdin)?;
+        Ok(execvpe(&words[0], &words, &variables)?)
+    };
+    let Err(error) = attempt();
+    error
 }

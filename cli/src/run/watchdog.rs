@@ -24,12 +24,12 @@ use rustix_libc_wrappers::process::SignalExt as _;
 use shearline::Instant;
 use shearline::internals::now;
 
-use super::args::{End, WatchdogArgs};
+use super::args::{End, IGNORE_PIPE, WatchdogArgs};
 use super::channel::{Channel, Message, Received};
 use super::deadline::Timer;
+use super::itself;
 use super::signals::Signals;
 use super::tree::{Child, Tree, go_first};
-use super::{itself, wait_for};
 
 /// The time between two attempts to end processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -82,7 +82,7 @@ impl Watchdog {
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
-        let Received::Message(Message::Start(until), Some(stdin)) = channel.receive()? else {
+        let Received::Message(Message::Until(until), Some(stdin)) = channel.receive()? else {
             return Err(io::Error::other("the supervisor has ended"));
         };
         if until <= now() {
@@ -100,11 +100,8 @@ impl Watchdog {
         tree.remember(child);
         // Before it can be so: a watchdog that is killed says no more.
         let _ = channel.send(Message::Started);
-        match trampoline.send_with(Message::Start(Instant::ZERO), stdin.as_fd()) {
-            // A signal has ended it already, Ctrl-C for example. That is the end of the command.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
+        // If a signal has ended it already, Ctrl-C for example, that is the end of the command.
+        trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
         Ok(Some(Self {
             channel,
             signals,
@@ -157,16 +154,11 @@ impl Watchdog {
         if let Phase::Leaving(Some(kill)) = self.phase {
             next = next.min(kill);
         }
-        self.timer.set(next)?;
-        let mut fds = vec![
-            self.channel.as_fd(),
-            self.signals.as_fd(),
-            self.timer.as_fd(),
-        ];
+        let mut fds = vec![self.channel.as_fd(), self.signals.as_fd()];
         if let Phase::Starting(trampoline) = &self.phase {
             fds.push(trampoline.as_fd());
         }
-        wait_for(&fds)
+        self.timer.wait(next, &fds)
     }
 
     fn see_started(&mut self) -> io::Result<()> {
@@ -195,13 +187,13 @@ impl Watchdog {
         }
     }
 
-    /// Does what the supervisor says. Returns `true` if all is to end now.
+    /// Does what the supervisor says. Returns `true` if it has ended, and all is to end now.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.channel.try_receive()? {
                 Received::Nothing => return Ok(false),
-                Received::Closed | Received::Message(Message::End, _) => return Ok(true),
-                Received::Message(Message::Extend(until), _) => self.until = until,
+                Received::Closed => return Ok(true),
+                Received::Message(Message::Until(until), _) => self.until = until,
                 Received::Message(Message::Risk, _) => {
                     self.is_at_risk = true;
                     self.tree.signal(self.stop_signal, self.until);
@@ -253,6 +245,7 @@ fn spawn(args: &WatchdogArgs) -> io::Result<(Channel, Pid)> {
     // The death signal comes when the thread ends that started the child: this is the only one.
     let child = itself("trampoline")
         .arg(getpid().as_raw_pid().to_string())
+        .args(args.ignore_pipe.then_some(IGNORE_PIPE))
         .arg("--")
         .args(&args.command)
         .stdin(far)

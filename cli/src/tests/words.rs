@@ -29,9 +29,9 @@ run report -- => not provided: <COMMAND>...; usage:
 run report echo started => not provided: <COMMAND>...; usage: shearline run <NAME>... -- <COMMAND>...; see
 run --xyzzy report -- echo started => unexpected argument '--xyzzy' found; usage: shearline run [OPTIONS] <NAME>... -- <COMMAND>...; see
 run report --at-least soon -- echo started => invalid value 'soon' for '--at-least <TIME>': write it as 30s
-run report --permits 0 -- echo started => invalid value '0' for '--permits <K>': write a number from 1 to 1024; see
-run report --permits 1025 -- echo started => write a number from 1 to 1024; see
-run report --permits abc -- echo started => invalid value 'abc' for '--permits <K>': write a number from 1 to 1024; see
+run report --permits 0 -- echo started => invalid value '0' for '--permits <K>': 0 is not in 1..=1024; see
+run report --permits 1025 -- echo started => 1025 is not in 1..=1024; see
+run report --permits abc -- echo started => invalid value 'abc' for '--permits <K>': invalid digit found in string; see
 run report --permits 2 --shared -- echo started => the argument '--permits <K>' cannot be used with '--shared'; see
 run report -n -w 1s -- echo started => the argument '--no-wait' cannot be used with '--wait <TIME>'; see
 demo --seconds 0 => '--seconds <N>': 0 is not in 1..=86400; see

@@ -223,3 +223,23 @@ fn a_wrong_file_is_refused_and_nothing_is_done() {
     );
     cluster.assert_empty();
 }
+
+/// A variable that is empty says nothing, but an option that is typed does.
+#[test]
+fn an_option_that_is_typed_empty_comes_before_the_file() {
+    let (cluster, files) = (servers::three(), Files::new());
+    let text = "guard = \"off\"\nowner = \"file\"\n";
+    let file = files.write("shearline.toml", text, 0o600);
+    let words = ["lock", "report", "--owner", "", "--json", "--config"];
+    let mut taken = command(&cluster.urls(), words);
+    taken.arg(&file);
+    told(taken).line();
+}
+
+/// As in `--config "$CONFIG"` where the variable is not set: the guard and the ttls in the file are not left out silently.
+#[test]
+fn a_file_without_a_name_is_refused() {
+    let cluster = servers::three();
+    let words = ["lock", "report", "--guard", "off", "--config", ""];
+    told(command(&cluster.urls(), words)).failed(78);
+}

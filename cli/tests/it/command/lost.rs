@@ -174,6 +174,79 @@ fn with_again_the_command_is_started_again_after_a_loss() {
     }
 }
 
+/// `--trust` says that the nodes have forgotten no lock as they are when the command begins. Nodes that restart after that
+/// have forgotten the lock of another, so a second contest must not take it from that holder.
+#[test]
+fn with_again_and_numbers_no_node_is_trusted_that_has_restarted_since() {
+    not_with!(NoScripts, "fencing tokens need scripts");
+    let mut cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().display().to_string();
+    let script = "echo >>$1/starts; : >$1/ready; exec sleep 1000";
+    let options = "run --fenced --trust --again --ttl 8s --max-ttl 2m n -- sh -c";
+    let arguments = options.split(' ').chain([script, "sh", &path]);
+    let tool = Tool::start(&mut command(&cluster.urls(), arguments));
+    await_file(&folder.path().join("ready"));
+    cluster.await_copies("n");
+    // An operator ends its lock, another takes it, and two nodes restart, before it finds the loss.
+    tool.signal(Signal::STOP);
+    cluster.at_once(0..3, &[b"DEL", b"n"]);
+    let other = crate::face::shared(&cluster)
+        .try_lock("n", LONG)
+        .expect("free");
+    cluster[0].restart();
+    cluster[1].restart();
+    tool.signal(Signal::CONT);
+    std::thread::sleep(std::time::Duration::from_secs(14));
+    let starts = fs::read_to_string(folder.path().join("starts")).expect("a file");
+    assert!(other.is_valid(), "the other still holds it");
+    assert_eq!(starts.lines().count(), 1, "two hold the lock");
+}
+
+/// With a strict guard it is written on the nodes, so it would concern any lock of any client.
+#[test]
+fn with_again_and_numbers_no_barrier_of_a_strict_guard_is_ended() {
+    not_with!(NoScripts, "fencing tokens need scripts");
+    let mut cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().display().to_string();
+    let script = "if [ -e $1/ready ]; then : >$1/again; else : >$1/ready; fi; exec sleep 1000";
+    let options = "run --guard strict --fenced --trust --again --ttl 5s --wait 8s n -- sh -c";
+    let arguments = options.split(' ').chain([script, "sh", &path]);
+    let _tool = Tool::start(&mut command(&cluster.urls(), arguments));
+    await_file(&folder.path().join("ready"));
+    let _held = shearline(&cluster, "lock other --guard strict --ttl 50s").line();
+    cluster[0].restart();
+    cluster[1].restart();
+    std::thread::sleep(std::time::Duration::from_secs(10));
+    let second = shearline(&cluster, "lock other --guard strict --no-wait");
+    assert_eq!(second.status, 69, "two hold another lock: {second:?}");
+    assert!(!folder.path().join("again").exists(), "it has begun again");
+}
+
+/// A silent node is asked for its floor for a connect timeout: 10 s here.
+#[test]
+fn with_again_and_numbers_a_signal_ends_the_second_wait_at_once() {
+    not_with!(NoScripts, "fencing tokens need scripts");
+    let cluster = three();
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = ": >$1/ready; exec sleep 1000";
+    let options = ["--fenced", "--trust", "--again", "--ttl", "20s"];
+    let tool = started(&cluster, &options, script, folder.path());
+    cluster.await_copies("n");
+    cluster[2].freeze();
+    take_away(&cluster, 0..2);
+    eventually("it waits", || children(tool.id()).is_empty().then_some(()));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    tool.signal(Signal::TERM);
+    let begun = std::time::Instant::now();
+    assert_eq!(code(tool.wait()), 143);
+    let took = begun.elapsed();
+    cluster[2].thaw();
+    free(&cluster, 0..2);
+    assert!(took < std::time::Duration::from_secs(5), "{took:?}");
+}
+
 /// What has been begun may be half done, so that is what is told.
 #[test]
 fn with_again_the_loss_is_told_if_the_lock_is_not_taken_again() {

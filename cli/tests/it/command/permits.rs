@@ -385,7 +385,7 @@ fn an_option_a_variable_and_a_file_leave_out_scripts() {
     assert!(error.contains("`--without-scripts`"), "{error}");
     let mut wrong = command(&urls, ["status", "report"]);
     wrong.env("SHEARLINE_WITHOUT_SCRIPTS", "maybe");
-    told(wrong).failed(64);
+    told(wrong).failed(78);
 }
 
 #[test]

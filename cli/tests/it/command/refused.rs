@@ -197,7 +197,7 @@ fn what_was_typed_is_shown_without_control_characters() {
     cluster.assert_empty();
     let mut looking = command(&[], ["check"]);
     looking.env("SHEARLINE_NODES", OsStr::from_bytes(b"127.0.0.\xff"));
-    let error = told(looking).failed(64);
+    let error = told(looking).failed(78);
     assert!(error.contains("invalid UTF-8"), "{error}");
 }
 

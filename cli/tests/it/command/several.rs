@@ -59,7 +59,7 @@ fn a_name_that_another_holds_keeps_all_others_free() {
     let redlock = shared(&cluster);
     let guard = redlock.try_lock("n", LONG).expect("free");
     let error = shearline(&cluster, "run --guard off -n m n o -- echo started").failed(75);
-    let held = "shearline: lock on m, n, o: `n` is held, ";
+    let held = "shearline: lock on m, n, o: `n`: held, ";
     assert!(error.starts_with(held), "{error}");
     for name in ["m", "o"] {
         cluster.assert_gone(name);
