@@ -62,7 +62,10 @@ impl<'a> Running<'a> {
     ) -> Result<f64, Refusal> {
         let mut number = self.number(3)?.min(most);
         for key in counters {
-            number = number.max(self.counter(floor, key)? + 1.0);
+            let counter = self.counter(floor, key)?;
+            if number <= counter {
+                number = counter + 1.0;
+            }
         }
         Ok(number)
     }
