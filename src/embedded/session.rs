@@ -7,7 +7,7 @@ use super::reply::Protocol;
 
 /// One client of a `Store`: its protocol, its database, whether it gave the password, whether it is sent pushes. Made
 /// by `Store::session` or `Store::session_of`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Session {
     pub(super) id: u64,
     /// The caller's number of its connection, for pushes.
@@ -35,20 +35,5 @@ pub(super) struct Queue {
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Queue({})", self.commands.len())
-    }
-}
-
-impl Session {
-    pub(super) const fn new(id: u64, connection: u64) -> Self {
-        Self {
-            id,
-            connection,
-            protocol: Protocol::Resp2,
-            database: 0,
-            authenticated: false,
-            tracking: false,
-            caching: false,
-            queue: None,
-        }
     }
 }

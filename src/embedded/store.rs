@@ -144,7 +144,11 @@ impl Store {
     #[must_use]
     pub fn session_of(&mut self, connection: u64) -> Session {
         self.sessions += 1;
-        Session::new(self.sessions, connection)
+        Session {
+            id: self.sessions,
+            connection,
+            ..Session::default()
+        }
     }
 
     /// The client of this session has gone. Its registrations are forgotten, and pushes that were not fetched are not
