@@ -8,8 +8,6 @@ pub use crate::clock::now;
 #[cfg(feature = "embedded")]
 pub use crate::embedded::flavour::{Flavour, Refused};
 #[cfg(feature = "embedded")]
-pub use crate::embedded::node::Options;
-#[cfg(feature = "embedded")]
 pub use crate::embedded::session::Session;
 #[cfg(feature = "embedded")]
 pub use crate::embedded::store::Store;

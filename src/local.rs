@@ -772,7 +772,7 @@ mod tests {
         assert_eq!(local.unlock(lock).unwrap().deleted, 2);
         nodes[2].resume().unwrap();
         drop(local);
-        while nodes.iter().any(|node| !node.is_empty()) {
+        while nodes.iter().any(|node| node.keys() != 0) {
             std::thread::yield_now();
         }
     }

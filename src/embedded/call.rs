@@ -20,23 +20,13 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     /// Returns the database that the client selected.
     pub(super) fn database<'s>(&'s self, state: &'s mut State) -> Database<'s> {
-        let State {
-            keyspace,
-            tracking,
-            watches,
-            ..
-        } = state;
-        Database::new(keyspace, tracking, watches, self.session)
+        state.database(self.session, self.now)
     }
 
     /// Returns the words from `first` on, if there are any.
     pub(super) fn words_from(&self, first: usize) -> &'a [&'a [u8]] {
         self.words.get(first..).unwrap_or_default()
     }
-}
-
-pub(super) fn is_flush_mode(word: &[u8]) -> bool {
-    word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async")
 }
 
 pub(super) fn ok() -> Reply {
@@ -56,14 +46,4 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
         Some(number) if crate::resp::Decimal::from(number).as_bytes() == text => Ok(number),
         Some(_) | None => Err(Refusal::NOT_AN_INTEGER),
     }
-}
-
-/// Returns an array of integers.
-pub(super) fn flags(flags: impl Iterator<Item = bool>) -> Reply {
-    Reply::array(flags.map(|flag| Reply::Integer(i64::from(flag))))
-}
-
-/// Returns the empty array.
-pub(super) fn nothing() -> Reply {
-    Reply::array([])
 }

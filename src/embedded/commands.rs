@@ -6,7 +6,7 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use super::call::{Call, count, integer, is_flush_mode, ok};
+use super::call::{Call, integer, ok};
 use super::clients;
 use super::flavour::Refused;
 use super::info;
@@ -26,77 +26,63 @@ struct Command {
     name: &'static str,
     /// The fewest and the most words, including the name and the name of the container.
     words: (usize, usize),
-    body: Body,
-}
-
-enum Body {
-    Run(Run),
-    /// Allowed to a client that has not given the password.
-    RunForAll(Run),
-    Container(&'static [Command]),
+    run: Run,
 }
 
 const MANY: usize = usize::MAX;
 
 const COMMANDS: &[Command] = &[
-    Command::new("auth", (2, MANY), Body::RunForAll(auth)),
-    Command::new("client", (2, MANY), Body::Container(CLIENT)),
-    Command::new("dbsize", (1, 1), Body::Run(dbsize)),
-    Command::new("del", (2, MANY), Body::Run(strings::del)),
-    Command::new("delex", (2, MANY), Body::Run(strings::delex)),
-    Command::new("delifeq", (3, 3), Body::Run(strings::delifeq)),
-    Command::new("discard", (1, 1), Body::Run(transactions::discard)),
-    Command::new("eval", (3, MANY), Body::Run(scripts::eval)),
-    Command::new("evalsha", (3, MANY), Body::Run(scripts::evalsha)),
-    Command::new("exec", (1, 1), Body::Run(exec)),
-    Command::new("exists", (2, MANY), Body::Run(strings::exists)),
-    Command::new("flushall", (1, MANY), Body::Run(flushall)),
-    Command::new("flushdb", (1, MANY), Body::Run(flushdb)),
-    Command::new("get", (2, 2), Body::Run(strings::get)),
-    Command::new("getset", (3, 3), Body::Run(strings::getset)),
-    Command::new("hello", (1, MANY), Body::RunForAll(hello)),
-    Command::new("info", (1, MANY), Body::Run(info::info)),
-    Command::new("lpush", (3, MANY), Body::Run(strings::lpush)),
-    Command::new("msetex", (4, MANY), Body::Run(strings::msetex)),
-    Command::new("multi", (1, 1), Body::Run(transactions::multi)),
-    Command::new("pexpire", (3, MANY), Body::Run(strings::pexpire)),
-    Command::new("ping", (1, MANY), Body::Run(ping)),
-    Command::new("pttl", (2, 2), Body::Run(strings::pttl)),
-    Command::new("script", (2, MANY), Body::Container(SCRIPT)),
-    Command::new("select", (2, 2), Body::Run(select)),
-    Command::new("set", (3, MANY), Body::Run(strings::set)),
-    Command::new("setnx", (3, 3), Body::Run(strings::setnx)),
-    Command::new("time", (1, 1), Body::Run(time)),
-    Command::new("type", (2, 2), Body::Run(strings::type_of)),
-    Command::new("unlink", (2, MANY), Body::Run(strings::del)),
-    Command::new("unwatch", (1, 1), Body::Run(transactions::unwatch)),
-    Command::new("watch", (2, MANY), Body::Run(transactions::watch)),
-    Command::new("zadd", (4, MANY), Body::Run(strings::zadd)),
-    Command::new("zrange", (4, MANY), Body::Run(strings::zrange)),
+    Command::new("auth", (2, MANY), auth),
+    Command::new("client|caching", (3, 3), clients::caching),
+    Command::new("client|setinfo", (4, 4), clients::setinfo),
+    Command::new("client|setname", (3, 3), clients::setname),
+    Command::new("client|tracking", (3, MANY), clients::tracking),
+    Command::new("del", (2, MANY), strings::del),
+    Command::new("delex", (4, 4), strings::delex),
+    Command::new("delifeq", (3, 3), strings::delifeq),
+    Command::new("discard", (1, 1), transactions::discard),
+    Command::new("eval", (3, MANY), scripts::eval),
+    Command::new("evalsha", (3, MANY), scripts::evalsha),
+    Command::new("exec", (1, 1), exec),
+    Command::new("exists", (2, MANY), strings::exists),
+    Command::new("flushall", (1, MANY), flushall),
+    Command::new("flushdb", (1, MANY), flushdb),
+    Command::new("get", (2, 2), strings::get),
+    Command::new("getset", (3, 3), strings::getset),
+    Command::new("hello", (1, MANY), hello),
+    Command::new("info", (1, MANY), info::info),
+    Command::new("msetex", (4, MANY), strings::msetex),
+    Command::new("multi", (1, 1), transactions::multi),
+    Command::new("pexpire", (3, MANY), strings::pexpire),
+    Command::new("ping", (1, MANY), ping),
+    Command::new("pttl", (2, 2), strings::pttl),
+    Command::new("script|flush", (2, MANY), scripts::flush),
+    Command::new("script|load", (3, 3), scripts::load),
+    Command::new("select", (2, 2), select),
+    Command::new("set", (3, MANY), strings::set),
+    Command::new("setnx", (3, 3), strings::setnx),
+    Command::new("time", (1, 1), time),
+    Command::new("type", (2, 2), strings::type_of),
+    Command::new("unlink", (2, MANY), strings::del),
+    Command::new("watch", (2, MANY), transactions::watch),
+    Command::new("zadd", (4, MANY), strings::zadd),
+    Command::new("zrange", (4, MANY), strings::zrange),
 ];
 
-const CLIENT: &[Command] = &[
-    Command::new("client|caching", (3, 3), Body::Run(clients::caching)),
-    Command::new("client|getname", (2, 2), Body::Run(clients::getname)),
-    Command::new("client|id", (2, 2), Body::Run(clients::id)),
-    Command::new("client|setinfo", (4, 4), Body::Run(clients::setinfo)),
-    Command::new("client|setname", (3, 3), Body::Run(clients::setname)),
-    Command::new("client|tracking", (3, MANY), Body::Run(clients::tracking)),
-];
-
-const SCRIPT: &[Command] = &[
-    Command::new("script|exists", (3, MANY), Body::Run(scripts::exists)),
-    Command::new("script|flush", (2, MANY), Body::Run(scripts::flush)),
-    Command::new("script|load", (3, 3), Body::Run(scripts::load)),
-];
+/// The commands of a client that has not given the password.
+const FOR_ALL: [&str; 2] = ["auth", "hello"];
 
 impl Command {
-    const fn new(name: &'static str, words: (usize, usize), body: Body) -> Self {
-        Self { name, words, body }
+    const fn new(name: &'static str, words: (usize, usize), run: Run) -> Self {
+        Self { name, words, run }
     }
 
-    fn is_called(&self, word: &[u8]) -> bool {
-        word.eq_ignore_ascii_case(self.name.as_bytes())
+    /// Returns the name, or the container and its subcommand.
+    fn parts(&self) -> (&'static str, Option<&'static str>) {
+        match self.name.split_once('|') {
+            Some((container, part)) => (container, Some(part)),
+            None => (self.name, None),
+        }
     }
 
     /// Returns what to run, if that may be run.
@@ -105,24 +91,17 @@ impl Command {
         if call.words.len() < least || most < call.words.len() {
             return Err(Refusal::arity(self.name));
         }
-        let run = match self.body {
-            Body::RunForAll(run) => return Ok(run),
-            Body::Run(_) if !may_enter(state, call.session) => return Err(Refusal::NO_AUTH),
-            Body::Run(run) => run,
-            Body::Container(_) => unreachable!("a container has no words but too few"),
-        };
-        let container = self.name.split('|').next().unwrap_or_default();
-        let names = [self.name, container];
-        match names.iter().any(|name| state.refused.contains_key(*name)) {
-            true => Err(Refusal::forbidden(self.name, state.flavour)),
-            false => Ok(run),
+        if FOR_ALL.contains(&self.name) {
+            return Ok(self.run);
         }
-    }
-
-    /// Returns `true` if it is the subcommand `word` of `container`.
-    fn is_part(&self, container: &str, word: &[u8]) -> bool {
-        let name = self.name.as_bytes().get(container.len() + 1..);
-        name.is_some_and(|name| word.eq_ignore_ascii_case(name))
+        if !may_enter(state, call.session) {
+            return Err(Refusal::NO_AUTH);
+        }
+        let mut names = [self.name, self.parts().0].into_iter();
+        match names.any(|name| state.refused.contains_key(name)) {
+            true => Err(Refusal::forbidden(self.name, state.flavour)),
+            false => Ok(self.run),
+        }
     }
 }
 
@@ -135,11 +114,15 @@ pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
     let answer = match (checked, &mut call.session.queue) {
         (Err(refusal), _) if name == "exec" => Err(transactions::abort(state, call, refusal)),
         (Err(refusal), Some(queue)) => {
-            queue.spoil();
+            queue.spoiled = true;
             Err(refusal)
         }
         (Err(refusal), None) => Err(refusal),
-        (Ok(_), Some(queue)) if !transactions::is_run_at_once(name) => queue.push(call.words),
+        (Ok(_), Some(queue)) if !transactions::is_run_at_once(name) => {
+            let words = call.words.iter().map(|word| word.to_vec());
+            queue.commands.push(words.collect());
+            Ok(Reply::Simple("QUEUED"))
+        }
         (Ok(run), _) => run(state, call),
     };
     if call.session.queue.is_none() {
@@ -169,22 +152,23 @@ fn exec(state: &mut State, call: &mut Call<'_>) -> Answer {
 }
 
 fn find(words: &[&[u8]], state: &State) -> Result<&'static Command, Refusal> {
-    let name = words.first().copied().unwrap_or_default();
-    let is_known = |command: &&Command| {
-        let refused = state.refused.get(command.name);
-        state.flavour.knows(command.name) && refused != Some(&Refused::Unknown)
+    let said = words.first().copied().unwrap_or_default();
+    let is_called = |command: &&Command| {
+        let (name, _) = command.parts();
+        said.eq_ignore_ascii_case(name.as_bytes())
+            && state.flavour.knows(name)
+            && state.refused.get(name) != Some(&Refused::Unknown)
     };
-    let mut commands = COMMANDS.iter().filter(is_known);
-    let Some(command) = commands.find(|command| command.is_called(name)) else {
-        return Err(Refusal::unknown_command(words));
+    let mut commands = COMMANDS.iter().filter(is_called);
+    let first = commands.clone().next();
+    let first = first.ok_or_else(|| Refusal::unknown_command(words))?;
+    let (container, Some(_)) = first.parts() else {
+        return Ok(first);
     };
-    match (&command.body, words.get(1)) {
-        (Body::Container(subcommands), Some(word)) => subcommands
-            .iter()
-            .find(|subcommand| subcommand.is_part(command.name, word))
-            .ok_or_else(|| Refusal::unknown_subcommand(command.name, word)),
-        (Body::Container(_) | Body::Run(_) | Body::RunForAll(_), _) => Ok(command),
-    }
+    let said = words.get(1).ok_or_else(|| Refusal::arity(container))?;
+    let is_part = |part: &str| said.eq_ignore_ascii_case(part.as_bytes());
+    let found = commands.find(|command| command.parts().1.is_some_and(is_part));
+    found.ok_or_else(|| Refusal::unknown_subcommand(container, said))
 }
 
 fn may_enter(state: &State, session: &Session) -> bool {
@@ -222,7 +206,7 @@ fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
                 rest
             }
             [name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
-                call.session.name = clients::valid_name(name)?.to_vec();
+                clients::check_name(name)?;
                 rest
             }
             _ => {
@@ -288,45 +272,30 @@ fn ping(_: &mut State, call: &mut Call<'_>) -> Answer {
 }
 
 fn select(_: &mut State, call: &mut Call<'_>) -> Answer {
-    const OUT_OF_INT: Refusal =
-        Refusal::fixed("ERR value is out of range, value must between -2147483648 and 2147483647");
-    let number = integer(call.words[1])?;
-    let number = i32::try_from(number).map_err(|_| OUT_OF_INT)?;
-    match u32::try_from(number) {
-        Ok(number) if number < DATABASES => {
-            call.session.database = number;
-            Ok(ok())
-        }
-        Ok(_) | Err(_) => Err(Refusal::fixed("ERR DB index is out of range")),
+    match u32::try_from(integer(call.words[1])?) {
+        Ok(number) if number < DATABASES => call.session.database = number,
+        Ok(_) | Err(_) => return Err(Refusal::fixed("ERR DB index is out of range")),
     }
-}
-
-fn dbsize(state: &mut State, call: &mut Call<'_>) -> Answer {
-    Ok(count(call.database(state).len(call.now)))
+    Ok(ok())
 }
 
 fn flushall(state: &mut State, call: &mut Call<'_>) -> Answer {
-    flush_mode(call)?;
-    let State {
-        keyspace, watches, ..
-    } = state;
-    watches.flushed(|database, key| keyspace.has(database, key));
-    state.keyspace.clear();
-    state.tracking.flushed();
-    Ok(ok())
+    flush(state, call, |_| true)
 }
 
 fn flushdb(state: &mut State, call: &mut Call<'_>) -> Answer {
-    flush_mode(call)?;
-    call.database(state).clear();
-    Ok(ok())
+    let selected = call.session.database;
+    flush(state, call, |database| database == selected)
 }
 
-/// `ASYNC` and `SYNC` are the same here.
-fn flush_mode(call: &Call<'_>) -> Result<(), Refusal> {
-    match call.words_from(1) {
-        [] => Ok(()),
-        [mode] if is_flush_mode(mode) => Ok(()),
-        _ => Err(Refusal::SYNTAX),
+fn flush(state: &mut State, call: &Call<'_>, which: impl Fn(u32) -> bool) -> Answer {
+    if call.words.len() != 1 {
+        return Err(Refusal::SYNTAX);
     }
+    let keyspace = &mut state.keyspace;
+    let had = |database, key: &[u8]| which(database) && keyspace.has(database, key);
+    state.watches.flushed(had);
+    keyspace.databases.retain(|database, _| !which(*database));
+    state.tracking.flushed();
+    Ok(ok())
 }

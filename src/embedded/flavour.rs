@@ -32,17 +32,6 @@ impl Flavour {
         self.is_valkey() || matches!(self, Self::Redis84)
     }
 
-    /// Returns `true` if a key that is set until a time that is over is removed at once, and not when it is
-    /// next read.
-    pub(super) const fn ends_at_once(self) -> bool {
-        self.is_valkey()
-    }
-
-    /// Returns `true` if nothing is run after a `MULTI` or a `WATCH` behind `MULTI`.
-    pub(super) const fn is_spoiled_by_nesting(self) -> bool {
-        self.is_valkey()
-    }
-
     /// Returns `true` if it knows a command that the table has for some.
     pub(super) fn knows(self, command: &str) -> bool {
         match command {

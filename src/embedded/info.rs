@@ -3,8 +3,9 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 
-use super::call::{Call, nothing};
+use super::call::Call;
 use super::flavour::Flavour;
 use super::reply::{Answer, Protocol, Reply};
 use super::session::Session;
@@ -12,10 +13,7 @@ use super::state::State;
 
 impl Flavour {
     const fn name(self) -> &'static str {
-        match self {
-            Self::Redis | Self::Redis84 | Self::Proxied => "redis",
-            Self::Valkey | Self::Valkey81 | Self::Valkey91 => "valkey",
-        }
+        if self.is_valkey() { "valkey" } else { "redis" }
     }
 
     const fn version(self) -> &'static str {
@@ -43,51 +41,39 @@ pub(super) fn hello(state: &State, session: &Session) -> Reply {
         ("id", Reply::Integer(session.id.cast_signed())),
         ("mode", text("standalone")),
         ("role", text("master")),
-        ("modules", nothing()),
+        ("modules", Reply::Array(vec![])),
     ])
 }
 
 /// `INFO [section ...]`: all that there are, or the named ones, in the order of the server.
 pub(super) fn info(state: &mut State, call: &mut Call<'_>) -> Answer {
     let wanted = call.words_from(1);
-    let is_wanted = |section: &str| {
-        let names = [section, "default", "all", "everything"];
-        let mut names = names.iter().map(|name| name.as_bytes());
-        wanted.is_empty() || names.any(|name| wanted.iter().any(|w| w.eq_ignore_ascii_case(name)))
+    let is_wanted = |name: &[u8]| {
+        wanted.is_empty() || wanted.iter().any(|word| word.eq_ignore_ascii_case(name))
     };
+    let memory = String::from("# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n");
     let sections = [
-        ("server", server(state, call)),
-        ("memory", memory()),
-        ("replication", replication(state)),
+        (&b"server"[..], server(state, call)),
+        (b"memory", memory),
+        (b"replication", replication(state)),
     ];
-    let mut text = String::new();
-    for (_, section) in sections.iter().filter(|(name, _)| is_wanted(name)) {
-        if !text.is_empty() {
-            text.push_str("\r\n");
-        }
-        text.push_str(section);
-    }
-    Ok(Reply::Text(text))
+    let sections = sections.into_iter().filter(|(name, _)| is_wanted(name));
+    let sections: Vec<String> = sections.map(|(_, section)| section).collect();
+    Ok(Reply::Text(sections.join("\r\n")))
 }
 
 fn server(state: &State, call: &Call<'_>) -> String {
     let version = state.flavour.version();
-    let version = match state.flavour {
-        Flavour::Redis | Flavour::Redis84 | Flavour::Proxied => {
-            format!("redis_version:{version}\r\nredis_mode:standalone\r\n")
-        }
+    let version = match state.flavour.is_valkey() {
+        false => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
         // For clients that know no other, a Valkey says which Redis it stands for.
-        Flavour::Valkey | Flavour::Valkey81 | Flavour::Valkey91 => format!(
+        true => format!(
             "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n\
              server_mode:standalone\r\n"
         ),
     };
     let (run_id, uptime) = (&state.run_id, call.uptime.as_secs());
     format!("# Server\r\n{version}run_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n")
-}
-
-fn memory() -> String {
-    String::from("# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n")
 }
 
 fn replication(state: &State) -> String {

@@ -7,6 +7,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::flavour::Flavour;
 use super::refusal::Refusal;
 use super::session::Session;
 use super::tracking::Tracking;
@@ -20,17 +21,19 @@ pub(super) type Millis = i64;
 
 #[derive(Clone, Default)]
 pub(super) struct Keyspace {
-    databases: BTreeMap<u32, Keys>,
+    pub(super) databases: BTreeMap<u32, Keys>,
 }
 
-type Keys = BTreeMap<Vec<u8>, Entry>;
+pub(super) type Keys = BTreeMap<Vec<u8>, Entry>;
 
 /// The keys of the database that a client selected, for a command of this client.
 pub(super) struct Database<'a> {
-    keys: &'a mut Keys,
-    tracking: &'a mut Tracking,
-    watches: &'a mut Watches,
-    session: &'a Session,
+    pub(super) keys: &'a mut Keys,
+    pub(super) tracking: &'a mut Tracking,
+    pub(super) watches: &'a mut Watches,
+    pub(super) session: &'a Session,
+    pub(super) flavour: Flavour,
+    pub(super) now: Millis,
 }
 
 #[derive(Clone)]
@@ -40,29 +43,35 @@ pub(super) struct Entry {
     pub(super) end: Option<Millis>,
 }
 
-/// What a key holds. Lists exist only so that there is a wrong type.
+/// What a key holds.
 #[derive(Clone)]
 pub(super) enum Value {
     Text(Vec<u8>),
-    /// That many elements.
-    List(u64),
     /// A sorted set, which is not empty.
     Members(Members),
 }
 
-/// The members of a sorted set, and their scores.
+/// The members of a sorted set and their scores, in the order of the scores, and of the members where these are equal.
 #[derive(Clone, Default)]
-pub(super) struct Members(BTreeMap<Vec<u8>, f64>);
+pub(super) struct Members(pub(super) Vec<(Vec<u8>, f64)>);
 
 impl Members {
     /// Returns the score of `member`, if it is there.
     pub(super) fn at(&self, member: &[u8]) -> Option<f64> {
-        self.0.get(member).copied()
+        let mut all = self.0.iter();
+        all.find(|(other, _)| other == member)
+            .map(|(_, score)| *score)
     }
 
     /// Returns what was there before.
     pub(super) fn put(&mut self, member: &[u8], score: f64) -> Option<f64> {
-        self.0.insert(member.to_vec(), score)
+        let old = self.remove(member);
+        let place = self.0.partition_point(|(other, at)| {
+            let order = at.total_cmp(&score);
+            order.then_with(|| other.as_slice().cmp(member)).is_lt()
+        });
+        self.0.insert(place, (member.to_vec(), score));
+        old
     }
 
     /// Does the same unless the present score is higher.
@@ -71,28 +80,13 @@ impl Members {
         self.put(member, old.max(score));
     }
 
-    pub(super) fn remove(&mut self, member: &[u8]) {
-        self.0.remove(member);
-    }
-
-    /// Returns all of them in the order of their scores, and of their names where these are equal.
-    pub(super) fn ordered(&self) -> Vec<(&[u8], f64)> {
-        let all = self.0.iter().map(|(member, score)| (&member[..], *score));
-        let mut all: Vec<_> = all.collect();
-        all.sort_by(|(_, one), (_, other)| one.total_cmp(other));
-        all
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub(super) fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let place = self.0.iter().position(|(other, _)| other == member)?;
+        Some(self.0.remove(place).1)
     }
 }
 
 impl Keyspace {
-    pub(super) fn clear(&mut self) {
-        self.databases.clear();
-    }
-
     /// Returns `true` if there is such a key, be its time over or not.
     pub(super) fn has(&self, database: u32, key: &[u8]) -> bool {
         self.databases
@@ -111,23 +105,24 @@ impl Keyspace {
         let entry = self.databases.get(&0)?.get(key)?;
         match &entry.value {
             Value::Text(text) if !entry.is_over(now) => Some(text),
-            Value::Text(_) | Value::List(_) | Value::Members(_) => None,
+            Value::Text(_) | Value::Members(_) => None,
         }
     }
 
     /// Does the same for the members of a sorted set, and returns their deadlines.
-    pub(super) fn peek_members(&self, key: &[u8], now: Millis) -> Vec<(&[u8], f64)> {
+    pub(super) fn peek_members(&self, key: &[u8], now: Millis) -> &[(Vec<u8>, f64)] {
         let entry = self.databases.get(&0).and_then(|keys| keys.get(key));
         match entry.map(|entry| (&entry.value, entry.is_over(now))) {
-            Some((Value::Members(members), false)) => members.ordered(),
-            Some(_) | None => Vec::new(),
+            Some((Value::Members(members), false)) => &members.0,
+            Some(_) | None => &[],
         }
     }
 
     /// Returns how many keys there are in all databases.
+    #[cfg(test)]
     pub(super) fn len(&self, now: Millis) -> usize {
-        let databases = self.databases.values();
-        databases.map(|keys| len(keys, now)).sum()
+        let entries = self.databases.values().flat_map(Keys::values);
+        entries.filter(|entry| !entry.is_over(now)).count()
     }
 
     /// Removes every key whose time is over.
@@ -137,7 +132,7 @@ impl Keyspace {
                 let over = entry.is_over(now);
                 if over {
                     tracking.changed(key, None);
-                    watches.changed(*database, key, false);
+                    watches.changed(*database, key);
                 }
                 !over
             });
@@ -145,21 +140,7 @@ impl Keyspace {
     }
 }
 
-impl<'a> Database<'a> {
-    pub(super) fn new(
-        keyspace: &'a mut Keyspace,
-        tracking: &'a mut Tracking,
-        watches: &'a mut Watches,
-        session: &'a Session,
-    ) -> Self {
-        Self {
-            keys: keyspace.databases.entry(session.database).or_default(),
-            tracking,
-            watches,
-            session,
-        }
-    }
-
+impl Database<'_> {
     /// Registers the key for a push, if the client asked for that. Each command that only reads
     /// does so with its keys, when it has read them: a key whose time is over changes before.
     pub(super) fn register(&mut self, key: &[u8]) {
@@ -168,8 +149,8 @@ impl<'a> Database<'a> {
         }
     }
 
-    pub(super) fn entry(&mut self, key: &[u8], now: Millis) -> Option<&Entry> {
-        if self.keys.get(key)?.is_over(now) {
+    pub(super) fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
+        if self.keys.get(key)?.is_over(self.now) {
             self.keys.remove(key);
             self.changed(key);
         }
@@ -177,54 +158,66 @@ impl<'a> Database<'a> {
     }
 
     /// Returns the text that `key` holds.
-    pub(super) fn text(&mut self, key: &[u8], now: Millis) -> Result<Option<&[u8]>, Refusal> {
-        match self.entry(key, now).map(|entry| &entry.value) {
+    pub(super) fn text(&mut self, key: &[u8]) -> Result<Option<&[u8]>, Refusal> {
+        match self.entry(key).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::List(_) | Value::Members(_)) => Err(Refusal::WRONG_TYPE),
+            Some(Value::Members(_)) => Err(Refusal::WRONG_TYPE),
         }
     }
 
     /// Returns the members that `key` holds.
-    pub(super) fn members(&mut self, key: &[u8], now: Millis) -> Result<Members, Refusal> {
-        match self.entry(key, now).map(|entry| &entry.value) {
+    pub(super) fn members(&mut self, key: &[u8]) -> Result<Members, Refusal> {
+        match self.entry(key).map(|entry| &entry.value) {
             None => Ok(Members::default()),
             Some(Value::Members(members)) => Ok(members.clone()),
-            Some(Value::Text(_) | Value::List(_)) => Err(Refusal::WRONG_TYPE),
+            Some(Value::Text(_)) => Err(Refusal::WRONG_TYPE),
         }
     }
 
-    pub(super) fn insert(&mut self, key: &[u8], entry: Entry) {
-        match &entry.value {
-            Value::Members(members) if members.is_empty() => drop(self.keys.remove(key)),
-            Value::Text(_) | Value::List(_) | Value::Members(_) => {
-                self.keys.insert(key.to_vec(), entry);
-            }
+    /// Returns how many milliseconds `key` lives on: -1 if it never ends, `None` if it is not there.
+    pub(super) fn left(&mut self, key: &[u8]) -> Option<i64> {
+        let now = self.now;
+        let end = self.entry(key)?.end;
+        Some(end.map_or(-1, |end| end.saturating_sub(now).max(0)))
+    }
+
+    /// Sets what `key` holds until a time that may be over: then Valkey removes it at once, and Redis when it is next
+    /// read.
+    pub(super) fn insert(&mut self, key: &[u8], text: &[u8], end: Option<Millis>) {
+        if self.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
+            self.remove(key);
+            return;
+        }
+        let value = Value::Text(text.to_vec());
+        self.keys.insert(key.to_vec(), Entry { value, end });
+        self.changed(key);
+    }
+
+    /// Replaces the members of `key`. Its end stays.
+    pub(super) fn insert_members(&mut self, key: &[u8], members: Members) {
+        let end = self.entry(key).and_then(|entry| entry.end);
+        if members.0.is_empty() {
+            self.keys.remove(key);
+        } else {
+            let value = Value::Members(members);
+            self.keys.insert(key.to_vec(), Entry { value, end });
         }
         self.changed(key);
     }
 
-    /// Sets what `key` holds until a time that may be over: then a server removes it when it is next
-    /// read, or `at_once`.
-    pub(super) fn insert_until(&mut self, key: &[u8], now: Millis, entry: Entry, at_once: bool) {
-        match at_once && entry.is_over(now) {
-            true => drop(self.remove(key, now)),
-            false => self.insert(key, entry),
-        }
-    }
-
     /// Sets when `key`, which is there, ends. An end that is not in the future removes it.
-    pub(super) fn set_end(&mut self, key: &[u8], now: Millis, end: Millis) {
+    pub(super) fn set_end(&mut self, key: &[u8], end: Millis) {
         match self.keys.get_mut(key) {
-            Some(entry) if now < end => entry.end = Some(end),
+            Some(entry) if self.now < end => entry.end = Some(end),
             Some(_) | None => drop(self.keys.remove(key)),
         }
         self.changed(key);
     }
 
     /// Returns `true` if there was such a key.
-    pub(super) fn remove(&mut self, key: &[u8], now: Millis) -> bool {
-        let there = self.entry(key, now).is_some();
+    pub(super) fn remove(&mut self, key: &[u8]) -> bool {
+        let there = self.entry(key).is_some();
         if there {
             self.keys.remove(key);
             self.changed(key);
@@ -232,42 +225,20 @@ impl<'a> Database<'a> {
         there
     }
 
-    pub(super) fn clear(&mut self) {
-        let (keys, number) = (&*self.keys, self.session.database);
-        self.watches
-            .flushed(|database, key| database == number && keys.contains_key(key));
-        self.keys.clear();
-        self.tracking.flushed();
-    }
-
-    pub(super) fn len(&self, now: Millis) -> usize {
-        len(self.keys, now)
-    }
-
     /// Returns how many keys begin with `prefix`.
-    pub(super) fn count(&self, prefix: &[u8], now: Millis) -> i64 {
+    pub(super) fn count(&self, prefix: &[u8]) -> i64 {
         let keys = self.keys.range(prefix.to_vec()..);
         let keys = keys.take_while(|(key, _)| key.starts_with(prefix));
-        keys.filter(|(_, entry)| !entry.is_over(now)).count() as i64
+        keys.filter(|(_, entry)| !entry.is_over(self.now)).count() as i64
     }
 
     fn changed(&mut self, key: &[u8]) {
-        let there = self.keys.contains_key(key);
         self.tracking.changed(key, Some(self.session.id));
-        self.watches.changed(self.session.database, key, there);
+        self.watches.changed(self.session.database, key);
     }
-}
-
-fn len(keys: &Keys, now: Millis) -> usize {
-    keys.values().filter(|entry| !entry.is_over(now)).count()
 }
 
 impl Entry {
-    /// Milliseconds that are left; -1 if it never ends.
-    pub(super) fn pttl(&self, now: Millis) -> i64 {
-        self.end.map_or(-1, |end| end.saturating_sub(now).max(0))
-    }
-
     fn is_over(&self, now: Millis) -> bool {
         self.end.is_some_and(|end| end < now)
     }

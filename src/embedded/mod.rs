@@ -24,13 +24,12 @@
 //!
 //! # The commands
 //!
-//! * On keys: `SET` (`NX`, `XX`, `GET`, `PX`, `EX`, `PXAT`, `EXAT`, `KEEPTTL`), `GET`, `DEL`,
-//!   `UNLINK`, `EXISTS`, `TYPE`, `PTTL`, `PEXPIRE`, `SETNX`, `GETSET`, `LPUSH`, `ZADD`, `ZRANGE`, `DBSIZE`, `FLUSHALL`,
-//!   `FLUSHDB`. By the flavour, `SET .. IFEQ`, `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
-//! * Transactions: `WATCH`, `UNWATCH`, `MULTI`, `EXEC`, `DISCARD`.
-//! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `EXISTS`, `FLUSH`.
-//! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT ID`, `SETNAME`, `GETNAME`,
-//!   `SETINFO`.
+//! * On keys: `SET` (`NX`, `XX`, `PX`, `EX`, `PXAT`, `KEEPTTL`), `GET`, `DEL`, `UNLINK`, `EXISTS`, `TYPE`, `PTTL`,
+//!   `PEXPIRE` (`LT`), `SETNX`, `GETSET`, `ZADD`, `ZRANGE`, `FLUSHALL`, `FLUSHDB`. By the flavour, `SET .. IFEQ`,
+//!   `DELIFEQ`, `DELEX .. IFEQ` and `MSETEX`.
+//! * Transactions: `WATCH`, `MULTI`, `EXEC`, `DISCARD`.
+//! * Scripts: `EVAL`, `EVALSHA`, `SCRIPT LOAD`, `SCRIPT FLUSH`.
+//! * On the connection: `HELLO`, `AUTH`, `SELECT`, `PING`, `CLIENT SETNAME`, `SETINFO`.
 //! * For clients that wait for a key: `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`, `CLIENT CACHING YES`.
 //!   The next change of a key that was read after `CACHING YES` is pushed to that connection once, if it speaks RESP3
 //!   (`HELLO 3`), as by a server. The change may be a command of any other client, or the end of the key.
@@ -43,16 +42,13 @@
 //!   connection with a `Protocol error` in our own words.
 //! * `INFO` has three sections (`server`, `memory`, `replication`) with few fields.
 //! * `CLIENT SETINFO` is accepted, as by newer servers.
-//! * `EXAT` and `PXAT` of `SET` are times on the store's own clock, which is not the wall clock. It always shows a time
-//!   later than the year 2000.
-//! * `ZADD` and `ZRANGE` accept no options.
-//! * `DELEX` accepts no condition other than `IFEQ`.
-//! * A transaction has at most 4,096 commands between `MULTI` and `EXEC`.
+//! * `PXAT` of `SET` is a time on the store's own clock, which is not the wall clock. It always shows a time later than
+//!   the year 2000.
+//! * `ZADD` and `ZRANGE` accept no options. `SET` and `PEXPIRE` accept only those above.
 //! * A key whose time is over is removed only when it is next read. While a key is registered for a push, a node looks
 //!   for such keys ten times a second, in all databases.
-//! * `CLIENT TRACKING ON` requires both `OPTIN` and `NOLOOP`, and refuses all other options.
-//! * At most 65,536 keys are registered, counted for each client. Beyond that, a push ends the registrations of another
-//!   key. A client that leaves 2 MiB unread is closed at the next push.
+//! * `CLIENT TRACKING ON` takes `OPTIN NOLOOP`, and nothing else.
+//! * A client that leaves 2 MiB unread is closed at the next push.
 
 mod call;
 mod clients;
@@ -61,9 +57,7 @@ mod connection;
 pub(crate) mod flavour;
 mod info;
 mod keyspace;
-mod known;
 pub(crate) mod node;
-mod queue;
 mod refusal;
 mod reply;
 mod scripts;

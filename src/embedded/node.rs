@@ -18,7 +18,6 @@ use rand::rngs::SysRng;
 
 use crate::clock;
 
-use super::flavour::{Flavour, Refused};
 use super::serve::{Order, Server, lock};
 use super::store::{Memory, Store};
 
@@ -44,7 +43,6 @@ use super::store::{Memory, Store};
 /// ```
 pub struct EmbeddedNode {
     address: SocketAddr,
-    password: Option<String>,
     store: Arc<Mutex<Store>>,
     orders: Option<Sender<(Order, Sender<io::Result<()>>)>>,
     waker: Waker,
@@ -54,71 +52,6 @@ pub struct EmbeddedNode {
 /// Longer than any lock of a test.
 const A_DAY: Duration = Duration::from_secs(86_400);
 
-/// Options of a new node.
-#[derive(Clone, Default)]
-pub struct Options {
-    password: Option<String>,
-    flavour: Flavour,
-    refused: Vec<(String, Refused)>,
-    fresh: bool,
-}
-
-impl Options {
-    /// Returns options with no password and the flavour of Redis.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Requires this password for the user `default`.
-    #[must_use]
-    pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.password = Some(password.into());
-        self
-    }
-
-    /// Makes the node say that it has just been started, like a server that may have forgotten locks. Without this it
-    /// says that it has been up for a day.
-    #[must_use]
-    pub const fn fresh(mut self) -> Self {
-        self.fresh = true;
-        self
-    }
-
-    /// Refuses `command`: see [`EmbeddedNode::refuse`].
-    ///
-    /// ```
-    /// use shearline::embedded::EmbeddedNode;
-    /// use shearline::internals::{Flavour, Options, Refused};
-    ///
-    /// let options = Options::new().flavour(Flavour::Valkey81);
-    /// let refuse = |options: Options, command| options.refuse(command, Refused::Forbidden);
-    /// let node = EmbeddedNode::spawn_with(&["eval", "evalsha", "script"].into_iter().fold(options, refuse))?;
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    #[must_use]
-    pub fn refuse(mut self, command: impl Into<String>, how: Refused) -> Self {
-        self.refused.push((command.into(), how));
-        self
-    }
-
-    /// Makes the node behave as this server.
-    #[must_use]
-    pub const fn flavour(mut self, flavour: Flavour) -> Self {
-        self.flavour = flavour;
-        self
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("flavour", &self.flavour)
-            .field("refused", &self.refused)
-            .finish_non_exhaustive()
-    }
-}
-
 impl EmbeddedNode {
     /// Starts a node on a free loopback port. While it is not used, it costs a thread, an `epoll`
     /// and a socket.
@@ -127,7 +60,7 @@ impl EmbeddedNode {
     ///
     /// When the system gives no socket, no thread or no randomness.
     pub fn spawn() -> io::Result<Self> {
-        Self::spawn_with(&Options::new())
+        Self::spawn_with(|_| ())
     }
 
     /// Returns the address where the node listens. It keeps the port as long as it lives, stopped or not.
@@ -136,15 +69,10 @@ impl EmbeddedNode {
         self.address
     }
 
-    /// Returns its URL, with the password if there is one.
+    /// Returns its URL.
     #[must_use]
     pub fn url(&self) -> String {
-        match &self.password {
-            None => format!("redis://{}", self.address),
-            Some(password) => {
-                format!("redis://:{}@{}", percent_encoded(password), self.address)
-            }
-        }
+        format!("redis://{}", self.address)
     }
 
     /// Stops the node as a kill would: connections break, new ones are refused. Keys are kept for a later
@@ -222,21 +150,23 @@ impl EmbeddedNode {
 /// Methods that only tests use.
 #[doc(hidden)]
 impl EmbeddedNode {
-    /// Starts a node with options.
+    /// Starts a node that is made ready by `prepare`.
+    ///
+    /// ```
+    /// use shearline::embedded::EmbeddedNode;
+    /// use shearline::internals::Refused;
+    ///
+    /// let node = EmbeddedNode::spawn_with(|store| store.refuse("eval", Some(Refused::Forbidden)))?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// Like [`spawn`](Self::spawn).
-    pub fn spawn_with(options: &Options) -> io::Result<Self> {
+    pub fn spawn_with(prepare: impl FnOnce(&mut Store)) -> io::Result<Self> {
         let mut store = Store::new(seed()?, clock::now());
-        store.set_flavour(options.flavour);
-        if !options.fresh {
-            store.set_up_before(A_DAY);
-        }
-        for (command, how) in &options.refused {
-            store.refuse(command, Some(*how));
-        }
-        store.set_password(options.password.as_deref().map(str::as_bytes));
+        store.set_up_before(A_DAY);
+        prepare(&mut store);
         let store = Arc::new(Mutex::new(store));
         let (orders, received) = mpsc::channel();
         let server = Server::new(Arc::clone(&store), received)?;
@@ -247,7 +177,6 @@ impl EmbeddedNode {
             .spawn(|| server.run())?;
         Ok(Self {
             address,
-            password: options.password.clone(),
             store,
             orders: Some(orders),
             waker,
@@ -261,12 +190,6 @@ impl EmbeddedNode {
         lock(&self.store).step_clock(by);
     }
 
-    /// Refuses `command` from now on. It is a name as in ACL rules: `eval`, `script|load`, or `script` for all of its
-    /// subcommands. `None` permits it again. Works in every state of the node.
-    pub fn refuse(&self, command: &str, how: Option<Refused>) {
-        lock(&self.store).refuse(command, how);
-    }
-
     /// Returns the text that `key` of the first database holds now. Works in every state of the
     /// node.
     #[must_use]
@@ -277,15 +200,9 @@ impl EmbeddedNode {
     }
 
     /// Returns how many keys there are now, in all databases.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        lock(&self.store).len(clock::now())
-    }
-
-    /// Returns `true` if there is no key now.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    #[cfg(test)]
+    pub(crate) fn keys(&self) -> usize {
+        lock(&self.store).keys(clock::now())
     }
 }
 
@@ -312,18 +229,6 @@ impl fmt::Debug for EmbeddedNode {
 
 fn seed() -> io::Result<u64> {
     SysRng.try_next_u64().map_err(io::Error::other)
-}
-
-/// Returns `text` with everything but letters and digits as `%xx`.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

@@ -26,11 +26,9 @@ impl Refusal {
 
     /// The user may not run `command`.
     pub(super) fn forbidden(command: &str, flavour: Flavour) -> Self {
-        let user = match flavour {
-            Flavour::Redis | Flavour::Proxied => "this user",
-            Flavour::Redis84 | Flavour::Valkey | Flavour::Valkey81 | Flavour::Valkey91 => {
-                "User default"
-            }
+        let user = match flavour.is_valkey() || flavour == Flavour::Redis84 {
+            true => "User default",
+            false => "this user",
         };
         Self::text(format!(
             "NOPERM {user} has no permissions to run the '{command}' command"

@@ -11,8 +11,9 @@ use super::refusal::Refusal;
 pub(super) type Answer = Result<Reply, Refusal>;
 
 /// How replies are spelled.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Protocol {
+    #[default]
     Resp2,
     Resp3,
 }

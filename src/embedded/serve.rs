@@ -45,21 +45,15 @@ pub(super) enum Order {
 
 pub(super) type Orders = Receiver<(Order, Sender<io::Result<()>>)>;
 
-/// A loopback port of our own, with or without a listener. Without one, connections are refused, but the system gives
-/// the port to no other program that asks for any free port.
-enum Port {
-    Reserved(OwnedFd),
-    Listening(TcpListener),
-    /// Between the two, or lost: the next attempt binds it again.
-    Lost,
-}
-
 pub(super) struct Server {
     poll: Poll,
     orders: Orders,
     store: Arc<Mutex<Store>>,
     address: SocketAddrV4,
-    port: Port,
+    /// The address of a node that is stopped, bound without a listener: connections are refused, but the system gives the
+    /// port to no other program that asks for any free port.
+    reserved: Option<OwnedFd>,
+    listener: Option<TcpListener>,
     connections: BTreeMap<usize, Connection>,
     next: usize,
     /// A connection may be waiting to be accepted.
@@ -81,7 +75,8 @@ impl Server {
             orders,
             store,
             address,
-            port: Port::Reserved(port),
+            reserved: Some(port),
+            listener: None,
             connections: BTreeMap::new(),
             next: FIRST,
             acceptable: false,
@@ -187,7 +182,7 @@ impl Server {
     /// Accepts all waiting connections. If an accept fails, they wait; it is tried again soon.
     fn accept(&mut self) {
         while self.acceptable {
-            let Port::Listening(listener) = &self.port else {
+            let Some(listener) = &self.listener else {
                 self.acceptable = false;
                 return;
             };
@@ -195,7 +190,6 @@ impl Server {
                 // A connection that cannot be registered is closed.
                 Ok((stream, _)) => drop(self.admit(stream)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.acceptable = false,
-                Err(error) if is_of_the_moment(&error) => (),
                 Err(_) => return,
             }
         }
@@ -224,10 +218,9 @@ impl Server {
         }
         drop(store);
         self.acceptable = false;
-        if let Port::Listening(_) = self.port {
-            // The listener must be closed before its port can be bound again.
-            self.port = Port::Lost;
-            self.port = reserve(self.address).map_or(Port::Lost, Port::Reserved);
+        // The listener must be closed before its port can be bound again.
+        if self.listener.take().is_some() {
+            self.reserved = reserve(self.address).ok();
         }
     }
 
@@ -239,9 +232,9 @@ impl Server {
     }
 
     fn open(&mut self) -> io::Result<()> {
-        let port = match mem::replace(&mut self.port, Port::Lost) {
-            Port::Reserved(port) => port,
-            Port::Listening(_) | Port::Lost => reserve(self.address)?,
+        let port = match self.reserved.take() {
+            Some(port) => port,
+            None => reserve(self.address)?,
         };
         listen(&port, BACKLOG)?;
         let listener = net::TcpListener::from(port);
@@ -249,7 +242,7 @@ impl Server {
         let mut listener = TcpListener::from_std(listener);
         let registry = self.poll.registry();
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.port = Port::Listening(listener);
+        self.listener = Some(listener);
         Ok(())
     }
 }
@@ -277,14 +270,6 @@ fn deliver(store: &mut Store, connections: &mut BTreeMap<usize, Connection>) -> 
         }
     }
     any
-}
-
-/// A signal, or a client that has already left the queue.
-fn is_of_the_moment(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-    )
 }
 
 /// Binds the address (any port, if it has none) without listening.

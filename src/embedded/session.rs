@@ -1,13 +1,13 @@
 //! What a store knows of one connection.
 
 use alloc::vec::Vec;
+use core::fmt;
 
-use super::queue::Queue;
 use super::reply::Protocol;
 
 /// One client of a `Store`: its protocol, its database, whether it gave the password, whether it is sent pushes. Made
 /// by `Store::session` or `Store::session_of`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Session {
     pub(super) id: u64,
     /// The caller's number of its connection, for pushes.
@@ -15,7 +15,6 @@ pub struct Session {
     pub(super) protocol: Protocol,
     pub(super) database: u32,
     pub(super) authenticated: bool,
-    pub(super) name: Vec<u8>,
     /// `CLIENT TRACKING` is on.
     pub(super) tracking: bool,
     /// `CLIENT CACHING YES` was said, and no command since then was for it.
@@ -24,18 +23,17 @@ pub struct Session {
     pub(super) queue: Option<Queue>,
 }
 
-impl Session {
-    pub(super) const fn new(id: u64, connection: u64) -> Self {
-        Self {
-            id,
-            connection,
-            protocol: Protocol::Resp2,
-            database: 0,
-            authenticated: false,
-            name: Vec::new(),
-            tracking: false,
-            caching: false,
-            queue: None,
-        }
+/// The commands of a client since `MULTI`.
+#[derive(Clone, Default)]
+pub(super) struct Queue {
+    pub(super) commands: Vec<Vec<Vec<u8>>>,
+    /// Something that was to be run was refused.
+    pub(super) spoiled: bool,
+}
+
+/// Without the words: there are tokens among them.
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue({})", self.commands.len())
     }
 }

@@ -1,6 +1,6 @@
 //! The node without its sockets: it takes a command and a time, and returns a reply.
 
-use alloc::string::String;
+use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -11,11 +11,9 @@ use super::call::Call;
 use super::commands;
 use super::flavour::{Flavour, Refused};
 use super::keyspace::Millis;
-use super::known::Scripts;
 use super::reply::Reply;
 use super::session::Session;
 use super::state::State;
-use super::strings;
 use super::tracking::Tracking;
 use super::watches::Watches;
 
@@ -23,7 +21,7 @@ use super::watches::Watches;
 /// [module](super).
 ///
 /// Time is an argument and must not run backwards. Each call costs as much as its command, at most logarithmic in the
-/// number of keys; `FLUSHALL` and `DBSIZE` are linear in it.
+/// number of keys; `FLUSHALL` is linear in it.
 ///
 /// A client may ask for a push when a key changes (`CLIENT TRACKING`). If a command of another client causes one, the
 /// caller fetches it with [`poll_push`](Self::poll_push).
@@ -146,7 +144,11 @@ impl Store {
     #[must_use]
     pub fn session_of(&mut self, connection: u64) -> Session {
         self.sessions += 1;
-        Session::new(self.sessions, connection)
+        Session {
+            id: self.sessions,
+            connection,
+            ..Session::default()
+        }
     }
 
     /// The client of this session has gone. Its registrations are forgotten, and pushes that were not fetched are not
@@ -206,17 +208,18 @@ impl Store {
     /// Starts the store again under a new identity. Scripts and registrations are always forgotten. Earlier sessions
     /// have ended and must not be used any more.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
-        let mut words = SplitMix(seed);
-        self.state.run_id = words.hex_of_20_bytes();
-        self.state.replid = words.hex_of_20_bytes();
-        self.state.scripts = Scripts::default();
+        // An odd factor: all seeds have their own word, and these look random.
+        let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.state.run_id = format!("{word:016x}{word:024x}");
+        self.state.replid = format!("{:016x}{word:024x}", !word);
+        self.state.scripts.clear();
         self.state.tracking = Tracking::default();
         self.state.watches = Watches::default();
         (self.started, self.up_before) = (now, Duration::ZERO);
         self.sessions = 0;
         match memory {
             Memory::Kept => (),
-            Memory::Lost => self.state.keyspace.clear(),
+            Memory::Lost => self.state.keyspace.databases.clear(),
         }
     }
 
@@ -247,17 +250,8 @@ impl Store {
 
     /// Deletes `key` of the first database at `now`, as another client does. Returns `false` if there is none.
     pub fn remove(&mut self, now: Instant, key: &[u8]) -> bool {
-        let now = self.millis(now);
-        let mut call = Call {
-            session: &mut self.session_of(0),
-            words: &[b"DEL", key],
-            now,
-            uptime: Duration::ZERO,
-        };
-        matches!(
-            strings::del(&mut self.state, &mut call),
-            Ok(Reply::Integer(1))
-        )
+        let (now, client) = (self.millis(now), self.session_of(0));
+        self.state.database(&client, now).remove(key)
     }
 
     /// Returns the text that `key` of the first database holds at `now`. Nothing is changed.
@@ -271,26 +265,20 @@ impl Store {
     #[must_use]
     pub fn members(&self, now: Instant, key: &[u8]) -> Vec<(&[u8], Option<Duration>)> {
         let millis = self.millis(now);
-        let members = self.state.keyspace.peek_members(key, millis).into_iter();
+        let members = self.state.keyspace.peek_members(key, millis).iter();
         let left = |deadline: f64| {
             let left = deadline - millis as f64;
             (0.0 <= left).then(|| Duration::from_millis(left as u64))
         };
         members
-            .map(|(member, deadline)| (member, left(deadline)))
+            .map(|(member, deadline)| (&member[..], left(*deadline)))
             .collect()
     }
 
     /// Returns how many keys there are at `now`, in all databases.
-    #[must_use]
-    pub fn len(&self, now: Instant) -> usize {
+    #[cfg(test)]
+    pub(crate) fn keys(&self, now: Instant) -> usize {
         self.state.keyspace.len(self.millis(now))
-    }
-
-    /// Returns `true` if there is no key at `now`.
-    #[must_use]
-    pub fn is_empty(&self, now: Instant) -> bool {
-        self.len(now) == 0
     }
 }
 
@@ -314,28 +302,4 @@ fn millis(now: Instant) -> Millis {
 /// almost a second too much.
 fn whole_seconds(at: Instant) -> Duration {
     Duration::from_secs(at.as_nanos() / 1_000_000_000)
-}
-
-/// Steele, Lea and Flood's generator (2014): a few words that look random, from a number.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn hex_of_20_bytes(&mut self) -> String {
-        let mut hex = alloc::format!(
-            "{:016x}{:016x}{:016x}",
-            self.next(),
-            self.next(),
-            self.next()
-        );
-        hex.truncate(40);
-        hex
-    }
 }

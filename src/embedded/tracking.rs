@@ -13,35 +13,24 @@
 //! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on again, or while the
 //!   client speaks RESP2, is not sent, and the registration is used up.
 //!
-//! # Guarantees
-//!
-//! * A client that has gone leaves nothing behind.
-//! * There are at most [`REGISTRATIONS_MAX`] registrations. Beyond that, a push ends the registrations of another key,
-//!   as on a server whose table is full.
+//! A client that has gone leaves nothing behind.
 //!
 //! Not here: the commands. They are in `clients`.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use core::ops::Bound;
 
 use crate::resp::write;
 
 use super::reply::Protocol;
 use super::session::Session;
 
-/// The most registrations, of all keys and connections together. A server has a limit of a million keys; this is a node
-/// for tests.
-pub(super) const REGISTRATIONS_MAX: usize = 1 << 16;
-
-/// See the [module](self). Clients are identified by the numbers that `CLIENT ID` shows.
+/// See the [module](self). Clients are identified by the numbers that `HELLO` shows.
 #[derive(Clone, Default)]
 pub(super) struct Tracking {
     /// The clients that get pushes, because they track and speak RESP3, and their connections.
     listeners: BTreeMap<u64, u64>,
     registered: BTreeMap<Vec<u8>, BTreeSet<u64>>,
-    /// The number of registrations.
-    len: usize,
     pushes: VecDeque<Push>,
 }
 
@@ -69,26 +58,12 @@ impl Tracking {
 
     pub(super) fn register(&mut self, key: &[u8], client: u64) {
         let clients = self.registered.entry(key.to_vec()).or_default();
-        self.len += usize::from(clients.insert(client));
-        if self.len > REGISTRATIONS_MAX {
-            self.give_up_another(key);
-        }
-    }
-
-    /// Ends the registrations of the key after `key` in the order of names, or of the first key.
-    fn give_up_another(&mut self, key: &[u8]) {
-        let behind = (Bound::Excluded(key), Bound::Unbounded);
-        let mut others = self.registered.range::<[u8], _>(behind);
-        let next = others.next().or_else(|| self.registered.first_key_value());
-        if let Some(other) = next.map(|(other, _)| other.clone()) {
-            self.changed(&other, None);
-        }
+        clients.insert(client);
     }
 
     /// The key has changed: by a command of the client `by`, or because its time was over.
     pub(super) fn changed(&mut self, key: &[u8], by: Option<u64>) {
         let clients = self.registered.remove(key).unwrap_or_default();
-        self.len -= clients.len();
         for client in clients.into_iter().filter(|client| Some(*client) != by) {
             self.push(client, Some(key));
         }
@@ -97,7 +72,6 @@ impl Tracking {
     /// All keys of at least one database are gone.
     pub(super) fn flushed(&mut self) {
         self.registered.clear();
-        self.len = 0;
         let all: Vec<u64> = self.listeners.keys().copied().collect();
         for client in all {
             self.push(client, None);
@@ -120,7 +94,7 @@ impl Tracking {
     pub(super) fn disconnected(&mut self, client: u64) {
         self.listeners.remove(&client);
         self.registered.retain(|_, clients| {
-            self.len -= usize::from(clients.remove(&client));
+            clients.remove(&client);
             !clients.is_empty()
         });
         self.pushes.retain(|push| push.client != client);

@@ -6,9 +6,9 @@
 //! Not here: which keys have changed. That is in `watches`. What runs a command: `commands`.
 
 use super::call::{Call, ok};
-use super::queue::Queue;
 use super::refusal::Refusal;
 use super::reply::Answer;
+use super::session::Queue;
 use super::state::State;
 
 /// Returns `true` for a command that is run at once, also between `MULTI` and `EXEC`.
@@ -28,7 +28,8 @@ fn not_within(state: &State, call: &mut Call<'_>, line: &'static str) -> Result<
     let Some(queue) = &mut call.session.queue else {
         return Ok(());
     };
-    queue.spoiled |= state.flavour.is_spoiled_by_nesting();
+    // Valkey runs nothing then.
+    queue.spoiled |= state.flavour.is_valkey();
     Err(Refusal::fixed(line))
 }
 
@@ -65,17 +66,11 @@ pub(super) fn discard(state: &mut State, call: &mut Call<'_>) -> Answer {
 /// `WATCH key ...`.
 pub(super) fn watch(state: &mut State, call: &mut Call<'_>) -> Answer {
     not_within(state, call, "ERR WATCH inside MULTI is not allowed")?;
-    let (database, client) = (call.session.database, call.session.id);
     for key in call.words_from(1) {
-        let over = state.keyspace.is_over(database, key, call.now);
-        state.watches.watch(database, key, client, over);
+        call.database(state).entry(key);
+        let (database, client) = (call.session.database, call.session.id);
+        state.watches.watch(database, key, client);
     }
-    Ok(ok())
-}
-
-/// `UNWATCH`.
-pub(super) fn unwatch(state: &mut State, call: &mut Call<'_>) -> Answer {
-    end_watches(state, call);
     Ok(ok())
 }
 

@@ -29,7 +29,7 @@ use tracing_subscriber::{Layer, Registry};
 
 use super::*;
 use crate::config::{Builder, LockOptions, Retry};
-use crate::embedded::node::Options;
+use crate::embedded::store::Store;
 use crate::embedded::{EmbeddedNode, Memory};
 use crate::limits::NOTICES_MAX;
 use crate::local::LocalRedlock;
@@ -131,15 +131,19 @@ fn keep_two_subscribers() {
 
 fn nodes() -> Vec<EmbeddedNode> {
     keep_two_subscribers();
-    let options = Options::new().password(PASSWORD);
-    let nodes = (0..3).map(|_| EmbeddedNode::spawn_with(&options).unwrap());
+    let prepare = |store: &mut Store| store.set_password(Some(PASSWORD.as_bytes()));
+    let nodes = (0..3).map(|_| EmbeddedNode::spawn_with(prepare).unwrap());
     nodes.collect()
 }
 
 /// Patient with the nodes, because a busy machine is not a failed node.
 fn builder(nodes: &[EmbeddedNode]) -> Builder {
     Redlock::builder()
-        .nodes(nodes.iter().map(EmbeddedNode::url))
+        .nodes(
+            nodes
+                .iter()
+                .map(|node| format!("redis://:{PASSWORD}@{}", node.address())),
+        )
         .owner(OWNER)
         .node_timeout(Duration::from_secs(10))
         .retry(Retry::new(

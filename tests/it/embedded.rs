@@ -2,7 +2,7 @@
 //! their replies must be the same bytes.
 //!
 //! The commands come from a seed, so a failure can be repeated. Excluded are: `INFO` (its fields
-//! are compared instead), `CLIENT ID` and the `id` in the answer to `HELLO`, foreign scripts, and
+//! are compared instead), the `id` in the answer to `HELLO`, foreign scripts, and
 //! the milliseconds of `PTTL`, also within a script, and the ways of `CLIENT TRACKING` that the node
 //! refuses. Pushes are compared with their places among the replies, and after each batch with what
 //! it has brought the other connections. Of a Valkey, whose error texts are its own, only that it

@@ -4,118 +4,40 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Arguments, NO_KEY, NO_NUMBER, barrier_left, insert, lua_number};
-use crate::embedded::keyspace::{Database, Millis};
+use crate::embedded::keyspace::Millis;
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
-use crate::embedded::strings::set_in;
 use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
+
+use super::number::lua_number;
+use super::running::{NO_KEY, NO_NUMBER, Running, Words, numbers};
 
 /// Scripts use no larger number.
 const MOST: f64 = 9e15;
 
-/// The keys and arguments of the scripts. None is missing.
-pub(super) struct Fenced<'a> {
-    names: &'a [&'a [u8]],
-    counters: &'a [&'a [u8]],
-    floor: &'a [u8],
-    /// The keys of the marker and the barrier, if that is checked.
-    guard: Option<[&'a [u8]; 2]>,
-    token: &'a [u8],
-    ttl: &'a [u8],
-    marker: &'a [u8],
-    number: f64,
-    number_text: &'a [u8],
-    kept: &'a [u8],
-    run_id: &'a [u8],
-}
-
-/// The floor of the node, if it is of this `run_id`.
-struct Floor {
+/// The floor of the node.
+pub(super) struct Floor<'a> {
+    key: &'a [u8],
     base: f64,
     /// The same as it stands there.
     base_text: Vec<u8>,
     number: f64,
 }
 
-impl<'a> Fenced<'a> {
-    fn of(arguments: &Arguments<'a>) -> Result<Self, Refusal> {
-        let &[token, ttl, marker, number_text, kept, run_id, ..] = arguments.rest else {
-            return Err(NO_KEY);
-        };
-        let (keys, guard) = match (marker, arguments.keys) {
-            (b"", keys) => (keys, None),
-            (_, [keys @ .., marker, barrier]) => (keys, Some([*marker, *barrier])),
-            _ => return Err(NO_KEY),
-        };
-        let (floor, keys) = keys.split_last().ok_or(NO_KEY)?;
-        let (names, counters) = keys.split_at(keys.len() / 2);
-        Ok(Self {
-            names,
-            counters,
-            floor,
-            guard,
-            token,
-            ttl,
-            marker,
-            number: lua_number(number_text).ok_or(NO_NUMBER)?,
-            number_text,
-            kept,
-            run_id,
-        })
-    }
-
-    /// The same of a script that adds a member to a sorted set, or asks about one.
-    pub(super) fn of_member(arguments: &Arguments<'a>) -> Result<Self, Refusal> {
-        let (&[token, ttl, marker, number_text, kept, run_id, ..], &[_, _, floor, ..]) =
-            (arguments.rest, arguments.keys)
-        else {
-            return Err(NO_KEY);
-        };
-        Ok(Self {
-            names: &[],
-            counters: &arguments.keys[1..2],
-            floor,
-            guard: None,
-            token,
-            ttl,
-            marker,
-            number: lua_number(number_text).ok_or(NO_NUMBER)?,
-            number_text,
-            kept,
-            run_id,
-        })
-    }
-
-    /// Raises the counter and the floor to the number of the arguments. Returns `false` if the floor cannot be used.
-    pub(super) fn raise_member(
-        &self,
-        database: &mut Database<'_>,
-        now: Millis,
-        arguments: &Arguments<'_>,
-    ) -> Result<bool, Refusal> {
-        let floor = self.floor(database, now, arguments)?;
-        if let Some(floor) = &floor {
-            self.raise(floor, database, now, arguments, self.number)?;
-        }
-        Ok(floor.is_some())
-    }
-
-    fn floor(
-        &self,
-        database: &mut Database<'_>,
-        now: Millis,
-        arguments: &Arguments<'_>,
-    ) -> Result<Option<Floor>, Refusal> {
-        let text = arguments
-            .read(database, now, self.floor)?
-            .unwrap_or_default();
+/// The steps of scripts whose fourth argument is a number, the fifth how long counters are kept, and the sixth the
+/// `run_id`.
+impl<'a> Running<'a> {
+    /// Returns the floor, if it is of this `run_id`.
+    pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
+        let run_id = self.word(5)?;
+        let text = self.get(key)?.unwrap_or_default();
         let mut words = text.rsplitn(3, |byte| *byte == b':');
         let mut digits = || words.next().filter(|word| is_digits(word));
         let (last, base_text) = (digits(), digits());
-        let is_own = words.next() == Some(self.run_id);
+        let is_own = words.next() == Some(run_id);
         let floor = last.zip(base_text).and_then(|(number, base)| {
             Some(Floor {
+                key,
                 base: lua_number(base)?,
                 base_text: base.to_vec(),
                 number: lua_number(number)?,
@@ -125,116 +47,105 @@ impl<'a> Fenced<'a> {
     }
 
     /// Returns the number of a counter. One that is no number, or too large, reads as the floor.
-    fn counter(
-        floor: &Floor,
-        database: &mut Database<'_>,
-        now: Millis,
-        arguments: &Arguments<'_>,
-        key: &[u8],
-    ) -> Result<f64, Refusal> {
-        let text = arguments.read(database, now, key)?;
-        let number = text.and_then(lua_number);
+    fn counter(&mut self, floor: &Floor<'_>, key: &[u8]) -> Result<f64, Refusal> {
+        let number = self.get(key)?.and_then(lua_number);
         let number = number.filter(|number| (0.0..=MOST).contains(number));
         Ok(number.unwrap_or(floor.number).max(floor.base))
     }
 
+    /// Returns the number of the arguments, but `most` of it, or the one above all counters if that is larger.
+    fn next_number(
+        &mut self,
+        floor: &Floor<'_>,
+        counters: &[&[u8]],
+        most: f64,
+    ) -> Result<f64, Refusal> {
+        let mut number = self.number(3)?.min(most);
+        for key in counters {
+            let counter = self.counter(floor, key)?;
+            if number <= counter {
+                number = counter + 1.0;
+            }
+        }
+        Ok(number)
+    }
+
     /// Raises all counters, and the floor, to `number` at least. Returns its text.
-    fn raise(
-        &self,
-        floor: &Floor,
-        database: &mut Database<'_>,
-        now: Millis,
-        arguments: &Arguments<'_>,
+    pub(super) fn raise_to(
+        &mut self,
         number: f64,
+        floor: &Floor<'_>,
+        counters: &[&[u8]],
     ) -> Result<Vec<u8>, Refusal> {
-        let text = match number == self.number {
-            true => self.number_text.to_vec(),
+        let text = match number == self.number(3)? {
+            true => self.word(3)?.to_vec(),
             false => format!("{number:.0}").into_bytes(),
         };
         if floor.number < number {
-            let words = [self.run_id, &floor.base_text, &text];
-            insert(database, self.floor, &words.join(&b':'), None);
+            let words = [self.word(5)?, &floor.base_text, &text];
+            self.database.insert(floor.key, &words.join(&b':'), None);
         }
-        for key in self.counters {
-            if Self::counter(floor, database, now, arguments, key)? < number {
-                set_in(database, now, key, &text, &[b"px", self.kept])?;
+        for key in counters {
+            if self.counter(floor, key)? < number {
+                self.set(key, &text, &[b"px", self.word(4)?])?;
             }
         }
         Ok(text)
     }
 
-    fn counts(
-        &self,
-        database: &mut Database<'_>,
-        now: Millis,
-        arguments: &Arguments<'_>,
-    ) -> Option<i64> {
-        let [marker, barrier] = self.guard?;
-        let marker = arguments.read(database, now, marker);
-        let same = matches!(marker, Ok(Some(text)) if text == self.marker);
-        let barrier = arguments.left(database, now, barrier);
-        Some(match same {
-            true => barrier_left(barrier),
-            false => -1,
-        })
+    /// Returns the names, their counters, and the key of the floor.
+    fn counted(&self) -> Result<(Words<'a>, Words<'a>, &'a [u8]), Refusal> {
+        let (floor, keys) = self.names().split_last().ok_or(NO_KEY)?;
+        let (names, counters) = keys.split_at(keys.len() / 2);
+        Ok((names, counters, floor))
     }
 }
 
-/// The number that a member gets.
+/// The number that a member gets. Behind the key of the member stand those of its counter and the floor.
 pub(super) struct Number<'a> {
-    fenced: Fenced<'a>,
-    /// The floor, if it has to be raised.
-    floor: Option<Vec<u8>>,
-    text: Vec<u8>,
-    pub(super) number: i64,
+    floor: Floor<'a>,
+    counter: &'a [u8],
+    number: f64,
 }
 
 impl<'a> Number<'a> {
     /// Returns the number to give, or the answer of a script that gives none.
-    pub(super) fn choose(
-        database: &mut Database<'_>,
-        now: Millis,
-        arguments: &Arguments<'a>,
-    ) -> Result<Result<Self, Reply>, Refusal> {
-        let fenced = Fenced::of_member(arguments)?;
-        let Some(floor) = fenced.floor(database, now, arguments)? else {
-            return Ok(Err(said([-1, 0, 0])));
+    pub(super) fn choose(run: &mut Running<'a>) -> Result<Result<Self, Answer>, Refusal> {
+        let &[_, counter, floor, ..] = run.keys else {
+            return Err(NO_KEY);
         };
-        let counter = Fenced::counter(&floor, database, now, arguments, fenced.counters[0])?;
-        let number = fenced.number.min(latest(now)).max(counter + 1.0);
+        let Some(floor) = run.floor(floor)? else {
+            return Ok(Err(numbers([-1, 0, 0])));
+        };
+        let most = latest(run.database.now);
+        let number = run.next_number(&floor, &[counter], most)?;
         if MOST < number {
-            return Ok(Err(said([-1, 0, 1])));
+            return Ok(Err(numbers([-1, 0, 1])));
         }
-        let text = match number == fenced.number {
-            true => fenced.number_text.to_vec(),
-            false => format!("{number:.0}").into_bytes(),
-        };
-        let words = [fenced.run_id, &floor.base_text, &text];
-        let floor = (floor.number < number).then(|| words.join(&b':'));
-        let number = number as i64;
         Ok(Ok(Self {
-            fenced,
             floor,
-            text,
+            counter,
             number,
         }))
     }
 
     /// Writes the counter, and the floor.
-    pub(super) fn write(&self, database: &mut Database<'_>, now: Millis) -> Result<(), Refusal> {
-        if let Some(floor) = &self.floor {
-            insert(database, self.fenced.floor, floor, None);
-        }
-        let (key, options) = (self.fenced.counters[0], [&b"px"[..], self.fenced.kept]);
-        set_in(database, now, key, &self.text, &options).map(drop)
+    pub(super) fn write(&self, run: &mut Running<'_>) -> Result<(), Refusal> {
+        run.raise_to(self.number, &self.floor, &[self.counter])
+            .map(drop)
+    }
+
+    /// Returns what a script that `said` this reports as the number.
+    pub(super) fn given(&self, said: i64) -> i64 {
+        if said == 1 { self.number as i64 } else { 0 }
     }
 }
 
 /// The floor of this `run_id` begins with `number`.
-fn set_floor(database: &mut Database<'_>, key: &[u8], run_id: &[u8], number: f64) {
+fn set_floor(run: &mut Running<'_>, key: &[u8], run_id: &[u8], number: f64) {
     let run_id = String::from_utf8_lossy(run_id);
     let text = format!("{run_id}:{number:.0}:{number:.0}");
-    insert(database, key, text.as_bytes(), None);
+    run.database.insert(key, text.as_bytes(), None);
 }
 
 fn is_digits(word: &[u8]) -> bool {
@@ -246,85 +157,65 @@ fn latest(now: Millis) -> f64 {
     (now as f64) * 1e3 + 1e6
 }
 
-fn said(integers: [i64; 3]) -> Reply {
-    Reply::array(integers.map(Reply::Integer))
-}
-
-/// Does what [`TAKE_FENCED`](crate::node::TAKE_FENCED) does for a user who may do everything.
-pub(super) fn take(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
-    let fenced = Fenced::of(arguments)?;
-    let Some(floor) = fenced.floor(database, now, arguments)? else {
-        return Ok(said([-1, 0, 0]));
+/// Does what [`TAKE_FENCED`](crate::node::TAKE_FENCED) does.
+pub(super) fn take(run: &mut Running<'_>) -> Answer {
+    let (names, counters, floor) = run.counted()?;
+    let Some(floor) = run.floor(floor)? else {
+        return numbers([-1, 0, 0]);
     };
-    let counts = fenced.counts(database, now, arguments);
-    for (number, key) in (2..).zip(fenced.names) {
+    let counts = run.counts_if_checked()?;
+    for (number, key) in (2..).zip(names) {
         // One of another type is another's.
-        if !matches!(arguments.read(database, now, key), Ok(None)) {
-            return Ok(said([number, counts.unwrap_or(0), 0]));
+        if !matches!(run.get(key), Ok(None)) {
+            return numbers([number, counts.unwrap_or(0), 0]);
         }
     }
-    let mark = fenced.token.get(8..13);
+    let (token, ttl) = (run.word(0)?, run.word(1)?);
+    let mark = token.get(8..13);
     let is_wanted = mark == Some(&WANTED_MARK);
-    let mut number = match is_wanted {
-        true => fenced.number,
-        false => fenced.number.min(latest(now)),
+    let most = match is_wanted {
+        true => f64::INFINITY,
+        false => latest(run.database.now),
     };
-    for key in fenced.counters {
-        let counter = Fenced::counter(&floor, database, now, arguments, key)?;
-        number = number.max(counter + 1.0);
-    }
+    let number = run.next_number(&floor, counters, most)?;
     if MOST < number {
-        return Ok(said([-1, 0, 1]));
+        return numbers([-1, 0, 1]);
     }
-    if number != fenced.number && (is_wanted || mark == Some(&NUMBER_MARK)) {
-        return Ok(said([0, counts.unwrap_or(0), number as i64]));
+    if number != run.number(3)? && (is_wanted || mark == Some(&NUMBER_MARK)) {
+        return numbers([0, counts.unwrap_or(0), number as i64]);
     }
-    let text = fenced.raise(&floor, database, now, arguments, number)?;
-    for key in fenced.names {
-        set_in(database, now, key, fenced.token, &[b"px", fenced.ttl])?;
+    let text = run.raise_to(number, &floor, counters)?;
+    for key in names {
+        run.set(key, token, &[b"px", ttl])?;
     }
-    Ok(match counts {
-        None => Reply::bulk(&text),
-        Some(counts) => said([1, counts, number as i64]),
-    })
+    match counts {
+        None => Ok(Reply::Bulk(text)),
+        Some(counts) => numbers([1, counts, number as i64]),
+    }
 }
 
 /// Does what [`RAISE_FENCED`](crate::node::RAISE_FENCED) does.
-pub(super) fn raise(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
-    let fenced = Fenced::of(arguments)?;
-    let mut held = 1;
-    for key in fenced.names {
-        match arguments.read(database, now, key)? {
-            None if held == 1 => held = 0,
-            Some(value) if value != fenced.token => held = -1,
-            None | Some(_) => {}
-        }
-    }
-    let floor = fenced.floor(database, now, arguments)?;
-    match floor {
+pub(super) fn raise(run: &mut Running<'_>) -> Answer {
+    let (names, counters, floor) = run.counted()?;
+    let mut held = run.all_hold(names, run.token())?;
+    match run.floor(floor)? {
         Some(floor) if held == 1 => {
-            fenced.raise(&floor, database, now, arguments, fenced.number)?;
+            run.raise_to(run.number(3)?, &floor, counters)?;
         }
         None if held == 1 => held = 0,
         None | Some(_) => {}
     }
-    Ok(match fenced.counts(database, now, arguments) {
-        None => Reply::Integer(held),
-        Some(counts) => Reply::array([held, counts].map(Reply::Integer)),
-    })
+    run.answer(held)
 }
 
 /// Does what [`SET_FLOOR`](crate::node::SET_FLOOR) does.
-pub(super) fn floor(database: &mut Database<'_>, now: Millis, arguments: &Arguments<'_>) -> Answer {
-    let (&[key], &[run_id, seen, proposal]) = (arguments.keys, arguments.rest) else {
-        return Err(NO_KEY);
-    };
-    let number = |word: &[u8]| lua_number(word).ok_or(NO_NUMBER);
-    let text = arguments.read(database, now, key)?.unwrap_or_default();
+pub(super) fn floor(run: &mut Running<'_>) -> Answer {
+    let (key, run_id) = (run.key()?, run.word(0)?);
+    let text = run.get(key)?.unwrap_or_default();
     let old = Some(last_number(text)).filter(|old| *old <= MOST);
-    let floor = old.unwrap_or(0.0).max(number(seen)?);
-    let floor = floor.max(number(proposal)?.min(latest(now)));
-    set_floor(database, key, run_id, floor);
+    let floor = old.unwrap_or(0.0).max(run.number(1)?);
+    let floor = floor.max(run.number(2)?.min(latest(run.database.now)));
+    set_floor(run, key, run_id, floor);
     Ok(Reply::Integer(1))
 }
 
@@ -353,66 +244,48 @@ fn number_before(text: &[u8]) -> f64 {
 }
 
 /// Does what [`LOOK_AT_FLOOR`](crate::node::LOOK_AT_FLOOR) does.
-pub(super) fn look_at_floor(
-    database: &mut Database<'_>,
-    now: Millis,
-    arguments: &Arguments<'_>,
-) -> Answer {
-    let (&[key], &[run_id, nonce]) = (arguments.keys, arguments.rest) else {
-        return Err(NO_KEY);
-    };
-    let text = arguments.read(database, now, key)?.unwrap_or_default();
+pub(super) fn look_at_floor(run: &mut Running<'_>) -> Answer {
+    let (key, run_id, nonce) = (run.key()?, run.word(0)?, run.word(1)?);
+    let text = run.get(key)?.unwrap_or_default();
     let number = last_number(text);
-    let pair = |said, number: f64| Ok(Reply::array([said, number as i64].map(Reply::Integer)));
     if number.max(number_before(text)) <= MOST {
         let mut words = text.rsplitn(3, |byte| *byte == b':');
         let is_own = words.by_ref().take(2).all(is_digits) && words.next() == Some(run_id);
         if is_own {
-            return pair(1, number);
+            return numbers([1, number as i64]);
         }
         if let Some([owner, before, _]) = in_repair(text)
             && owner == run_id
         {
-            return pair(0, lua_number(before).ok_or(NO_NUMBER)?);
+            let before = lua_number(before).ok_or(NO_NUMBER)?;
+            return numbers([0, before as i64]);
         }
     }
     let number = if number <= MOST { number } else { 0.0 };
     let [run_id, text] = [run_id, nonce].map(String::from_utf8_lossy);
     let text = format!("{run_id}:?{text}:{number:.0}");
-    insert(database, key, text.as_bytes(), None);
-    pair(0, lua_number(nonce).ok_or(NO_NUMBER)?)
+    run.database.insert(key, text.as_bytes(), None);
+    numbers([0, run.number(1)? as i64])
 }
 
 /// Does what [`REPAIR_FLOOR`](crate::node::REPAIR_FLOOR) does.
-pub(super) fn repair_floor(
-    database: &mut Database<'_>,
-    now: Millis,
-    arguments: &Arguments<'_>,
-) -> Answer {
-    let (&[key], &[run_id, nonce, number]) = (arguments.keys, arguments.rest) else {
-        return Err(NO_KEY);
-    };
-    let text = arguments.read(database, now, key)?.unwrap_or_default();
+pub(super) fn repair_floor(run: &mut Running<'_>) -> Answer {
+    let (key, run_id, nonce) = (run.key()?, run.word(0)?, run.word(1)?);
+    let text = run.get(key)?.unwrap_or_default();
     let old = in_repair(text).filter(|[owner, before, _]| *owner == run_id && *before == nonce);
     let Some([_, _, old]) = old else {
         return Ok(Reply::Integer(0));
     };
-    let floor = lua_number(old).ok_or(NO_NUMBER)?;
-    let floor = floor.max(lua_number(number).ok_or(NO_NUMBER)?);
-    set_floor(database, key, run_id, floor);
+    let floor = lua_number(old).ok_or(NO_NUMBER)?.max(run.number(2)?);
+    set_floor(run, key, run_id, floor);
     Ok(Reply::Integer(1))
 }
 
 /// Does what [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS) does, at once for all keys from any cursor on.
-pub(super) fn count_counters(
-    database: &mut Database<'_>,
-    now: Millis,
-    arguments: &Arguments<'_>,
-) -> Answer {
-    let cursor = arguments.token.ok_or(NO_KEY)?; // The first argument.
-    if !is_digits(cursor) {
+pub(super) fn count_counters(run: &mut Running<'_>) -> Answer {
+    if !is_digits(run.word(0)?) {
         return Err(Refusal::fixed("ERR invalid cursor"));
     }
-    let [counters, zero] = [database.count(COUNTER_PREFIX, now), 0].map(Reply::Integer);
+    let [counters, zero] = [run.database.count(COUNTER_PREFIX), 0].map(Reply::Integer);
     Ok(Reply::array([counters, zero, Reply::bulk(b"0")]))
 }

@@ -9,7 +9,6 @@ use std::string::String;
 use std::vec::Vec;
 
 use super::{EmbeddedNode, Memory, Session, Store, client, receive, send};
-use crate::embedded::tracking::REGISTRATIONS_MAX;
 use crate::resp;
 use crate::time::Instant;
 
@@ -99,7 +98,7 @@ fn pushes_need_tracking_and_resp3_when_they_are_due() {
         a: client caching yes
         a: get k
         a: client tracking off
-        a: client tracking on noloop optin
+        a: client tracking on optin noloop
         a < +OK|_|+OK|+OK|
         o: set k v
         a < >*1|$1|k|
@@ -129,22 +128,15 @@ fn pushes_need_tracking_and_resp3_when_they_are_due() {
 fn what_the_node_does_not_know_is_refused() {
     let off = "-ERR CLIENT CACHING can be called only when the client is in tracking mode with \
                OPTIN or OPTOUT mode enabled|";
-    let no = "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.|";
     let other = "-ERR this embedded node tracks only with OPTIN and NOLOOP; use a redis-server for \
                  others|";
     let syntax = "-ERR syntax error|";
     let mut clients = Clients::new();
     for (line, reply) in [
-        ("client caching no", no),
         ("client caching x", syntax),
-        ("client tracking x", syntax),
-        ("client tracking on x", syntax),
-        ("client tracking on redirect", syntax),
         ("client tracking on", other),
-        ("client tracking on optin", other),
         ("client tracking on noloop", other),
         ("client tracking on optin noloop redirect 7", other),
-        ("client tracking on bcast prefix k noloop", other),
         ("client tracking on optout noloop", other),
         ("client tracking off", "+OK|"),
         ("client caching x", off),
@@ -206,30 +198,6 @@ fn a_restart_forgets_who_tracks() {
         clients.sessions.insert('o', clients.store.session_of(7));
         clients.story("o: set k v\no: flushall\na <\nb <");
     }
-}
-
-/// The table never holds more, and the key that was registered last is not the one that goes.
-#[test]
-fn a_full_table_gives_up_another_key() {
-    let mut clients = Clients::new();
-    let register = |clients: &mut Clients, name: char, key: &str| {
-        clients.run(name, "client caching yes");
-        clients.run(name, &std::format!("pttl {key}"));
-    };
-    for number in 1..REGISTRATIONS_MAX {
-        register(&mut clients, 'a', &std::format!("k{number:06}"));
-    }
-    register(&mut clients, 'b', "k000007");
-    clients.sent.clear();
-    register(&mut clients, 'a', "k000007");
-    clients.story("a < +OK|:-2|\nb <");
-    register(&mut clients, 'a', "k000006x");
-    // Two registrations went, so there is room for two.
-    clients.story("a < +OK|:-2|>*1|$7|k000007|\nb < >*1|$7|k000007|");
-    register(&mut clients, 'a', "x");
-    clients.story("a < +OK|:-2|");
-    register(&mut clients, 'a', "y");
-    clients.story("a < +OK|:-2|>*1|$7|k000001|");
 }
 
 /// A client of a node that tracks.

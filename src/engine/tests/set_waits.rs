@@ -173,7 +173,7 @@ impl Programs {
             assert_eq!(client.engine.resting(), 0);
         }
         for node in &self.net.nodes {
-            assert!(node.store.is_empty(self.net.now));
+            assert_eq!(node.store.keys(self.net.now), 0);
         }
         assert_eq!(crate::invariant::count(), 0);
     }

@@ -3,7 +3,7 @@
 use std::thread;
 
 use shearline::embedded::{EmbeddedNode, Memory};
-use shearline::internals::{Flavour, Options};
+use shearline::internals::{Flavour, Store};
 use shearline::{Builder, LockOptions, NodeState, RestartGuard, Unusable, Waking};
 
 use crate::face::{Face, Which, at};
@@ -30,8 +30,8 @@ fn await_copies(face: &mut Face, nodes: &[EmbeddedNode], copies: usize) {
 
 /// Three nodes that know neither `CLIENT` nor `INFO`, as some services and proxies.
 fn proxied() -> Vec<EmbeddedNode> {
-    let options = Options::new().flavour(Flavour::Proxied);
-    let spawn = |_| EmbeddedNode::spawn_with(&options).expect("a node");
+    let prepare = |store: &mut Store| store.set_flavour(Flavour::Proxied);
+    let spawn = |_| EmbeddedNode::spawn_with(prepare).expect("a node");
     (0..3).map(spawn).collect()
 }
 

@@ -165,7 +165,7 @@ fn no_reader_joins_while_a_writer_waits_unless_it_was_granted_before_or_is_there
             side.go_on("SET i x -> +OK\ntake a 1h -> 2202\nSET i x PX 1 -> +OK");
             eventually("it ends", || (side.ask("take a 1h") == "1").then_some(()));
         }
-        side.tell("LPUSH i x -> 1\ntake a 1h -> 2202\nintent 1h 1h -> 1\nTYPE i -> +string");
+        side.tell("ZADD i 1 x -> 1\ntake a 1h -> 2202\nintent 1h 1h -> 1\nTYPE i -> +string");
     });
 }
 
@@ -276,7 +276,7 @@ fn each_slot_has_one_holder() {
 #[test]
 fn what_is_not_ours_stays_as_it_is() {
     Side::each(|side| {
-        side.tell("LPUSH k x -> 1\nslot a 1h 2 0 2 -> 2 0 0\ntake a 1h -> 2\nTYPE k -> +list");
+        side.tell("SET k x -> +OK\nslot a 1h 2 0 2 -> 2 0 0\ntake a 1h -> 2\nTYPE k -> +string");
         for others in [
             "1 x",
             "1 r/x 2 y",
@@ -345,7 +345,6 @@ fn an_inspection_lists_the_live_ones() {
         let (long, cut) = ("x".repeat(200), "x".repeat(93));
         side.tell(&format!("take {long} 2h -> 1\ninspect -> 2h 0 r/{cut} 2h"));
         side.tell("ZADD k 1 r/a -> 1\ninspect -> WRONGTYPE");
-        side.tell("LPUSH k x -> 1\ninspect -> WRONGTYPE");
         side.tell("SET k x PX 1h -> +OK\ninspect -> 1h 0 x");
     });
 }

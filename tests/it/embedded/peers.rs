@@ -8,8 +8,7 @@ use std::time::{self, Duration};
 use shearline::Instant;
 use shearline::embedded::EmbeddedNode;
 use shearline::internals::resp::{Decoder, Limits, command};
-use shearline::internals::{Flavour, Options};
-use shearline::internals::{Session, Store};
+use shearline::internals::{Flavour, Session, Store};
 
 /// The side that is compared with the server.
 pub(super) enum Model {
@@ -61,12 +60,11 @@ impl Model {
     }
 
     pub(super) fn node(flavour: Flavour, password: Option<&str>) -> Self {
-        let options = Options::new().flavour(flavour);
-        let options = match password {
-            Some(password) => options.password(password),
-            None => options,
-        };
-        Self::Node(EmbeddedNode::spawn_with(&options).expect("a node"))
+        let node = EmbeddedNode::spawn_with(|store| {
+            store.set_flavour(flavour);
+            store.set_password(password.map(str::as_bytes));
+        });
+        Self::Node(node.expect("a node"))
     }
 
     pub(super) fn connect(&mut self) -> Connection {
