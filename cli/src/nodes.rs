@@ -10,7 +10,7 @@ use std::ffi::OsString;
 
 use anstyle::Style;
 use serde_json::{Value, json};
-use shearline::{CheckError, NodeOutcome, NodeState, NodeStatus};
+use shearline::{NodeOutcome, NodeState, NodeStatus, OperatorError};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -153,7 +153,7 @@ const NEARLY_FULL: u8 = 80;
 /// What was seen of all nodes.
 struct Seen {
     nodes: Vec<NodeStatus>,
-    verdict: Result<(), CheckError>,
+    verdict: Result<(), OperatorError>,
     /// The name that was tried on each of the nodes, and what came of it.
     name: Name,
     trials: Vec<Trial>,

@@ -2,12 +2,8 @@
 
 use std::io;
 
-use crate::engine::breaking::BreakError;
-use crate::engine::inspection::InspectError;
-use crate::error::{
-    CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TlsError,
-    TrustError, UnlockError,
-};
+use crate::engine::operators::OperatorError;
+use crate::error::{ConfigError, ExtendError, LockError, TlsError, UnlockError};
 
 /// Why a handle could not be built. An unreachable node is not an error: the handle tries it again for as long as the
 /// handle lives.
@@ -58,17 +54,7 @@ macro_rules! refusals {
     )*};
 }
 
-refusals!(
-    LockError,
-    ExtendError,
-    ConfirmError,
-    UnlockError,
-    CheckError,
-    TrustError,
-    ReinitError,
-    InspectError,
-    BreakError
-);
+refusals!(LockError, ExtendError, UnlockError, OperatorError);
 
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {

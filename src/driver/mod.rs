@@ -66,11 +66,12 @@ use rustix::process::{Pid, getpid};
 use crate::calls;
 use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
-use crate::engine::breaking::{BreakError, Breaking};
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::breaking::Breaking;
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
-use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
+use crate::error::{ExtendError, LockError, UnlockError};
 use crate::quorum::Lock;
 use crate::trace::Tracer;
 
@@ -358,14 +359,14 @@ impl Driver {
 
     /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`]. As soon as a majority has
     /// answered, the lock has the end that was found, which may be later or earlier than before. A lock that
-    /// [`Lock::from_bytes`] read under another clock becomes valid by this. If the outcome is [`ConfirmError::Lost`] or
-    /// [`ConfirmError::Expired`], the lock is over, and an [`Event::Expired`] comes before the outcome.
+    /// [`Lock::from_bytes`] read under another clock becomes valid by this. If the outcome is [`ExtendError::Lost`] or
+    /// [`ExtendError::Expired`], the lock is over, and an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`] or
-    /// [`ConfirmError::Closed`]: nothing is sent, and the lock is as it was.
-    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ConfirmError> {
+    /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
+    /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
+    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
@@ -382,9 +383,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] or
-    /// [`InspectError::Closed`]: nothing is sent.
-    pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, InspectError> {
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
+    /// [`OperatorError::Closed`]: nothing is sent.
+    pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.inspect(now, resource))
     }
@@ -395,14 +396,14 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::Invalid`],
-    /// [`BreakError::Saturated`], [`BreakError::Forked`] or [`BreakError::Closed`]: nothing is sent.
+    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
+    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing is sent.
     pub fn break_lock(
         &mut self,
         resource: &[u8],
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<RoundId, BreakError> {
+    ) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.break_lock(now, resource, seen, how))
     }
@@ -413,13 +414,13 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] or
-    /// [`InspectError::Closed`]: nothing is sent.
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
+    /// [`OperatorError::Closed`]: nothing is sent.
     pub fn watch(
         &mut self,
         resource: &[u8],
         known: Option<&Inspection>,
-    ) -> Result<RoundId, InspectError> {
+    ) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.watch(now, resource, known))
     }
@@ -487,8 +488,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`TrustError`]: nothing was changed.
-    pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
+    /// [`OperatorError`]: nothing was changed.
+    pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, OperatorError> {
         let (kept, _) = calls::trust(&mut self.begin()?.engine, address, run_id)?;
         Ok(kept)
     }
@@ -510,9 +511,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`ReinitError::NotStrict`], [`ReinitError::Unready`], [`ReinitError::Saturated`],
-    /// [`ReinitError::Forked`] or [`ReinitError::Closed`]: nothing was changed.
-    pub fn reinit(&mut self) -> Result<RoundId, ReinitError> {
+    /// [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
+    /// [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing was changed.
+    pub fn reinit(&mut self) -> Result<RoundId, OperatorError> {
         self.begin()?.ask(Engine::reinit)
     }
 

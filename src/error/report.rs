@@ -46,11 +46,13 @@ struct ReportParts {
 
 /// What the nodes were asked for.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Asked {
+pub(crate) enum Asked {
     Vote,
     Answer,
     /// Nothing was asked: a node that said yes is ready to vote.
     Nothing,
+    /// All nodes had to answer.
+    All,
 }
 
 impl Report {
@@ -85,18 +87,16 @@ impl Report {
         self
     }
 
-    /// Records that it is about a question: a node that said yes has answered it.
+    /// Records what was `asked`, if it was no vote.
     #[must_use]
-    pub(crate) fn of_question(mut self) -> Self {
-        self.0.asked = Asked::Answer;
+    pub(crate) fn of(mut self, asked: Asked) -> Self {
+        self.0.asked = asked;
         self
     }
 
-    /// Records that nothing was asked: a node that said yes is ready.
-    #[must_use]
-    pub(crate) fn of_check(mut self) -> Self {
-        self.0.asked = Asked::Nothing;
-        self
+    /// Returns what the nodes were asked for.
+    pub(crate) fn asked(&self) -> Asked {
+        self.0.asked
     }
 
     /// Records whether the lock was valid when its release was asked for.
@@ -126,13 +126,14 @@ impl Report {
             Some((name, 1)) => format!("lock `{}` and another", Shown(name)),
             Some((name, more)) => format!("lock `{}` and {more} others", Shown(name)),
         };
-        let clause = match self.0.asked {
-            Asked::Nothing => clause.trim_start_matches(": ").into(),
-            Asked::Vote | Asked::Answer => lock + clause,
+        let (clause, said) = match self.0.asked {
+            Asked::Nothing => (clause.into(), self.votes()),
+            Asked::All => (clause.into(), self.of_all("answered")),
+            Asked::Vote | Asked::Answer => (lock + clause, self.votes()),
         };
         Told {
             clause,
-            rest: format!("{link}: {}{rest}", self.votes()),
+            rest: format!("{link}: {said}{rest}"),
         }
     }
 
@@ -420,7 +421,7 @@ impl Report {
         let (yes, quorum) = (self.granted(), self.quorum());
         let (vote, granted) = match self.0.asked {
             Asked::Vote => ("vote", "granted"),
-            Asked::Answer => ("answer", "answered"),
+            Asked::Answer | Asked::All => ("answer", "answered"),
             Asked::Nothing => ("vote", "ready"),
         };
         let nodes = self.of_all(granted);

@@ -6,7 +6,7 @@ use super::LocalRedlock;
 use crate::calls;
 use crate::config::LockOptions;
 use crate::engine::{Engine, Request};
-use crate::error::{ConfirmError, ExtendError, LockError};
+use crate::error::{ExtendError, LockError};
 use crate::quorum::Lock;
 
 impl LocalRedlock {
@@ -106,7 +106,7 @@ impl LocalRedlock {
         let operation = self.driver.tracer().confirm(lock);
         operation.run(|operation| {
             let outcome = self.ask(|engine: &mut Engine, now| engine.downgrade(now, lock))?;
-            calls::prolonged::<ConfirmError>(operation, lock, outcome).map_err(ExtendError::from)
+            calls::prolonged(operation, lock, outcome)
         })
     }
 }

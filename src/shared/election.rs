@@ -18,7 +18,8 @@ use core::time::Duration;
 use super::signal::wait;
 use super::{Acquiring, AtRisk, LockGuard, Lost, Redlock, Watch};
 use crate::config::LockOptions;
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::error::{LockError, Released, UnlockError};
 
 impl Redlock {
@@ -108,7 +109,7 @@ impl Redlock {
     /// # Errors
     ///
     /// As [`watch`](Self::watch).
-    pub fn observe(&self, name: impl AsRef<[u8]>) -> Result<Observer, InspectError> {
+    pub fn observe(&self, name: impl AsRef<[u8]>) -> Result<Observer, OperatorError> {
         Ok(Observer {
             watch: self.watch(name)?,
             told: Told::default(),

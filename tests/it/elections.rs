@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shearline::{
-    HolderKind, InspectError, Leader, Leadership, LockError, LockOptions, Observation, Observer,
+    HolderKind, Leader, Leadership, LockError, LockOptions, Observation, Observer, OperatorError,
     Redlock,
 };
 
@@ -165,7 +165,7 @@ fn an_observer_without_a_thread_is_told_the_same() {
         second.resign().expect("held");
         assert_eq!(local.observe(&mut seen, MINUTE).expect("asked"), Some(None));
         let invalid = local.observe(&mut Observation::of(""), MINUTE);
-        assert!(matches!(invalid, Err(InspectError::Invalid(_))));
+        assert!(matches!(invalid, Err(OperatorError::Invalid(_))));
     }
 }
 

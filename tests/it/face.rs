@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use shearline::engine::Event;
 use shearline::{
-    BreakError, Breaking, Broken, Builder, CheckError, ConfirmError, Driver, ExtendError,
-    InspectError, Inspection, Instant, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
-    NodeOutcome, NodeState, NodeStatus, PermitGuard, Redlock, ReinitError, Released, Report,
-    SharedGuard, UnlockError,
+    Breaking, Broken, Builder, Driver, ExtendError, Inspection, Instant, LocalRedlock, Lock,
+    LockError, LockGuard, LockOptions, NodeOutcome, NodeState, NodeStatus, OperatorError,
+    PermitGuard, Redlock, Released, Report, SharedGuard, UnlockError,
 };
 
 use crate::executor::block_on;
@@ -315,7 +314,7 @@ impl Face {
         }
     }
 
-    pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ConfirmError> {
+    pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ExtendError> {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.confirm_async()),
@@ -330,7 +329,7 @@ impl Face {
                 extension
                     .apply(lock)
                     .then_some(())
-                    .ok_or(ConfirmError::Expired)
+                    .ok_or(ExtendError::Expired)
             }
             _ => panic!("a lock of another face"),
         }
@@ -339,7 +338,7 @@ impl Face {
     pub(crate) fn inspect(
         &mut self,
         resource: impl AsRef<[u8]>,
-    ) -> Result<Inspection, InspectError> {
+    ) -> Result<Inspection, OperatorError> {
         match self {
             Self::Shared(redlock) => redlock.inspect(resource),
             Self::Future(redlock) => block_on(redlock.inspect_async(resource)),
@@ -356,7 +355,7 @@ impl Face {
         resource: impl AsRef<[u8]>,
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<Broken, BreakError> {
+    ) -> Result<Broken, OperatorError> {
         match self {
             Self::Shared(redlock) => redlock.break_seen(resource, seen, how),
             Self::Future(redlock) => block_on(redlock.break_seen_async(resource, seen, how)),
@@ -368,7 +367,7 @@ impl Face {
                 }
                 let released: Result<Released, UnlockError> = outcome!(driver, round, Released);
                 assert!(released.is_ok(), "{released:?}");
-                Err(BreakError::Closed) // It has no more to say.
+                Err(OperatorError::Closed) // It has no more to say.
             }
         }
     }
@@ -445,7 +444,7 @@ impl Face {
         }
     }
 
-    pub(crate) fn check(&mut self) -> Result<(), CheckError> {
+    pub(crate) fn check(&mut self) -> Result<(), OperatorError> {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.check(),
             Self::Local(local) => local.check(),
@@ -489,7 +488,7 @@ impl Face {
     }
 
     /// Makes the nodes a new cluster.
-    pub(crate) fn reinit(&mut self) -> Result<(), ReinitError> {
+    pub(crate) fn reinit(&mut self) -> Result<(), OperatorError> {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.reinit(),
             Self::Local(local) => local.reinit(),

@@ -629,7 +629,7 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
     };
     for permits in [0, 1_025, 65_536, 65_537, u32::MAX] {
         let why = refused(permits, &options);
-        assert_eq!(why, InvalidRequest::Permits { permits });
+        assert_eq!(why, InvalidRequest(RequestFault::Permits { permits }));
         let text = format!(
             "a resource has 1 to 1024 permits, not {permits}; ask for a number in this range"
         );
@@ -643,7 +643,9 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
     let refused = world.engine.acquire(world.now, &request);
     assert_matches!(
         refused,
-        Err(LockError::Invalid(InvalidRequest::NeedsScripts))
+        Err(LockError::Invalid(InvalidRequest(
+            RequestFault::NeedsScripts
+        )))
     );
     for permits in [1, 1_024] {
         let mut world = World::ready(3);
