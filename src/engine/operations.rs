@@ -82,8 +82,7 @@ impl Operations {
             | Kind::Release(_)
             | Kind::Reinit(_)
             | Kind::Repair(_)
-            | Kind::GiveFloors(_)
-            | Kind::CountCounters(_) => 0,
+            | Kind::GiveFloors(_) => 0,
         });
         places.sum()
     }
@@ -517,7 +516,6 @@ fn count_cancelled(kind: &Kind, stats: &mut Stats) {
         | Kind::Overwrite(_)
         | Kind::Reinit(_)
         | Kind::Repair(_)
-        | Kind::GiveFloors(_)
-        | Kind::CountCounters(_) => {}
+        | Kind::GiveFloors(_) => {}
     }
 }

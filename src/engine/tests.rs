@@ -19,7 +19,6 @@ mod clocks;
 mod confirm;
 mod connections;
 mod copies;
-mod counters;
 mod delay;
 mod deleted;
 mod expiry;

@@ -118,7 +118,6 @@ impl Acquire {
             | Reply::Kept(_)
             | Reply::Full(_)
             | Reply::OtherPermits(_)
-            | Reply::Counted { .. }
             | Reply::InRepair(_) => reply.vote(),
         };
         self.vote(node, said, cx);
