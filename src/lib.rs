@@ -216,8 +216,7 @@ pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]
 pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
-    Released, Report, ServerError, SettingProblem, TlsError, TlsFailure, TrustError, UnlockError,
-    Unusable, UrlProblem,
+    Released, Report, ServerError, TlsFailure, TrustError, UnlockError, Unusable,
 };
 pub use histogram::Histogram;
 #[cfg(feature = "std")]
@@ -228,8 +227,8 @@ pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{
-    Acquiring, AtRisk, Building, Campaigning, Guard, Health, Leader, Leadership, LockGuard,
-    LockLost, Lost, Observer, PermitGuard, Redlock, SharedGuard, Watch, WithLockError, held,
+    Acquiring, AtRisk, Campaigning, Guard, Health, Leader, Leadership, LockGuard, LockLost, Lost,
+    Observer, PermitGuard, Redlock, SharedGuard, Watch, WithLockError, held,
 };
 pub use time::Instant;
 

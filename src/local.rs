@@ -152,19 +152,6 @@ impl LocalRedlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources` for `ttl` if all of them are free now: one attempt.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_all_with`](Self::lock_all_with).
-    pub fn try_lock_all(
-        &mut self,
-        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
-        ttl: Duration,
-    ) -> Result<Lock, LockError> {
-        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
-    }
-
     /// Takes one lock on all of `resources`, as `options` say. There must be 1 to 64 different names.
     ///
     /// The lock has one token and one end for all of them: it is extended, kept, lost and released as a whole, and
@@ -569,9 +556,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O; [`BuildError::Tls`] for a
-    /// certificate or key that cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random
-    /// bytes.
+    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
+    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;
         let mut driver = Driver::new(&config)?;

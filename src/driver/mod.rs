@@ -167,7 +167,7 @@ impl Driver {
     /// # Errors
     ///
     /// The operating system gives no descriptor, or no random bytes. Or a file for TLS cannot be used; the error then
-    /// holds a [`TlsError`](crate::TlsError). An unreachable node is not an error.
+    /// holds a [`ConfigError`](crate::ConfigError). An unreachable node is not an error.
     pub fn new(config: &Config) -> io::Result<Self> {
         Self::seeded(config, poller::fresh_seed()?)
     }
@@ -259,58 +259,20 @@ impl Driver {
         resource: &[u8],
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
-        let request = Request::new(resource, options);
-        self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
+        self.acquire_as(&Request::new(resource, options))
     }
 
-    /// Begins to take a shared lock on `resource`. The outcome is an [`Event::Acquired`]. See
-    /// [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
+    /// Begins to take a lock on several resources, a shared lock, or a permit, as the `request` says. The outcome is an
+    /// [`Event::Acquired`]. See [`lock_all_with`](crate::Redlock::lock_all_with),
+    /// [`lock_shared_with`](crate::Redlock::lock_shared_with) and [`permit_with`](crate::Redlock::permit_with) of a
+    /// [`Redlock`](crate::Redlock).
     ///
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire).
-    pub fn acquire_shared(
-        &mut self,
-        resource: &[u8],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::shared(resource, options);
+    pub fn acquire_as(&mut self, request: &Request<'_>) -> Result<RoundId, LockError> {
         self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
-    }
-
-    /// Begins to take one of the `permits` for `resource`. The outcome is an [`Event::Acquired`]. See
-    /// [`Redlock::permit_with`](crate::Redlock::permit_with).
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub fn acquire_permit(
-        &mut self,
-        resource: &[u8],
-        permits: u32,
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::permit(resource, permits, options);
-        self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
-    }
-
-    /// Begins to take one lock on all of `resources` or on none, 1 to 64 different names. The outcome is an
-    /// [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub fn acquire_all(
-        &mut self,
-        resources: &[&[u8]],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::all(resources, options);
-        self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
+            .ask(|engine, now| calls::acquire(engine, now, request))
     }
 
     /// Begins to turn `lock` into a shared one. The outcome is an [`Event::Confirmed`]. See
@@ -608,9 +570,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O; [`BuildError::Tls`] for a
-    /// certificate or key that cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random
-    /// bytes.
+    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
+    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
     pub fn build_driver(&self) -> Result<Driver, BuildError> {
         let mut driver = Driver::new(&self.config()?)?;
         driver.wait_until_ready()?;

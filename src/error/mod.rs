@@ -20,8 +20,8 @@ mod span;
 mod tls;
 mod told;
 
-pub use config::{ConfigError, SettingProblem, UrlProblem};
-pub(crate) use config::{SettingFault, UrlFault};
+pub use config::ConfigError;
+pub(crate) use config::{ConfigFault, UrlFault};
 pub use node::{LinkError, LinkFault, ServerError, Unusable};
 pub use operation::{ExtendError, InvalidRequest, LockError, Released, RequestFault, UnlockError};
 pub use operator::TrustError;
@@ -30,7 +30,7 @@ pub(crate) use report::{Asked, ends_by};
 pub use report::{NodeOutcome, NodeReport, Report};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;
+pub use tls::TlsFailure;
 #[cfg(feature = "tls")]
-pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem};
-pub use tls::{TlsError, TlsFailure};
+pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem, TlsSetting};
 pub(crate) use told::{Told, told};

@@ -239,7 +239,7 @@ impl Report {
     /// # use std::time::Duration;
     /// # use shearline::{LockError, Redlock};
     /// # let redlock = Redlock::connect(["redis://10.0.0.1"])?;
-    /// match redlock.try_lock_all(["account:1", "account:2"], Duration::from_secs(10)) {
+    /// match redlock.lock_all(["account:1", "account:2"], Duration::from_secs(10)) {
     ///     Ok(both) => drop(both),
     ///     Err(LockError::Held(report)) => {
     ///         let which = report.held_resource().unwrap_or_default();

@@ -60,7 +60,7 @@ pub(crate) enum TlsProblem {
 ///
 /// Its text names the node, the setting, the file if there is one, and the problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TlsError {
+pub(crate) struct TlsSetting {
     /// The address of the node, as in reports.
     pub(crate) node: String,
     pub(crate) part: TlsPart,
@@ -69,9 +69,9 @@ pub struct TlsError {
     pub(crate) problem: TlsProblem,
 }
 
-impl core::error::Error for TlsError {}
+impl core::error::Error for TlsSetting {}
 
-impl fmt::Display for TlsError {
+impl fmt::Display for TlsSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {}: {}", self.node, self.part)?;
         if let Some(file) = &self.file {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_texts_say_what_to_do() {
-        let error = TlsError {
+        let error = TlsSetting {
             node: "a:6379".into(),
             part: TlsPart::Key,
             file: Some("/etc/locker.key".into()),

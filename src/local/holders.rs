@@ -66,20 +66,6 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
-    ///
-    /// # Errors
-    ///
-    /// As [`permit_with`](Self::permit_with).
-    pub fn try_permit(
-        &mut self,
-        resource: impl AsRef<[u8]>,
-        permits: u32,
-        ttl: Duration,
-    ) -> Result<Lock, LockError> {
-        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
-    }
-
     /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] says which. See
     /// [`Redlock::permit_with`](crate::Redlock::permit_with).
     ///

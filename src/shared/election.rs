@@ -16,7 +16,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 
 use super::signal::wait;
-use super::{Acquiring, AtRisk, LockGuard, Lost, Redlock, Watch};
+use super::{Acquiring, LockGuard, Lost, Redlock, Watch};
 use crate::config::LockOptions;
 use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
@@ -142,12 +142,7 @@ impl Leadership {
         self.0.lost()
     }
 
-    /// Returns a signal that the term may end soon, because the lock could not be extended.
-    pub fn at_risk(&self) -> AtRisk {
-        self.0.at_risk()
-    }
-
-    /// Returns the lock: its validity, its health and the like.
+    /// Returns the lock: its validity, its health, its signal of a [risk](LockGuard::at_risk) and the like.
     #[must_use = "it is only looked at"]
     pub const fn guard(&self) -> &LockGuard {
         &self.0

@@ -154,7 +154,6 @@ use crate::time::nanos;
 use crate::trace::Tracer;
 
 pub use self::at_risk::{AtRisk, Health};
-pub use self::build::Building;
 pub use self::changes::Watch;
 pub(crate) use self::election::Told;
 pub use self::election::{Campaigning, Leader, Leadership, Observer};

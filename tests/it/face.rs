@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shearline::engine::Event;
+use shearline::engine::{Event, Request};
 use shearline::{
     Breaking, Broken, Builder, Driver, ExtendError, Inspection, Instant, LocalRedlock, Lock,
     LockError, LockGuard, LockOptions, NodeState, NodeStatus, OperatorError, PermitGuard, Redlock,
@@ -227,7 +227,7 @@ impl Face {
             }
             Self::Local(local) => local.lock_shared_with(resource, options).map(Held::Lock),
             Self::Driver(driver) => {
-                let round = driver.acquire_shared(resource.as_ref(), options)?;
+                let round = driver.acquire_as(&Request::shared(resource.as_ref(), options))?;
                 outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
@@ -251,7 +251,8 @@ impl Face {
                 .permit_with(resource, permits, options)
                 .map(Held::Lock),
             Self::Driver(driver) => {
-                let round = driver.acquire_permit(resource.as_ref(), permits, options)?;
+                let round =
+                    driver.acquire_as(&Request::permit(resource.as_ref(), permits, options))?;
                 outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
@@ -271,7 +272,7 @@ impl Face {
             Self::Driver(driver) => {
                 let resources: Vec<_> = resources.into_iter().collect();
                 let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
-                let round = driver.acquire_all(&resources, options)?;
+                let round = driver.acquire_as(&Request::all(&resources, options))?;
                 outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
@@ -283,14 +284,7 @@ impl Face {
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.try_lock_all(resources, ttl).map(Held::Guard),
-            Self::Local(local) => local.try_lock_all(resources, ttl).map(Held::Lock),
-            Self::Future(redlock) => {
-                block_on(redlock.try_lock_all_async(resources, ttl)).map(Held::Guard)
-            }
-            Self::Driver(_) => self.lock_all_with(resources, &LockOptions::new(ttl).tries(1)),
-        }
+        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
     }
 
     pub(crate) fn extend(&mut self, held: &mut Held, ttl: Duration) -> Result<(), ExtendError> {

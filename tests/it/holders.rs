@@ -325,7 +325,7 @@ fn a_number_of_permits_out_of_range_is_refused() {
     let cluster = three();
     let redlock = shared(&cluster);
     for permits in [0, 1_025, u32::MAX] {
-        let refused = redlock.try_permit("gpu", permits, LONG);
+        let refused = redlock.permit_with("gpu", permits, &LockOptions::new(LONG).tries(1));
         let Err(LockError::Invalid(why)) = refused else {
             panic!("{refused:?}");
         };
@@ -354,7 +354,7 @@ fn a_lock_that_is_adopted_as_another_kind_is_lost_and_released_with_its_guard() 
         assert!(matches!(expired, ExtendError::Expired), "{expired}");
         drop(permit);
         Face::Shared(redlock.clone()).assert_gone(scene.cluster, &scene.key);
-        let permit = redlock.try_permit(&scene.key, 4, LONG).expect("free");
+        let permit = redlock.permit(&scene.key, 4, LONG).expect("free");
         let lock = redlock.adopt(permit.into_lock());
         assert!(lock.lost().is_lost() && !lock.is_valid());
         drop(lock);

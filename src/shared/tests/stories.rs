@@ -113,7 +113,7 @@ fn a_future_of_building_that_is_dropped_ends_by_itself() {
     let world = World::new();
     let mut context = Context::from_waker(Waker::noop());
     for polls in 0..3 {
-        let mut building = Box::pin(world.builder().build_async());
+        let mut building = world.builder().build_async();
         for _ in 0..polls {
             let _ = building.as_mut().poll(&mut context).is_pending();
         }
