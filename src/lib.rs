@@ -205,7 +205,7 @@ pub mod internals;
 pub use config::TlsOptions;
 pub use config::{Builder, Config, Credentials, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
-pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
+pub use driver::{BuildError, Driver, FromBytesError};
 pub use engine::breaking::{Breaking, Broken};
 #[doc(inline)]
 pub use engine::contract::NodeStatus;
@@ -216,7 +216,7 @@ pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]
 pub use error::{
     ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
-    Released, Report, ServerError, TlsFailure, TrustError, UnlockError, Unusable,
+    Released, Report, ServerError, TrustError, UnlockError, Unusable,
 };
 pub use histogram::Histogram;
 #[cfg(feature = "std")]

@@ -54,8 +54,10 @@ mod waker;
 mod wire;
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
+use core::task::Waker;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -81,7 +83,6 @@ pub use handover::FromBytesError;
 pub(crate) use poller::{Poller, Readiness};
 pub(crate) use report::Reporter;
 pub(crate) use turn::{Loop, is_owing, until_deadline};
-pub use waker::DriverWaker;
 pub(crate) use wire::Wire;
 
 /// An engine, its sockets and its clock, to be polled from an event loop.
@@ -195,7 +196,7 @@ impl Driver {
     }
 
     /// Takes one turn: sleeps until a socket is ready, a deadline comes, `limit` has passed or a
-    /// [`DriverWaker`] wakes it; then reads, fires timers, and writes.
+    /// [waker](Self::waker) wakes it; then reads, fires timers, and writes.
     ///
     /// The work of a turn is bounded: it reads at most 256 KiB from a node. A turn may return without having done
     /// anything, after a signal for example. With [`Builder::spin`](crate::Builder::spin) it does not sleep while an
@@ -239,10 +240,16 @@ impl Driver {
         &self.inner.engine
     }
 
-    /// Returns a waker that ends a sleeping [`turn`](Self::turn) from any thread.
+    /// Returns a waker that ends the sleep of the present [`turn`](Self::turn) from any thread, or if there is none, of
+    /// the next one.
+    ///
+    /// Each wake-up costs a write to an eventfd, so wake only a driver that sleeps. The waker may outlive its driver.
+    /// Then, and in a forked child, it does nothing.
     #[must_use]
-    pub fn waker(&self) -> DriverWaker {
-        DriverWaker::new(self.inner.wire.waker(), self.process)
+    pub fn waker(&self) -> Waker {
+        let waker = Arc::clone(self.inner.wire.waker());
+        let process = self.process;
+        Waker::from(Arc::new(waker::DriverWaker { waker, process }))
     }
 
     /// Begins to take the lock on `resource`. The outcome is an [`Event::Acquired`].

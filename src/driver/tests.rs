@@ -255,7 +255,7 @@ fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
     let (_nodes, mut driver) = driven::<1>();
     let start = clock::now();
     let waker = driver.waker();
-    waker.wake();
+    waker.wake_by_ref();
     driver.turn(Some(PATIENCE)).unwrap();
     let waking = thread::spawn(move || waker.wake());
     driver.turn(Some(PATIENCE)).unwrap();

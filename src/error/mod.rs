@@ -30,7 +30,6 @@ pub(crate) use report::{Asked, ends_by};
 pub use report::{NodeOutcome, NodeReport, Report};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;
-pub use tls::TlsFailure;
 #[cfg(feature = "tls")]
 pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem, TlsSetting};
 pub(crate) use told::{Told, told};

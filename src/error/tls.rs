@@ -121,14 +121,8 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or was not tried. Its text says what to correct.
-///
-/// Until the reason is gone, the node is tried again with the usual back-off.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[error(transparent)]
-pub struct TlsFailure(#[from] pub(crate) TlsFault);
-
-/// See [`TlsFailure`]. A certificate here is the node's, or one between it and its authority.
+/// Why a TLS handshake with a node failed, or was not tried. Its text says what to correct. A certificate here is the
+/// node's, or one between it and its authority.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]

@@ -221,7 +221,6 @@ fn no_secret_is_shown_of_the_driver_and_its_events() {
     secrets.debug("released", event(&mut driver));
     secrets.debug("a driver", &driver);
     secrets.debug("its engine", driver.engine());
-    secrets.debug("its waker", driver.waker());
 }
 
 fn event(driver: &mut Driver) -> Event {
