@@ -70,7 +70,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 19] = [
+const WORDS: [(&str, &str); 21] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -116,14 +116,10 @@ const WORDS: [(&str, &str); 19] = [
         "it is repeated until they do or the keys have expired, check the nodes",
         "repeat it, or the keys end with their ttl; check the nodes",
     ),
-    (
-        "the manual (`shearline::manual::permissions`)",
-        "the manual (docs/permissions.md)",
-    ),
-    (
-        "the manual (`shearline::manual::tls`)",
-        "the manual (docs/tls.md)",
-    ),
+    ("`shearline::manual::fencing`", "docs/fencing.md"),
+    ("`shearline::manual::permissions`", "docs/permissions.md"),
+    ("`shearline::manual::tls`", "docs/tls.md"),
+    ("`shearline::manual::troubles`", "docs/troubles.md"),
 ];
 
 /// Returns `text` in the words of the command, on one line.

@@ -289,6 +289,23 @@ impl Unusable {
         }
     }
 
+    /// Returns `true` if the user of the node lacks a permission.
+    pub(crate) const fn is_of_user(self) -> bool {
+        matches!(
+            self,
+            Self::NoPermission
+                | Self::Permission { .. }
+                | Self::KeyPermission
+                | Self::NoRunId
+                | Self::NeedsScripts
+        )
+    }
+
+    /// Returns `true` if the node gives no fencing tokens.
+    pub(crate) const fn is_of_tokens(self) -> bool {
+        matches!(self, Self::InRepair | Self::NoFloor | Self::NoMoreTokens)
+    }
+
     /// Returns `true` if only an operator can repair the fault: no later attempt will succeed.
     pub(crate) const fn is_lasting(self) -> bool {
         !matches!(

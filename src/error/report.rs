@@ -364,6 +364,23 @@ impl Report {
         elsewhere != 0 || self.nodes().len() - unusable(Unusable::is_lasting) < self.quorum()
     }
 
+    /// Returns the page of the manual that helps with what the nodes said.
+    pub(crate) fn page(&self) -> &'static str {
+        let has = |is: fn(Unusable) -> bool| {
+            self.count(|said| matches!(said, NodeOutcome::Unusable(why) if is(*why))) != 0
+        };
+        if has(|why| matches!(why, Unusable::Tls(_))) {
+            return "`shearline::manual::tls`";
+        }
+        if has(Unusable::is_of_user) {
+            return "`shearline::manual::permissions`";
+        }
+        match has(Unusable::is_of_tokens) {
+            true => "`shearline::manual::fencing`",
+            false => "`shearline::manual::troubles`",
+        }
+    }
+
     /// Returns how many nodes said yes.
     #[must_use]
     pub fn granted(&self) -> usize {
@@ -634,6 +651,8 @@ mod tests {
     use crate::error::{ExtendError, LockError};
     use alloc::borrow::ToOwned as _;
 
+    const SEE: &str = "; see the manual (`shearline::manual::troubles`)";
+
     #[test]
     fn a_report_reads_as_a_sentence() {
         let node = |address: &str, outcome| NodeReport::new(address.into(), outcome, None);
@@ -656,7 +675,7 @@ mod tests {
             format!("{:#}", LockError::NoQuorum(report)),
             "lock `a`: too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted; \
              b:2 unreachable: connection refused; c:3 timed out) after 3 tries in 400ms; check the \
-             nodes named here"
+             nodes named here; see the manual (`shearline::manual::troubles`)"
         );
     }
 
@@ -708,7 +727,8 @@ mod tests {
             assert_eq!(
                 format!("{:#}", ExtendError::Lost(report)),
                 format!(
-                    "the lock was lost: {said}; stop what it protects, and see what it left half done"
+                    "the lock was lost: {said}; stop what it protects, and see what it left half done; see the \
+                     manual (`shearline::manual::troubles`)"
                 )
             );
         }
@@ -762,8 +782,30 @@ mod tests {
             format!("{:#}", LockError::OtherCluster(report)),
             "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
              is that of a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
-             see `Redlock::reinit`)"
+             see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
         );
+    }
+
+    #[test]
+    fn an_error_names_the_page_that_helps_once() {
+        let permission = Unusable::Permission { command: "set" };
+        for (why, page) in [
+            (Unusable::Replica, "troubles"),
+            (Unusable::Tls(LinkError::default()), "tls"),
+            (permission, "permissions"),
+            (Unusable::KeyPermission, "permissions"),
+            (Unusable::NoFloor, "fencing"),
+        ] {
+            let node = NodeReport::new("a:1".into(), NodeOutcome::Unusable(why), None);
+            let report = Report::new(Instant::ZERO, [node].into(), 1, 1, Duration::ZERO);
+            let error = LockError::NoQuorum(report);
+            let text = format!("{error:#}");
+            let pages: Vec<_> = text.split("`shearline::manual::").skip(1).collect();
+            assert_eq!(pages.len(), 1, "{text}");
+            assert!(pages[0].starts_with(page), "{text}");
+            assert!(!error.to_string().contains("manual"), "{error}");
+        }
+        assert!(!format!("{:#}", LockError::Closed).contains("manual"));
     }
 
     #[test]
@@ -778,6 +820,7 @@ mod tests {
             let error = LockError::Held(report);
             let (short, long) = (format!("{error}"), format!("{error:#}"));
             let rest = long.strip_prefix(&short).expect("it begins alike");
+            let rest = rest.strip_suffix(SEE).expect("it names a page");
             (short, rest.to_owned())
         };
         let at = Instant::from_millis;
@@ -866,6 +909,6 @@ mod tests {
         // A caller that extends already has a lock.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; it stays valid until its old deadline: finish the work before then, because a quarantine usually lasts longer";
-        assert!(extended.ends_with(ends), "{extended}");
+        assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

@@ -266,7 +266,8 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
     assert_eq!(
         format!("{:#}", OperatorError::NoQuorum(report)),
         "lock `k`: it is not known who holds it: 2 of the 3 answers needed (node0:6379 and node3:6379 each answered; \
-         node1:6379 unreachable: connection reset; node2:6379 and node4:6379 each timed out); check the nodes named here"
+         node1:6379 unreachable: connection reset; node2:6379 and node4:6379 each timed out); check the nodes named here; \
+         see the manual (`shearline::manual::troubles`)"
     );
     // What they say now comes too late.
     world.has(2, ONE, 1_000);

@@ -207,7 +207,7 @@ fn a_change_of_members_that_not_all_have_heard_is_told_and_can_be_repeated() {
     assert_eq!(
         format!("{:#}", OperatorError::Unconfirmed(report)),
         "not every node has answered: node0:6379 and node2:6379 each answered; node1:6379 timed out; check them, then \
-         call `reinit` again"
+         call `reinit` again; see the manual (`shearline::manual::troubles`)"
     );
     net.let_through(0, 1);
     net.reinit(0).expect("again");
