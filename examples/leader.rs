@@ -44,10 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(next_leader(&mut observer)?.term, second.term());
 
     // It learns in time that its term ends, and the next term begins without its help.
-    assert!(
-        second.guard().at_risk().wait(PATIENCE),
-        "its lock is not extended"
-    );
+    assert!(second.at_risk().wait(PATIENCE), "its lock is not extended");
     println!("{:<16} is at risk", "10.0.0.2:8080");
     assert!(second.lost().wait(PATIENCE), "its term is over");
     let third = redlock.campaign(&election, "10.0.0.1:8080", TTL)?;

@@ -227,8 +227,8 @@ pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{
-    Acquiring, AtRisk, Campaigning, Guard, Health, Leader, Leadership, LockGuard, LockLost, Lost,
-    Observer, PermitGuard, Redlock, SharedGuard, Watch, WithLockError, held,
+    Acquiring, AtRisk, Guard, Health, Leader, Leadership, LockGuard, LockLost, Lost, Observer,
+    PermitGuard, Redlock, SharedGuard, Watch, WithLockError, held,
 };
 pub use time::Instant;
 

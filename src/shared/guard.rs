@@ -37,7 +37,8 @@ pub type SharedGuard = Guard<held::Shared>;
 /// A held permit: see [`Guard`].
 pub type PermitGuard = Guard<held::Permit>;
 
-/// A held [lock](LockGuard), [shared lock](SharedGuard) or [permit](PermitGuard). Dropping the guard releases it.
+/// A held [lock](LockGuard), [shared lock](SharedGuard), [permit](PermitGuard) or [term](crate::Leadership) of a leader.
+/// Dropping the guard releases it.
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
 /// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle

@@ -109,8 +109,8 @@ fn leaders_follow_each_other_through_every_face() {
             .campaign_with(NAME, "b", &once)
             .expect_err("there is one");
         assert!(matches!(refused, LockError::Held(_)), "{refused}");
-        assert!(!first.lost().is_lost() && !first.guard().at_risk().is_at_risk());
-        assert!(first.guard().health().validity <= LONG);
+        assert!(!first.lost().is_lost() && !first.at_risk().is_at_risk());
+        assert!(first.health().validity <= LONG);
         block_on(first.resign_async()).expect("held");
         assert_eq!(observer.next(MINUTE), Some(None));
 
