@@ -57,7 +57,7 @@ pub(crate) fn trust(
 pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
     let now = clock::now();
     engine.set_wall_clock(now, clock::wall());
-    engine.trust_all_for(now)
+    engine.trust_all(now)
 }
 
 // ----- finishing ------------------------------------------------------------------------------

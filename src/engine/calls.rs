@@ -493,18 +493,9 @@ impl Engine {
         Ok((kept, round))
     }
 
-    /// [Trusts](Self::trust) the servers that are connected now. Returns their run_ids.
-    pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
-        let (trusted, _) = self.trust_all_for(now);
-        trusted.into_iter().map(|(_, run_id)| run_id).collect()
-    }
-
-    /// [`trust_all`](Self::trust_all), also returning the nodes, and the operation that gives them floors, if there is
-    /// one.
-    pub(crate) fn trust_all_for(
-        &mut self,
-        now: Instant,
-    ) -> (Vec<(NodeId, String)>, Option<RoundId>) {
+    /// [Trusts](Self::trust) the servers that are connected now. Returns these nodes with their run_ids, and the operation
+    /// that gives them floors, if there is one.
+    pub fn trust_all(&mut self, now: Instant) -> (Vec<(NodeId, String)>, Option<RoundId>) {
         let longest = self.work.parts.restarts.longest();
         let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
         for node in self.work.parts.nodes.ids() {

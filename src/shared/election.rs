@@ -132,23 +132,13 @@ impl Leadership {
         self.fencing_token().unwrap_or_default()
     }
 
-    /// Ends the term. The next candidate leads at once.
+    /// Ends the term. The next candidate leads at once. [`unlock_async`](Self::unlock_async) does it as a future.
     ///
     /// # Errors
     ///
     /// As [`unlock`](Self::unlock).
     pub fn resign(self) -> Result<Released, UnlockError> {
         self.unlock()
-    }
-
-    /// [`resign`](Self::resign) as a future, for any executor. It resigns even if the future is dropped before it
-    /// completes.
-    ///
-    /// # Errors
-    ///
-    /// As [`unlock`](Self::unlock).
-    pub async fn resign_async(self) -> Result<Released, UnlockError> {
-        self.unlock_async().await
     }
 }
 

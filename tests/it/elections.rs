@@ -111,7 +111,7 @@ fn leaders_follow_each_other_through_every_face() {
         assert!(matches!(refused, LockError::Held(_)), "{refused}");
         assert!(!first.lost().is_lost() && !first.at_risk().is_at_risk());
         assert!(first.health().validity <= LONG);
-        block_on(first.resign_async()).expect("held");
+        block_on(first.unlock_async()).expect("held");
         assert_eq!(observer.next(MINUTE), Some(None));
 
         let mut local = over(&cluster).build_local().expect("a good configuration");

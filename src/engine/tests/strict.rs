@@ -27,7 +27,7 @@ const GRAIN: Duration = MS;
 impl Net {
     /// An operator vouches for the servers that a client is connected to. Returns their number.
     fn trust_all(&mut self, client: usize) -> usize {
-        self.clients[client].engine.trust_all(self.now).len()
+        self.clients[client].engine.trust_all(self.now).0.len()
     }
 
     /// The same of one, as which the node is known to the client.

@@ -50,7 +50,8 @@ fn trust_in_a_server_that_was_replaced_is_not_trust_in_the_next() {
     world.lose(1);
     let away = Err(TrustFault::NotConnected);
     assert_eq!(world.trust(1, "run1"), away);
-    assert_eq!(world.engine.trust_all(world.now), ["run0", "again2"]);
+    let (trusted, _) = world.engine.trust_all(world.now);
+    assert_eq!(trusted, [(id(0), "run0".into()), (id(2), "again2".into())]);
     assert_eq!(world.quarantined_until(2), None);
 }
 
@@ -64,6 +65,6 @@ fn a_server_that_does_not_tell_its_run_id_is_not_trusted() {
     assert!(world.quarantined_until(0).is_some());
     let untold = Err(TrustFault::NoRunId);
     assert_eq!(world.trust(0, "run0"), untold);
-    assert!(world.engine.trust_all(world.now).is_empty());
+    assert!(world.engine.trust_all(world.now).0.is_empty());
     assert!(world.quarantined_until(0).is_some());
 }

@@ -164,7 +164,8 @@ fn a_node_that_is_not_connected_is_given_no_floor() {
     world.drain();
     assert_eq!(told(&mut world), None);
     // All connected servers are named at once; those without a floor are listed.
-    assert_eq!(world.engine.trust_all(world.now), ["run0", "run2"]);
+    let (trusted, _) = world.engine.trust_all(world.now);
+    assert_eq!(trusted, [(id(0), "run0".into()), (id(2), "run2".into())]);
     world.drain();
     world.say(2, ":1|");
     assert_eq!(told(&mut world), None);
@@ -178,7 +179,7 @@ fn a_node_that_is_not_connected_is_given_no_floor() {
 #[test]
 fn without_a_token_no_floor_is_waited_for() {
     let mut world = timed();
-    assert_eq!(world.engine.trust_all(world.now).len(), 3);
+    assert_eq!(world.engine.trust_all(world.now).0.len(), 3);
     world.drain();
     assert_eq!(world.take_all(), [NOTHING; 3]);
     assert_eq!(told(&mut world), None);
