@@ -104,6 +104,14 @@ pub(crate) fn prolonged(
     Ok(())
 }
 
+/// The result of counting counters.
+pub(crate) fn counted<E>(outcome: Result<Awaited, E>) -> Vec<(u64, Option<NodeOutcome>)> {
+    match outcome {
+        Ok(Ok(Event::CountersCounted { counters, .. })) => counters,
+        _ => Vec::new(),
+    }
+}
+
 /// The nodes that have got no counter floor, according to the outcome of giving them.
 pub(crate) fn without_floors(outcome: Awaited) -> Vec<(NodeId, NodeOutcome)> {
     match outcome {

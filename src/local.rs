@@ -27,7 +27,7 @@ use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
-use crate::error::{ExtendError, LockError, Released, UnlockError};
+use crate::error::{ExtendError, LockError, NodeOutcome, Released, UnlockError};
 use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace::{Attempts, Operation};
@@ -368,6 +368,13 @@ impl LocalRedlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.driver.nodes()
+    }
+
+    /// Counts the counters of fencing tokens on each node. See
+    /// [`Redlock::count_counters`](crate::Redlock::count_counters). Returns nothing if the system cannot wait.
+    #[must_use]
+    pub fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
+        calls::counted(self.ask(|engine, now| Ok::<_, Refusal>(engine.count_counters(now))))
     }
 
     /// Returns what the handle has done so far, and what it waits for: see [`Stats`]. Costs some microseconds and

@@ -76,7 +76,7 @@ pub(crate) const TIMES: &str =
     "A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5.";
 
 /// The options that the short help leaves out.
-const RARE: [&str; 15] = [
+const RARE: [&str; 16] = [
     "user",
     "password_file",
     "strict_files",
@@ -92,6 +92,7 @@ const RARE: [&str; 15] = [
     "leave_children",
     "stop_signal",
     "grace",
+    "counters",
 ];
 
 /// Returns the texts of a command, or those of the program.

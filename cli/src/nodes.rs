@@ -10,7 +10,7 @@ use std::ffi::OsString;
 
 use anstyle::Style;
 use serde_json::{Value, json};
-use shearline::{NodeState, NodeStatus, OperatorError};
+use shearline::{NodeOutcome, NodeState, NodeStatus, OperatorError};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -96,6 +96,13 @@ pub(crate) struct Args {
     #[arg(long)]
     shared: bool,
 
+    /// Counts the counters of fencing tokens.
+    ///
+    /// Very many counters fill the memory of a node. It looks at all its keys, 2,000 at a time and for ten seconds at
+    /// most, and the user needs the permission +scan.
+    #[arg(long)]
+    counters: bool,
+
     #[command(flatten)]
     format: Format,
 
@@ -150,12 +157,15 @@ struct Seen {
     /// The name that was tried on each of the nodes, and what came of it.
     name: Name,
     trials: Vec<Trial>,
+    /// How many counters each node has at least, and why there may be more: empty if they were not counted.
+    counters: Vec<(u64, Option<NodeOutcome>)>,
 }
 
 /// Prints a line for each node, and the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
+    let (is_fenced, counts) = (args.fenced == Some(true), args.counters);
     let name = Name::of(args.name.as_deref(), args.shared);
-    let seen = Seen::by(&args.nodes, name, args.fenced == Some(true))?;
+    let seen = Seen::by(&args.nodes, name, is_fenced, counts)?;
     let status = seen.status();
     args.format.say(|| seen.object("nodes"), || seen.lines())?;
     Ok(status)
@@ -164,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
 /// Prints the verdict, and a line for each node with which something is wrong.
 pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     let name = Name::of(args.name.as_deref(), false);
-    let seen = Seen::by(&args.nodes, name, false)?;
+    let seen = Seen::by(&args.nodes, name, false, false)?;
     let mut status = seen.status();
     if args.prometheus {
         output::say(metrics::text(&seen))?;
@@ -187,16 +197,22 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
 }
 
 impl Seen {
-    fn by(nodes: &Nodes, name: Name, is_fenced: bool) -> Result<Self, Failure> {
+    fn by(nodes: &Nodes, name: Name, is_fenced: bool, counts: bool) -> Result<Self, Failure> {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
+        // Before the trials, which leave a counter for a second.
+        let counters = match counts {
+            true => redlock.count_counters(),
+            false => Vec::new(),
+        };
         let trials = trial::each((nodes, &seen), &name, is_fenced)?;
         Ok(Self {
             nodes: seen,
             verdict,
             name,
             trials,
+            counters,
         })
     }
 
@@ -310,6 +326,7 @@ impl Seen {
         };
         text += &about(node);
         text += &self.tried(place);
+        text += &self.counted(place);
         item(&node.address, &text)
     }
 
@@ -344,6 +361,23 @@ impl Seen {
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
+    /// Returns how many counters a node has, behind `; `.
+    fn counted(&self, place: usize) -> String {
+        match self.counters.get(place) {
+            None => String::new(),
+            Some((1, None)) => "; 1 counter".to_owned(),
+            Some((number, None)) => format!("; {number} counters"),
+            Some((0, Some(_))) if !self.counts_or_waits(place) => String::new(),
+            Some((0, Some(why))) => format!("; its counters are not known: {}", in_words(why)),
+            Some((number, Some(why))) => {
+                format!(
+                    "; at least {number} of its counters are known: {}",
+                    in_words(why)
+                )
+            }
+        }
+    }
+
     fn object(&self, command: &str) -> Value {
         let fields = json!({
             "can_lock": self.status() == Status::Success,
@@ -374,8 +408,19 @@ impl Seen {
             "memory_percent": node.memory_percent,
             "clock_steps": node.clock_steps,
         });
-        joined(object, trial::object(trial))
+        let counted = self.counters.get(place).map(|(number, why)| {
+            json!({
+                "counters": (*number != 0 || why.is_none()).then_some(number),
+                "uncounted": why.as_ref().map(in_words),
+            })
+        });
+        let object = joined(object, trial::object(trial));
+        joined(object, counted.unwrap_or_default())
     }
+}
+
+fn in_words(outcome: &NodeOutcome) -> String {
+    in_words_of_the_command(&outcome.to_string())
 }
 
 /// Returns why a node does not vote, in the words of an operator.

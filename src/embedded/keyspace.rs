@@ -244,6 +244,13 @@ impl<'a> Database<'a> {
         len(self.keys, now)
     }
 
+    /// Returns how many keys begin with `prefix`.
+    pub(super) fn count(&self, prefix: &[u8], now: Millis) -> i64 {
+        let keys = self.keys.range(prefix.to_vec()..);
+        let keys = keys.take_while(|(key, _)| key.starts_with(prefix));
+        keys.filter(|(_, entry)| !entry.is_over(now)).count() as i64
+    }
+
     fn changed(&mut self, key: &[u8]) {
         let there = self.keys.contains_key(key);
         self.tracking.changed(key, Some(self.session.id));

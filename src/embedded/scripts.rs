@@ -13,10 +13,11 @@ use alloc::vec::Vec;
 
 use crate::node::{
     CHECKED_ACQUIRE, CHECKED_CONFIRM, CHECKED_EXTEND, CONFIRM, CONFIRM_MEMBER, CONFIRM_SEVERAL,
-    EXTEND, EXTEND_EACH, EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN, LEAVE_INTENT, LOOK_AT_FLOOR,
-    MOVE_SLOT, OVERWRITE, RAISE_FENCED, RAISE_MEMBER, RELEASE, RELEASE_EACH, RELEASE_MEMBER,
-    RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED, Script, TAKE_FENCED, TAKE_SEVERAL,
-    TAKE_SHARED, TAKE_SHARED_FENCED, TAKE_SLOT, TAKE_SLOT_FENCED,
+    COUNT_COUNTERS, EXTEND, EXTEND_EACH, EXTEND_MEMBER, EXTEND_SEVERAL, INSPECT, JOIN,
+    LEAVE_INTENT, LOOK_AT_FLOOR, MOVE_SLOT, OVERWRITE, RAISE_FENCED, RAISE_MEMBER, RELEASE,
+    RELEASE_EACH, RELEASE_MEMBER, RELEASE_SEVERAL, REPAIR_FLOOR, SET_FLOOR, SET_IF_PERMITTED,
+    Script, TAKE_FENCED, TAKE_SEVERAL, TAKE_SHARED, TAKE_SHARED_FENCED, TAKE_SLOT,
+    TAKE_SLOT_FENCED,
 };
 
 use number::lua_number;
@@ -47,7 +48,7 @@ struct Known {
 type Run = fn(&mut Database<'_>, Millis, &Arguments<'_>) -> Answer;
 
 /// All that the node knows. [`Scripts`] names them by their places.
-static KNOWN: [Known; 31] = [
+static KNOWN: [Known; 32] = [
     Known::new(&RELEASE, |database, now, arguments| {
         release(database, now, arguments).map(Reply::Integer)
     }),
@@ -91,6 +92,7 @@ static KNOWN: [Known; 31] = [
     Known::new(&SET_FLOOR, fencing::floor),
     Known::new(&LOOK_AT_FLOOR, fencing::look_at_floor),
     Known::new(&REPAIR_FLOOR, fencing::repair_floor),
+    Known::new(&COUNT_COUNTERS, fencing::count_counters),
 ];
 
 impl Known {

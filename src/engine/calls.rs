@@ -27,6 +27,7 @@ use super::breaking::Breaking;
 use super::inspection::Inspection;
 use super::operation::Kind;
 use super::operation::acquire::Acquire;
+use super::operation::counters::CountCounters;
 use super::operation::held::{LockQuestion, Verdict};
 use super::operation::inspect::Inspect;
 use super::operation::inspect::watch::Watch;
@@ -510,6 +511,19 @@ impl Engine {
         }
         let round = self.work.give_floors(now, nodes);
         (trusted, round)
+    }
+
+    /// Begins to count the counters of fencing tokens on all nodes. The outcome is an
+    /// [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
+    ///
+    /// The bound on operations does not apply: each count blocks a caller, and there are few operators.
+    #[cfg_attr(
+        not(any(feature = "std", test)),
+        expect(dead_code, reason = "only handles count")
+    )]
+    pub(crate) fn count_counters(&mut self, now: Instant) -> RoundId {
+        let kind = Kind::CountCounters(CountCounters::new(now, &self.work.parts));
+        self.work.begin(now, Duration::ZERO, None, kind)
     }
 
     // ----- for the driver ----------------------------------------------------------------------

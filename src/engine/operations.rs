@@ -82,7 +82,8 @@ impl Operations {
             | Kind::Release(_)
             | Kind::Reinit(_)
             | Kind::Repair(_)
-            | Kind::GiveFloors(_) => 0,
+            | Kind::GiveFloors(_)
+            | Kind::CountCounters(_) => 0,
         });
         places.sum()
     }
@@ -516,6 +517,7 @@ fn count_cancelled(kind: &Kind, stats: &mut Stats) {
         | Kind::Overwrite(_)
         | Kind::Reinit(_)
         | Kind::Repair(_)
-        | Kind::GiveFloors(_) => {}
+        | Kind::GiveFloors(_)
+        | Kind::CountCounters(_) => {}
     }
 }

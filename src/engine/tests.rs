@@ -19,6 +19,7 @@ mod clocks;
 mod confirm;
 mod connections;
 mod copies;
+mod counters;
 mod delay;
 mod deleted;
 mod expiry;

@@ -173,8 +173,8 @@ pub enum Unusable {
     /// The user may not run `command`, without which a lock cannot be taken, released or extended.
     /// A user who may take a lock but not release it gets none.
     #[error(
-        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`), the manual \
-         (`shearline::manual::permissions`) has an ACL line that suffices"
+        "its user may not run `{command}`; permit it (`ACL SETUSER .. +{command}`){}",
+        suffices(command)
     )]
     Permission {
         /// The command, in lower case and as ACL rules name it, such as `"evalsha"`.
@@ -265,6 +265,14 @@ pub enum Unusable {
     /// It refused the handshake with another error.
     #[error("it refused the handshake with {0}")]
     Refused(ServerError),
+}
+
+/// Says where to find a line that permits `command`. Locks do not need `scan`, which counts counters.
+fn suffices(command: &str) -> &'static str {
+    match command {
+        "scan" => "",
+        _ => ", the manual (`shearline::manual::permissions`) has an ACL line that suffices",
+    }
 }
 
 impl Unusable {

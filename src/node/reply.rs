@@ -33,6 +33,8 @@ pub(crate) enum Reply {
     NumberedSlot { slot: u16, number: u64 },
     /// The key has the token, and lives on for this time. If that was asked for, the token may have been replaced.
     Kept(Duration),
+    /// There are this many counters among the keys that were scanned. The count continues at `cursor`; zero is the end.
+    Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.
     InRepair(u64),
     /// There is no such key.
@@ -73,7 +75,8 @@ impl Reply {
             | Self::Kept(_)
             | Self::Number(_)
             | Self::Slot(_)
-            | Self::NumberedSlot { .. } => (Vote::Yes, NodeOutcome::Granted),
+            | Self::NumberedSlot { .. }
+            | Self::Counted { .. } => (Vote::Yes, NodeOutcome::Granted),
             Self::Missing => (Vote::No, NodeOutcome::Missing),
             Self::Foreign(_) | Self::Intent(_) | Self::Full(_) => (Vote::No, NodeOutcome::Held),
             Self::OtherPermits(permits) => (Vote::No, NodeOutcome::OtherPermits(permits)),
@@ -183,6 +186,13 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             _ => None,
         }
         .map(Read::from),
+        Request::Count { .. } => {
+            let (counters, _, cursor) = three(value)?;
+            let cursor = cursor.as_bytes()?;
+            let counters = u32::try_from(counters).ok()?;
+            let cursor = core::str::from_utf8(cursor).ok()?.parse().ok()?;
+            Some(Reply::Counted { counters, cursor }.into())
+        }
         Request::Why { .. } => {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())

@@ -109,6 +109,11 @@ pub(crate) enum Request {
         /// The operation that asks.
         operation: OperationKey,
     },
+    /// Asks how many counters of fencing tokens there are.
+    Count {
+        /// The operation that asks.
+        operation: OperationKey,
+    },
     /// A release before the `SET` of a claim, to see whether the user may run it. If the way is a script, it only asks
     /// whether scripts are run.
     Probe {
@@ -154,6 +159,7 @@ impl Request {
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Floor { .. }
             | Self::LookAtFloor { .. }
+            | Self::Count { .. }
             | Self::Release { .. }
             | Self::Probe { .. }
             | Self::Why { .. }
@@ -180,6 +186,7 @@ impl Asker {
             Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
+            | Request::Count { .. }
             | Request::Release { .. }
             | Request::Probe { .. }
             | Request::Why { .. }

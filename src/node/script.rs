@@ -28,7 +28,9 @@ mod permit;
 mod several;
 mod shared;
 
-pub(crate) use fencing::{LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED};
+pub(crate) use fencing::{
+    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
+};
 pub(crate) use numbered::{RAISE_MEMBER, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED};
 pub(crate) use permit::{MOVE_SLOT, TAKE_SLOT};
 pub(crate) use several::{CONFIRM_SEVERAL, EXTEND_SEVERAL, RELEASE_SEVERAL, TAKE_SEVERAL};

@@ -579,6 +579,11 @@ impl Node {
             self.send(now, Request::Floor { operation: None }, &command);
         }
     }
+
+    /// Asks how many counters there are: see [`fenced::count`].
+    pub(crate) fn count_counters(&mut self, now: Instant, operation: OperationKey, cursor: u64) {
+        self.send(now, Request::Count { operation }, &fenced::count(cursor));
+    }
 }
 
 /// If `node` has to report the next change of the key of `entry`, sends what has to stand before `request`.

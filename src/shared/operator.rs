@@ -16,6 +16,7 @@ use crate::engine::inspection::Inspection;
 use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
 use crate::engine::{self, Engine, NodeStatus, RoundId};
+use crate::error::NodeOutcome;
 
 impl Redlock {
     /// Asks every node about the lock on `resource`, and changes nothing. Returns whether it is free or who holds it
@@ -199,6 +200,38 @@ impl Redlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.look().unwrap_or_default()
+    }
+
+    /// Counts the counters of [fencing tokens](crate::LockOptions::fenced) on each node. A node keeps one for a day
+    /// ([`Builder::counter_ttl`](crate::Builder::counter_ttl)) for each name that was locked with a token, and very
+    /// many of them may fill its memory.
+    ///
+    /// Returns for each node, in the order of the configuration, the number of counters, and the reason if there may be
+    /// more; `None` if that is all. Empty in a forked child, and after the engine has panicked.
+    ///
+    /// A node looks at all keys of its database, with `SCAN` in a script. It looks at 2,000 keys at a time, which takes
+    /// one or two milliseconds. The call waits a node timeout for each such answer, as [`inspect`](Self::inspect) does,
+    /// and ten seconds in all: then it returns [`NodeOutcome::TimedOut`]. If many keys are added or removed meanwhile,
+    /// a node may count some twice. A user needs the permission `+scan`.
+    ///
+    /// ```no_run
+    /// # use shearline::Redlock;
+    /// # let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// for (node, (counted, more)) in redlock.nodes().iter().zip(redlock.count_counters()) {
+    ///     match more {
+    ///         None => println!("{}: {counted} counters", node.address),
+    ///         Some(why) => println!("{}: {counted} counters or more: {why}", node.address),
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn count_counters(&self) -> Vec<(u64, Option<NodeOutcome>)> {
+        let ask = |engine: &mut Engine, now| Ok::<_, Refusal>(engine.count_counters(now));
+        calls::counted(
+            self.shared()
+                .run(&Arc::default(), Times::now(Wait::Forever), ask),
+        )
     }
 
     /// Returns the counts and times of this handle and its clones, and what is waiting now: see [`Stats`]. Empty in a

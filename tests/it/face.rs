@@ -5,8 +5,8 @@ use std::time::Duration;
 use shearline::engine::{Event, Request};
 use shearline::{
     Breaking, Broken, Builder, Driver, ExtendError, Inspection, Instant, LocalRedlock, Lock,
-    LockError, LockGuard, LockOptions, NodeState, NodeStatus, OperatorError, PermitGuard, Redlock,
-    Released, Report, SharedGuard, UnlockError,
+    LockError, LockGuard, LockOptions, NodeOutcome, NodeState, NodeStatus, OperatorError,
+    PermitGuard, Redlock, Released, Report, SharedGuard, UnlockError,
 };
 
 use crate::executor::block_on;
@@ -427,6 +427,14 @@ impl Face {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.nodes(),
             Self::Local(local) => local.nodes(),
             Self::Driver(driver) => driver.nodes(),
+        }
+    }
+
+    pub(crate) fn count_counters(&mut self) -> Vec<(u64, Option<NodeOutcome>)> {
+        match self {
+            Self::Shared(redlock) | Self::Future(redlock) => redlock.count_counters(),
+            Self::Local(local) => local.count_counters(),
+            Self::Driver(_) => panic!("it has no such call"),
         }
     }
 

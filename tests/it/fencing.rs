@@ -11,10 +11,10 @@ use shearline::{Lock, LockError, LockOptions, NodeOutcome, Redlock, RestartGuard
 
 use crate::effort::times;
 use crate::executor::block_on;
-use crate::face::{over, shared};
+use crate::face::{Which, at, over, shared};
 use crate::processes::written_by_two;
 use crate::scene::clusters;
-use crate::servers::{Cluster, LONG, Options, Reply, SILENT, eventually};
+use crate::servers::{ClosedPort, Cluster, LONG, Options, Reply, SILENT, eventually};
 
 /// How many tokens each of two processes takes.
 fn takes() -> usize {
@@ -260,5 +260,71 @@ pub(crate) fn take(redlock: &Redlock, file: &Path) {
         fs::write(file, format!("{before}\n{token}")).expect("the file can be written");
         assert!(guard.is_valid());
         guard.unlock().expect("held");
+    }
+}
+
+// ----- counters -------------------------------------------------------------------------------
+
+/// There are more keys than a node looks at for one question, and most are no counters.
+#[test]
+fn the_counters_of_each_node_are_counted_by_every_face_that_blocks() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    for cluster in clusters() {
+        let mut raws = cluster.raws();
+        raws[0].fill("other:", 25_000);
+        raws[0].fill("shearline:fence:", 2_500);
+        raws[1].fill("shearline:fence:", 1);
+        for name in [
+            "shearline:fence",
+            "shearline:fences:a",
+            "a:shearline:fence:a",
+        ] {
+            raws[1].fill(name, 1);
+        }
+        for which in Which::BOTH {
+            let mut face = which.build(over(&cluster));
+            let asked = || {
+                cluster
+                    .raws()
+                    .iter_mut()
+                    .map(|raw| raw.calls("scan"))
+                    .collect()
+            };
+            let before: Vec<u64> = asked();
+            let counted = face.count_counters();
+            assert_eq!(counted, [(2_500, None), (1, None), (0, None)], "{which:?}");
+            let after: Vec<u64> = asked();
+            let steps: Vec<u64> = after
+                .iter()
+                .zip(before)
+                .map(|(one, other)| one - other)
+                .collect();
+            assert!(10 < steps[0], "{steps:?}");
+            assert_eq!(steps[1..], [1, 1], "{which:?}");
+        }
+    }
+}
+
+#[test]
+fn a_node_whose_counters_are_not_known_says_why() {
+    not_with!(Acl | NoScripts, "has users of its own");
+    for cluster in clusters() {
+        let user = |node: usize, rules: &str| {
+            cluster[node].raw().run(&format!(
+                "ACL SETUSER some reset on >secret ~* +@all {rules}"
+            ));
+            cluster[node].url_with("some:secret")
+        };
+        let gone = ClosedPort::new();
+        let urls = [user(0, "-scan"), user(1, "-eval"), gone.url()];
+        for which in Which::BOTH {
+            let counted = which.build(at(&urls)).count_counters();
+            let (numbers, why): (Vec<_>, Vec<_>) = counted.into_iter().unzip();
+            assert_eq!(numbers, [0; 3]);
+            let scan = Unusable::Permission { command: "scan" };
+            assert_eq!(why[0], Some(NodeOutcome::Unusable(scan)));
+            assert_eq!(why[1], Some(NodeOutcome::Unusable(Unusable::NeedsScripts)));
+            assert_matches!(why[2], Some(NodeOutcome::Unreachable(_)));
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::embedded::keyspace::{Database, Millis};
 use crate::embedded::refusal::Refusal;
 use crate::embedded::reply::{Answer, Reply};
 use crate::embedded::strings::set_in;
-use crate::resource::{NUMBER_MARK, WANTED_MARK};
+use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
 
 /// Scripts use no larger number.
 const MOST: f64 = 9e15;
@@ -401,4 +401,18 @@ pub(super) fn repair_floor(
     let floor = floor.max(lua_number(number).ok_or(NO_NUMBER)?);
     set_floor(database, key, run_id, floor);
     Ok(Reply::Integer(1))
+}
+
+/// Does what [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS) does, at once for all keys from any cursor on.
+pub(super) fn count_counters(
+    database: &mut Database<'_>,
+    now: Millis,
+    arguments: &Arguments<'_>,
+) -> Answer {
+    let cursor = arguments.token.ok_or(NO_KEY)?; // The first argument.
+    if !is_digits(cursor) {
+        return Err(Refusal::fixed("ERR invalid cursor"));
+    }
+    let [counters, zero] = [database.count(COUNTER_PREFIX, now), 0].map(Reply::Integer);
+    Ok(Reply::array([counters, zero, Reply::bulk(b"0")]))
 }

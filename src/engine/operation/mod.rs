@@ -10,6 +10,7 @@
 //! | [`release`] | every node that may hold the token to delete it | a vote each: deleted, or not there |
 //! | [`reinit`] | every node to join this group | a vote each; all are needed |
 //! | [`floors`] | the nodes that an operator trusts to write a counter floor | a vote each; it waits for all |
+//! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
 //! [`watch`] is an inspection that goes on until it finds something new. An exclusive lock becomes a shared one by a
@@ -23,6 +24,7 @@
 pub(super) mod acquire;
 mod ballot;
 pub(super) mod confirm;
+pub(super) mod counters;
 pub(super) mod extend;
 pub(super) mod floors;
 pub(super) mod held;
@@ -53,6 +55,7 @@ use super::inspection::Inspection;
 use super::parts::Parts;
 use acquire::Acquire;
 use ballot::Bounds;
+use counters::CountCounters;
 use floors::GiveFloors;
 use held::{LockQuestion, Verdict};
 use inspect::Inspect;
@@ -81,6 +84,7 @@ pub(super) enum Kind {
     Reinit(Reinit),
     Repair(Repair),
     GiveFloors(GiveFloors),
+    CountCounters(CountCounters),
 }
 
 /// An outcome for a caller, or news of a lock.
@@ -149,6 +153,14 @@ pub enum Event {
         /// The nodes that have not said that they wrote a floor, and why: empty if all did.
         without: Vec<(NodeId, NodeOutcome)>,
     },
+    /// The nodes have counted their counters of fencing tokens, for a handle. No call of an engine has returned the id
+    /// of this operation.
+    CountersCounted {
+        /// The operation.
+        round: RoundId,
+        /// For each node the number of counters, and the reason if there may be more.
+        counters: Vec<(u64, Option<NodeOutcome>)>,
+    },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There is nothing to
     /// apply: the lock already shows its end.
     Kept {
@@ -185,7 +197,8 @@ impl Event {
             | Self::Broken { round, .. }
             | Self::Released { round, .. }
             | Self::Reinitialised { round, .. }
-            | Self::FloorsGiven { round, .. } => Some(*round),
+            | Self::FloorsGiven { round, .. }
+            | Self::CountersCounted { round, .. } => Some(*round),
             Self::Kept { .. } | Self::AtRisk { .. } | Self::Expired { .. } => None,
         }
     }
@@ -508,6 +521,7 @@ impl Kind {
             Self::Reinit(operation) => operation,
             Self::Repair(operation) => operation,
             Self::GiveFloors(operation) => operation,
+            Self::CountCounters(operation) => operation,
         }
     }
 

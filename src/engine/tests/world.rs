@@ -454,8 +454,8 @@ fn of_reader(words: &[String]) -> Option<String> {
 /// Describes a command about a fencing token in few words.
 fn fenced(words: &[String]) -> Option<String> {
     use crate::node::{
-        LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR, TAKE_FENCED,
-        TAKE_SLOT_FENCED,
+        COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR,
+        TAKE_FENCED, TAKE_SLOT_FENCED,
     };
     let scripts = [
         (&TAKE_FENCED, "TAKE"),
@@ -465,6 +465,7 @@ fn fenced(words: &[String]) -> Option<String> {
         (&SET_FLOOR, "FLOOR"),
         (&LOOK_AT_FLOOR, "LOOK"),
         (&REPAIR_FLOOR, "REPAIR"),
+        (&COUNT_COUNTERS, "COUNT"),
     ];
     let is = |script: &crate::node::Script| script.text == words[1] || script.sha1 == words[1];
     let (_, what) = scripts.iter().find(|(script, _)| is(script))?;

@@ -62,6 +62,7 @@ impl Abilities {
             Request::Question { question, by, .. } => {
                 self.question_refused(question, by, refusal, hints)
             }
+            Request::Count { .. } => count_refused(refusal),
             Request::Raise { .. }
             | Request::Floor { .. }
             | Request::LookAtFloor { .. }
@@ -260,6 +261,18 @@ impl Abilities {
 /// Returns `true` if the key is no lock.
 fn has_other_type(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::Error(error) if error.code() == "WRONGTYPE")
+}
+
+fn count_refused(refusal: Refusal) -> Reply {
+    match refusal {
+        Refusal::Forbidden(Forbidden::Command) => Reply::lacks(Unusable::NeedsScripts),
+        Refusal::Forbidden(Forbidden::Within) => {
+            Reply::lacks(Unusable::Permission { command: "scan" })
+        }
+        Refusal::Error(_) | Refusal::Forbidden(Forbidden::Key | Forbidden::Part) => {
+            reported(refusal, Dialect::Text.verb())
+        }
+    }
 }
 
 /// The script was not run, because the user may not run `verb`. The node is asked without scripts from now on.

@@ -14,8 +14,8 @@ use core::time::Duration;
 use crate::entry::{Entry, Kind};
 use crate::node::request::Dialect;
 use crate::node::script::{
-    LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR, Script, TAKE_FENCED,
-    TAKE_SHARED_FENCED, TAKE_SLOT_FENCED,
+    COUNT_COUNTERS, LOOK_AT_FLOOR, RAISE_FENCED, RAISE_MEMBER, REPAIR_FLOOR, SET_FLOOR, Script,
+    TAKE_FENCED, TAKE_SHARED_FENCED, TAKE_SLOT_FENCED,
 };
 use crate::resource::{COUNTER_PREFIX, FLOOR_KEY, INTENT_PREFIX};
 use crate::resp::{Decimal, argument, command};
@@ -109,6 +109,14 @@ pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
 /// If the counter floor is in repair under `nonce`, binds it to this `run_id` and raises it to `number`.
 pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Vec<u8> {
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
+}
+
+/// Asks how many counters there are behind `cursor`, among the keys that the node scans at once.
+pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
+    let (mut out, cursor) = (Vec::new(), Decimal::new(cursor));
+    let script = COUNT_COUNTERS.text.as_bytes();
+    command(&mut out, &[b"EVAL", script, b"0", cursor.as_bytes()]);
+    out
 }
 
 /// Writes a script whose only key is the counter floor, by its text because it is rare.

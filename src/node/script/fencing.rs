@@ -169,3 +169,14 @@ pub(crate) const REPAIR_FLOOR: Script = Script {
            redis.call('set',KEYS[1],string.format('%s:%.0f:%.0f',r,s,s)) return 1",
     sha1: "2ce6090e11b40b410717a10be54dd502e35d4045",
 };
+
+/// Counts the counters among about the next two thousand keys, which takes a server one or two milliseconds. The answer
+/// has the form of [`INSPECT`](super::INSPECT): the count, 0, and the cursor for the next call, which is `0` at the
+/// end. The cursor is the only argument, and there is no key.
+///
+/// The cursor stays a text, because its 64 bits do not fit into a number of Lua.
+pub(crate) const COUNT_COUNTERS: Script = Script {
+    text: "local r=redis.call('scan',ARGV[1],'match','shearline:fence:*','count',2000) \
+           return {#r[2],0,r[1]}",
+    sha1: "4581f6e461ae5063cb65d382fcc6e1f9c96745b4",
+};

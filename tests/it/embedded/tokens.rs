@@ -318,11 +318,40 @@ fn pair(seed: u64, server: &Server, flavour: Flavour) -> Pair {
 
 fn compare(seed: u64, server: &Server, flavour: Flavour) {
     let mut pair = pair(seed, server, flavour);
+    compare_counters(&mut pair);
     let mut before = Vec::new();
     for number in 0..COMMANDS[usize::from(is_long())] {
         let looks = is_long() || number % 5 == 0;
         pair.step(&format!("seed {seed}"), &mut before, looks);
     }
+}
+
+/// Both say how many keys are counters of names.
+fn compare_counters(pair: &mut Pair) {
+    let (text, digest) = COUNT_COUNTERS;
+    let names = ["", "a", "b:*", "\u{fffd}"].map(|name| format!("shearline:fence:{name}"));
+    let others = [
+        "shearline:fence",
+        "shearline:fences:a",
+        "shearline:floor",
+        "a",
+    ];
+    let keys = names.iter().map(String::as_str).chain(others);
+    let set = keys.map(|key| ["SET", key, "7"].map(Vec::from).to_vec());
+    let [expected, read] = pair.ask(&set.collect::<Vec<_>>());
+    assert_eq!(expected, read);
+    let wrong = ["EVAL", text, "0", "x"].map(Vec::from).to_vec();
+    let count = [["EVAL", text, "0", "0"], ["EVALSHA", digest, "0", "0"]];
+    let [expected, read] = pair.ask(&count.map(|words| words.map(Vec::from).to_vec()));
+    assert_eq!(expected, [b"*3\r\n:4\r\n:0\r\n$1\r\n0\r\n"; 2]);
+    assert_eq!(expected, read);
+    let refused = pair
+        .ask(&[wrong])
+        .map(|replies| said(Flavour::Redis, &replies[0]));
+    assert_eq!(refused, ["-ERR"; 2]);
+    let del = [["DEL", names[0].as_str()], ["DEL", "a"]];
+    let [expected, read] = pair.ask(&del.map(|words| words.map(Vec::from).to_vec()));
+    assert_eq!(expected, read);
 }
 
 #[test]

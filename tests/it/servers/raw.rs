@@ -111,6 +111,19 @@ impl Raw {
         assert_eq!(reply, Reply::Simple("OK".into()));
     }
 
+    /// Makes so many keys whose names begin so.
+    #[track_caller]
+    pub(crate) fn fill(&mut self, prefix: &str, count: usize) {
+        let names: Vec<String> = (0..count)
+            .map(|number| format!("{prefix}{number}"))
+            .collect();
+        for names in names.chunks(1_000) {
+            let pairs = names.iter().flat_map(|name| [name.as_bytes(), b"7"]);
+            let words: Vec<&[u8]> = [&b"MSET"[..]].into_iter().chain(pairs).collect();
+            assert_eq!(self.command(&words), Reply::Simple("OK".into()));
+        }
+    }
+
     #[track_caller]
     pub(crate) fn integer(&mut self, words: &[&[u8]]) -> i64 {
         match self.command(words) {

@@ -225,6 +225,27 @@ fn nodes_says_which_nodes_give_no_number() {
     }
 }
 
+/// The lock that is tried leaves one for a second.
+#[test]
+fn nodes_does_not_count_a_counter_of_its_own() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    let cluster = servers::three();
+    token_of_run(&cluster, &["--trust"]);
+    let line = "nodes --fenced --counters --guard off --json";
+    let object = shearline(&cluster, line).object();
+    for node in 0..3 {
+        assert_eq!(
+            object.at(&format!("nodes.{node}.may_lock")),
+            &Value::Bool(true)
+        );
+        // A node may not have been asked for the token of the run before the others had given it.
+        assert!(
+            object.number(&format!("nodes.{node}.counters")) <= 1,
+            "{object:?}"
+        );
+    }
+}
+
 /// Plain locks need neither the keys of fencing tokens nor the `run_id`.
 #[test]
 fn nodes_says_which_users_may_not_have_a_number() {

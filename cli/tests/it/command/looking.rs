@@ -480,6 +480,62 @@ fn a_password_that_is_missing_is_for_an_operator() {
     cluster.assert_empty();
 }
 
+/// Those of each node, and why they are not known.
+#[test]
+fn nodes_counts_counters_of_fencing_tokens_if_it_is_asked_to() {
+    not_with!(Acl | NoScripts, "its user may not run `SCAN` in a script");
+    let cluster = servers::three();
+    cluster[0].raw().fill("shearline:fence:", 2_500);
+    cluster[0].raw().fill("other:", 20_000);
+    cluster[1].raw().fill("shearline:fence:", 1);
+    let said = shearline(&cluster, "nodes --guard off --counters").done();
+    assert_narrow(&said);
+    let said = said.replace("\n    ", " ");
+    let counted = said.lines().map(|line| line.rsplit("; ").next());
+    let counted: Vec<_> = counted.flatten().take(3).collect();
+    assert_eq!(counted, ["2500 counters", "1 counter", "0 counters"]);
+    let object = shearline(&cluster, "nodes --guard off --counters --json").object();
+    for (node, number) in [(0, 2_500), (1, 1), (2, 0)] {
+        assert_eq!(object.number(&format!("nodes.{node}.counters")), number);
+        let more = object.at(&format!("nodes.{node}.uncounted"));
+        assert_eq!(more, &Value::Null);
+    }
+
+    // They are counted on request only, and a node that does not count them may vote.
+    let other = shearline(&cluster, "nodes --guard off --json").object();
+    assert!(!format!("{other:?}").contains("count"), "{other:?}");
+    let gone = ClosedPort::new();
+    cluster[1]
+        .raw()
+        .run("ACL SETUSER some reset on >secret ~* &* +@all -scan");
+    let urls = [
+        cluster.urls()[0].clone(),
+        cluster[1].url_with("some:secret"),
+        gone.url(),
+    ];
+    let said = over(&urls, "nodes --guard off --counters").done();
+    let said = said.replace("\n    ", " ");
+    let why = "; its counters are not known: unusable: its user may not run `scan`";
+    assert!(said.contains(why), "{said}");
+    assert!(
+        said.contains("connection refused\n2 of 3 nodes would vote"),
+        "{said}"
+    );
+    let object = over(&urls, "nodes --guard off --counters --json").object();
+    assert_eq!(object.number("nodes.0.counters"), 2_500);
+    for (node, why) in [
+        (
+            1,
+            "its user may not run `scan`; permit it (`ACL SETUSER .. +scan`)",
+        ),
+        (2, "unreachable: connection refused"),
+    ] {
+        assert_eq!(object.at(&format!("nodes.{node}.counters")), &Value::Null);
+        let said = object.text(&format!("nodes.{node}.uncounted"));
+        assert!(said.ends_with(why), "{said}");
+    }
+}
+
 #[test]
 fn reinit_makes_a_new_cluster_and_nodes_show_it() {
     not_with!(NoScripts, "asks for a strict guard, which needs scripts");

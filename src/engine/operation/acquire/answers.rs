@@ -118,6 +118,7 @@ impl Acquire {
             | Reply::Kept(_)
             | Reply::Full(_)
             | Reply::OtherPermits(_)
+            | Reply::Counted { .. }
             | Reply::InRepair(_) => reply.vote(),
         };
         self.vote(node, said, cx);

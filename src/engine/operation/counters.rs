@@ -1,0 +1,112 @@
+//! Counts the counters of fencing tokens on each node, for an operator who wants to know what fills the memory.
+//!
+//! A node looks at some two thousand keys for each question, which takes one or two milliseconds. It answers how many
+//! of them are counters, and the cursor at which it continues. It is asked again until it has looked at all keys.
+//!
+//! # Guarantees
+//!
+//! * A count without a reason is complete: the node has said that no keys are left. If the time is up or the connection
+//!   is lost, the count so far comes with the reason.
+//! * No node is waited for after [`COUNTING_MAX`].
+//!
+//! # Not here
+//!
+//! Keys that a node counts twice: its `SCAN` may do that while the table of keys is resized.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::time::Duration;
+
+use crate::error::{NodeOutcome, Unusable};
+use crate::keys::NodeId;
+use crate::limits::COUNTING_MAX;
+use crate::node::{Answer, Command, Reply, Whose};
+use crate::time::Instant;
+
+use super::patience::Patience;
+use super::{Context, Operate, ask_all, ask_one};
+use crate::engine::contract::{Event, RoundId};
+use crate::engine::parts::Parts;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(in crate::engine) struct CountCounters {
+    /// The number that each node has counted.
+    numbers: Box<[u64]>,
+    /// The cursor of each node: zero is the beginning, and the end.
+    cursors: Box<[u64]>,
+    /// When the count ends for all nodes.
+    until: Instant,
+}
+
+impl CountCounters {
+    pub(in crate::engine) fn new(now: Instant, parts: &Parts) -> Self {
+        Self {
+            numbers: vec![0; parts.nodes.len()].into(),
+            cursors: vec![0; parts.nodes.len()].into(),
+            until: now.saturating_add(COUNTING_MAX),
+        }
+    }
+
+    /// Gives `node` the time for an answer. An answer is useful at any time, so the node gets as much time as for the
+    /// longest lock.
+    fn give_time(&self, node: NodeId, cx: &mut Context<'_>) {
+        let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
+        let until = patience.until(cx.now, &mut cx.parts.nodes[node]);
+        cx.round[node].deadline = until.min(self.until);
+    }
+
+    /// Asks `node`, which must run scripts, to continue.
+    fn put(&self, node: NodeId, cx: &mut Context<'_>) {
+        self.give_time(node, cx);
+        let cursor = self.cursors[node.index()];
+        let there = cx.parts.nodes.writing_to(node);
+        there.count_counters(cx.now, cx.round.key, cursor);
+        cx.round[node].asked = true;
+    }
+}
+
+impl Operate for CountCounters {
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        for node in cx.parts.nodes.ids() {
+            self.give_time(node, cx);
+        }
+        ask_all(self, cx);
+        cx.round.arm(&mut cx.parts.timers);
+    }
+
+    fn ask(&mut self, node: NodeId, _command: &mut Command, cx: &mut Context<'_>) -> bool {
+        cx.reach(node, Whose::Other, |cx| {
+            if cx.parts.nodes[node].abilities.is_without_scripts() {
+                return Err(Unusable::NeedsScripts);
+            }
+            self.put(node, cx);
+            Ok(())
+        })
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
+        let is_reason = |outcome: &NodeOutcome| *outcome != NodeOutcome::Granted;
+        let why = cx.round.ballots.iter().map(|ballot| ballot.outcome);
+        let why = why.map(|outcome| Some(outcome).filter(is_reason));
+        Some(Event::CountersCounted {
+            round: RoundId(cx.round.key),
+            counters: self.numbers.iter().copied().zip(why).collect(),
+        })
+    }
+
+    fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
+        if !cx.round.awaits(node) {
+            return; // The answer came too late.
+        }
+        if let Reply::Counted { counters, cursor } = answer.reply {
+            let counted = &mut self.numbers[node.index()];
+            *counted = counted.saturating_add(u64::from(counters));
+            self.cursors[node.index()] = cursor;
+            if cursor != 0 {
+                return ask_one(self, node, cx);
+            }
+        }
+        self.vote(node, answer.reply.vote(), cx);
+    }
+}

@@ -1,0 +1,197 @@
+//! Stories of counting: how many counters of fencing tokens the nodes have.
+
+use super::*;
+use crate::error::ServerError;
+use crate::limits::COUNTING_MAX;
+
+type Counted = (u64, Option<NodeOutcome>);
+
+impl World {
+    /// Begins to count. Every node is asked from the first key on.
+    fn count(&mut self) {
+        self.begin_to_count();
+        assert_eq!(self.take_all(), [["COUNT 0"]; 3]);
+    }
+
+    fn begin_to_count(&mut self) {
+        self.engine.count_counters(self.now);
+        self.drain();
+    }
+
+    /// `node` has counted `number` more, and continues at `cursor`.
+    fn counts(&mut self, node: usize, number: u64, cursor: &str) {
+        let len = cursor.len();
+        self.say(node, &format!("*3|:{number}|:0|${len}|{cursor}|"));
+    }
+
+    #[track_caller]
+    fn counted(&mut self) -> Vec<Counted> {
+        let Event::CountersCounted { counters, .. } = self.event() else {
+            panic!("nothing else was asked")
+        };
+        assert_eq!(self.engine.load().rounds, 0);
+        counters
+    }
+}
+
+/// A cursor has more digits than a number of Lua.
+#[test]
+fn each_node_goes_on_from_its_own_cursor_until_it_has_counted_all() {
+    let mut world = World::ready(3);
+    world.count();
+    world.counts(0, 9_998, "18446744073709551615");
+    world.counts(1, 7, "0");
+    world.counts(2, 0, "96");
+    let asked = ["COUNT 18446744073709551615", "COUNT 96"];
+    assert_eq!(world.take(0), [asked[0]]);
+    assert_eq!(world.take(1), NOTHING);
+    assert_eq!(world.take(2), [asked[1]]);
+    world.counts(0, 10_003, "5");
+    world.counts(2, 0, "0");
+    assert_eq!(world.take(0), ["COUNT 5"]);
+    assert!(world.events.is_empty(), "node 0 has not counted all");
+    world.counts(0, 1, "0");
+    assert_eq!(world.counted(), [(20_002, None), (7, None), (0, None)]);
+    assert_eq!(world.take_all(), [NOTHING; 3]);
+}
+
+/// The other nodes have ended long ago.
+#[test]
+fn a_node_with_very_many_keys_is_asked_for_ten_seconds() {
+    let mut world = World::ready(3);
+    world.count();
+    let begun = world.now;
+    world.counts(0, 3, "0");
+    world.counts(2, 4, "0");
+    for _ in 0..499 {
+        world.sleep(20 * MS);
+        world.counts(1, 10_000, "1");
+    }
+    assert!(world.events.is_empty());
+    world.sleep_until_event();
+    let took = world.now.saturating_since(begun);
+    assert!(took <= COUNTING_MAX + 2 * MS, "{took:?}");
+    assert!(COUNTING_MAX <= took, "{took:?}");
+    let counted = [
+        (3, None),
+        (4_990_000, Some(NodeOutcome::TimedOut)),
+        (4, None),
+    ];
+    assert_eq!(world.counted(), counted);
+}
+
+/// It is not asked again. A late answer adds nothing, even while another node still counts.
+#[test]
+fn a_node_that_falls_silent_has_counted_what_it_has_said() {
+    let mut world = World::ready(3);
+    world.count();
+    world.counts(0, 9_000, "3");
+    world.sleep(40 * MS);
+    world.counts(0, 9_000, "5");
+    world.counts(2, 1, "8");
+    world.take_all();
+    world.sleep(40 * MS);
+    world.counts(2, 2, "9");
+    world.sleep(40 * MS); // Longer than for one answer.
+    assert_eq!(world.take_all(), [vec![], vec![], vec!["COUNT 9"]]);
+    world.counts(0, 9_000, "7");
+    world.counts(1, 9_000, "7");
+    assert_eq!(world.take_all(), [NOTHING; 3]);
+    assert!(world.events.is_empty());
+    world.counts(2, 4, "0");
+    let silent = Some(NodeOutcome::TimedOut);
+    assert_eq!(world.counted(), [(18_000, silent), (0, silent), (7, None)]);
+    world.is_clean();
+}
+
+/// Each line: the answer of the node, and the reason why its counters are not known.
+#[test]
+fn a_node_that_does_not_count_says_why() {
+    let unusable = NodeOutcome::Unusable;
+    let protocol = NodeOutcome::Unreachable(LinkFault::Protocol.into());
+    let scan = unusable(Unusable::Permission { command: "scan" });
+    for (said, why) in [
+        (
+            "-NOPERM this user has no permissions to run the 'eval' command|",
+            unusable(Unusable::NeedsScripts),
+        ),
+        (
+            "-ERR unknown command 'EVAL', with args beginning with: |",
+            unusable(Unusable::NeedsScripts),
+        ),
+        (
+            "-ERR The user executing the script can't run this command or subcommand script: x|",
+            scan,
+        ),
+        (
+            "-ERR ACL failure in script: User u has no permissions to run the 'scan' command|",
+            scan,
+        ),
+        (
+            "-BUSY Redis is busy running a script.|",
+            NodeOutcome::Refused(ServerError::from_line(b"BUSY")),
+        ),
+        (":7|", protocol),
+        ("*3|:-1|:0|$1|0|", protocol),
+        ("*3|:1|:0|$2|-1|", protocol),
+        ("*3|:1|:0|$20|18446744073709551616|", protocol),
+    ] {
+        let mut world = World::ready(3);
+        world.count();
+        world.counts(0, 2, "0");
+        world.say(1, said);
+        assert!(world.events.is_empty(), "{said}");
+        world.counts(2, 3, "0");
+        let counted = world.counted();
+        assert_eq!(counted[1].1, Some(why), "{said}");
+        assert_eq!((counted[0], counted[2]), ((2, None), (3, None)), "{said}");
+    }
+}
+
+#[test]
+fn a_node_without_scripts_is_not_asked() {
+    let mut world = World::with(named(3).without_scripts(true));
+    for node in 0..3 {
+        world.welcome(node);
+        world.say(node, &format!("$11|run_id:run{node}|$-1|$-1|"));
+    }
+    world.take_all();
+    world.begin_to_count();
+    assert_eq!(world.take_all(), [NOTHING; 3]);
+    let why = NodeOutcome::Unusable(Unusable::NeedsScripts);
+    assert_eq!(world.counted(), [(0, Some(why)); 3]);
+}
+
+/// One is lost while it counts, and another is met when the others are asked.
+#[test]
+fn a_node_that_is_lost_stays_uncounted_and_one_in_its_handshake_is_waited_for() {
+    let mut world = World::ready(3);
+    world.lose(2);
+    world.welcome_again(2);
+    world.take(2);
+    world.begin_to_count();
+    assert_eq!(world.take(2), NOTHING);
+    world.counts(0, 5, "9");
+    world.lose(0);
+    world.counts(1, 6, "0");
+    assert!(world.events.is_empty(), "node 2 has not greeted");
+    world.finish_as(2, "another", 0);
+    assert!(world.quarantined_until(2).is_some());
+    assert_eq!(world.take(2), ["COUNT 0"]);
+    world.counts(2, 7, "0");
+    let lost = NodeOutcome::Unreachable(LinkFault::Reset.into());
+    assert_eq!(world.counted(), [(5, Some(lost)), (6, None), (7, None)]);
+}
+
+/// Its answers do not count for locks.
+#[test]
+fn a_node_in_quarantine_counts() {
+    let mut world = World::ready(3);
+    world.lose(1);
+    world.greet_as(1, "another", 0);
+    assert!(world.quarantined_until(1).is_some());
+    world.take_all();
+    world.count();
+    (0..3).for_each(|node| world.counts(node, 1, "0"));
+    assert_eq!(world.counted(), [(1, None); 3]);
+}
