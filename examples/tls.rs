@@ -25,8 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build();
     let redlock = match redlock {
         Ok(redlock) => redlock,
-        // A missing file or a key that does not fit is found before anything is sent.
-        Err(BuildError::Tls(error)) => {
+        // A wrong URL, a missing file or a key that does not fit is found before anything is sent.
+        Err(BuildError::Config(error)) => {
             eprintln!("correct this setting: {error}");
             return Err(error.into());
         }

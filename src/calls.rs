@@ -8,11 +8,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::clock;
-use crate::engine::breaking::{self, BreakError, Broken};
-use crate::engine::inspection::{InspectError, Inspection};
-use crate::engine::{Engine, Event, NodeId, NotProlonged, Request, RoundId, prolong};
+use crate::engine::breaking::{self, Broken};
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
+use crate::engine::{Engine, Event, NodeId, Request, RoundId, prolong};
 use crate::error::{
-    ConfirmError, LockError, NodeOutcome, ReinitError, Released, Report, TrustError, UnlockError,
+    ExtendError, LockError, NodeOutcome, Released, Report, TrustFault, UnlockError,
 };
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -45,18 +46,18 @@ pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
     run_id: &str,
-) -> Result<(bool, Option<RoundId>), TrustError> {
-    let node = engine.nodes().at(address).ok_or(TrustError::UnknownNode)?;
+) -> Result<(bool, Option<RoundId>), OperatorError> {
+    let node = engine.nodes().at(address).ok_or(TrustFault::UnknownNode)?;
     let now = clock::now();
     engine.set_wall_clock(now, clock::wall());
-    engine.trust_for(now, node, run_id)
+    Ok(engine.trust_for(now, node, run_id)?)
 }
 
 /// Trusts all servers that are connected now, in the same way.
 pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<RoundId>) {
     let now = clock::now();
     engine.set_wall_clock(now, clock::wall());
-    engine.trust_all_for(now)
+    engine.trust_all(now)
 }
 
 // ----- finishing ------------------------------------------------------------------------------
@@ -77,27 +78,27 @@ macro_rules! results {
 results! {
     acquired: Acquired => Lock, LockError, LockError::NoQuorum;
     released: Released => Released, UnlockError, UnlockError::Unconfirmed;
-    inspected: Inspected => Inspection, InspectError, InspectError::NoQuorum;
-    reinitialised: Reinitialised => (), ReinitError, |_| ReinitError::Closed;
+    inspected: Inspected => Inspection, OperatorError, OperatorError::NoQuorum;
+    reinitialised: Reinitialised => (), OperatorError, OperatorError::Unconfirmed;
 }
 
 /// The result of breaking the lock that was `seen`.
-pub(crate) fn broken(outcome: Awaited, seen: &Inspection) -> Result<Broken, BreakError> {
-    breaking::finish(outcome.map_err(BreakError::Unconfirmed)?, seen)
+pub(crate) fn broken(outcome: Awaited, seen: &Inspection) -> Result<Broken, OperatorError> {
+    breaking::finish(outcome.map_err(OperatorError::Unconfirmed)?, seen)
 }
 
 /// The result of an extension or a confirmation, which changes `lock`. Without an outcome the lock stays as it was.
-pub(crate) fn prolonged<E: NotProlonged>(
+pub(crate) fn prolonged(
     operation: &Operation,
     lock: &mut Lock,
     outcome: Awaited,
-) -> Result<(), E> {
+) -> Result<(), ExtendError> {
     match outcome {
-        Ok(outcome) => prolong::<E>(lock, outcome, clock::now)?,
+        Ok(outcome) => prolong(lock, outcome, clock::now)?,
         Err(_) if lock.has_known_end() && !lock.is_valid() => {
-            return Err(ConfirmError::Expired.into());
+            return Err(ExtendError::Expired);
         }
-        Err(report) => return Err(ConfirmError::Unconfirmed(report).into()),
+        Err(report) => return Err(ExtendError::Unconfirmed(report)),
     }
     operation.has(lock);
     Ok(())
@@ -124,9 +125,9 @@ pub(crate) fn without_floors(outcome: Awaited) -> Vec<(NodeId, NodeOutcome)> {
 }
 
 /// The result of trusting one node.
-pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, TrustError> {
+pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, OperatorError> {
     match without.first() {
-        Some((_, outcome)) => Err(TrustError::NoFloor { outcome: *outcome }),
+        Some((_, outcome)) => Err(TrustFault::NoFloor { outcome: *outcome }.into()),
         None => Ok(kept),
     }
 }

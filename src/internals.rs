@@ -16,7 +16,7 @@ pub use crate::engine::contract::{Cause, Load};
 pub use crate::engine::fuzz::fuzz_engine;
 #[cfg(feature = "internals")]
 pub use crate::engine::inside::{all_open, open_work, waiting_work};
-pub use crate::error::LinkFault;
+pub use crate::error::{LinkFault, RequestFault};
 pub use crate::resource::{BARRIER_KEY, FLOOR_KEY, MARKER_KEY, check_resources};
 #[cfg(any(test, fuzzing))]
 pub use crate::resp::fuzz::{fuzz_decode_any, fuzz_decode_torn, fuzz_roundtrip};

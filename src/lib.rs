@@ -205,18 +205,18 @@ pub mod internals;
 pub use config::TlsOptions;
 pub use config::{Builder, Config, Credentials, LockOptions, NodeConfig, RestartGuard, Retry};
 #[cfg(feature = "std")]
-pub use driver::{BuildError, Driver, DriverWaker, FromBytesError};
-pub use engine::breaking::{BreakError, Breaking, Broken};
+pub use driver::{BuildError, Driver, FromBytesError};
+pub use engine::breaking::{Breaking, Broken};
 #[doc(inline)]
 pub use engine::contract::NodeStatus;
-pub use engine::inspection::{Found, Holder, HolderKind, InspectError, InspectedNode, Inspection};
+pub use engine::inspection::{Found, Holder, HolderKind, InspectedNode, Inspection};
+pub use engine::operators::OperatorError;
 #[doc(inline)]
 pub use engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats};
 #[doc(inline)]
 pub use error::{
-    CheckError, ConfigError, ConfirmError, ExtendError, InvalidRequest, LinkError, LockError,
-    NodeOutcome, NodeReport, ReinitError, Released, Report, ServerError, SettingProblem, TlsError,
-    TlsFailure, TrustError, UnlockError, Unusable, UrlProblem,
+    ConfigError, ExtendError, InvalidRequest, LinkError, LockError, NodeOutcome, NodeReport,
+    Released, Report, ServerError, TrustError, UnlockError, Unusable,
 };
 pub use histogram::Histogram;
 #[cfg(feature = "std")]
@@ -227,8 +227,8 @@ pub use quorum::{Lock, LockId};
 pub use resource::Token;
 #[cfg(feature = "std")]
 pub use shared::{
-    Acquiring, AtRisk, Building, Campaigning, Guard, Health, Leader, Leadership, LockGuard,
-    LockLost, Lost, Observer, PermitGuard, Redlock, SharedGuard, Watch, WithLockError, held,
+    Acquiring, AtRisk, Guard, Health, Leader, Leadership, LockGuard, LockLost, Lost, Observer,
+    PermitGuard, Redlock, SharedGuard, Watch, WithLockError, held,
 };
 pub use time::Instant;
 

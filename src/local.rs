@@ -22,17 +22,15 @@ use crate::calls::{self, Awaited, Trusted};
 use crate::clock;
 use crate::config::{Builder, LockOptions};
 use crate::driver::{BuildError, Driver, Refusal, Reporter};
-use crate::engine::breaking::{BreakError, Breaking, Broken};
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::breaking::{Breaking, Broken};
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
-use crate::engine::{Engine, Event, NodeStatus, NotProlonged, Request, RoundId};
-use crate::error::{
-    CheckError, ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released,
-    TrustError, UnlockError,
-};
+use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
+use crate::error::{ExtendError, LockError, NodeOutcome, Released, UnlockError};
 use crate::quorum::Lock;
 use crate::time::Instant;
-use crate::trace::{Attempts, Failure, Operation};
+use crate::trace::{Attempts, Operation};
 
 mod call;
 mod elections;
@@ -154,19 +152,6 @@ impl LocalRedlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources` for `ttl` if all of them are free now: one attempt.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_all_with`](Self::lock_all_with).
-    pub fn try_lock_all(
-        &mut self,
-        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
-        ttl: Duration,
-    ) -> Result<Lock, LockError> {
-        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
-    }
-
     /// Takes one lock on all of `resources`, as `options` say. There must be 1 to 64 different names.
     ///
     /// The lock has one token and one end for all of them: it is extended, kept, lost and released as a whole, and
@@ -276,10 +261,10 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// After [`ConfirmError::Lost`] and [`ConfirmError::Expired`] the lock is over and no longer valid. All other
-    /// errors leave it as it was: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`],
-    /// [`ConfirmError::Closed`].
-    pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ConfirmError> {
+    /// After [`ExtendError::Lost`] and [`ExtendError::Expired`] the lock is over and no longer valid. All other
+    /// errors leave it as it was: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
+    /// [`ExtendError::Closed`].
+    pub fn confirm(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         self.prolong(operation, lock, Engine::confirm)
     }
@@ -299,9 +284,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`InspectError::NoQuorum`] names the answer of each node. After [`InspectError::Invalid`],
-    /// [`InspectError::Saturated`], [`InspectError::Forked`] and [`InspectError::Closed`], nothing was sent.
-    pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
+    /// [`OperatorError::NoQuorum`] names the answer of each node. After [`OperatorError::Invalid`],
+    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] and [`OperatorError::Closed`], nothing was sent.
+    pub fn inspect(&mut self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().inspect(resource);
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource);
@@ -314,7 +299,7 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// As [`Redlock::break_lock`](crate::Redlock::break_lock).
-    pub fn break_lock(&mut self, resource: impl AsRef<[u8]>) -> Result<Broken, BreakError> {
+    pub fn break_lock(&mut self, resource: impl AsRef<[u8]>) -> Result<Broken, OperatorError> {
         let seen = self.inspect(resource.as_ref())?;
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
@@ -330,7 +315,7 @@ impl LocalRedlock {
         resource: impl AsRef<[u8]>,
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<Broken, BreakError> {
+    ) -> Result<Broken, OperatorError> {
         let resource = resource.as_ref();
         let operation = self.driver.tracer().break_lock(resource);
         let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
@@ -404,9 +389,8 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`CheckError::Unusable`], [`CheckError::NoQuorum`], [`CheckError::Forked`],
-    /// [`CheckError::Closed`].
-    pub fn check(&mut self) -> Result<(), CheckError> {
+    /// [`OperatorError::NoQuorum`], [`OperatorError::Forked`], [`OperatorError::Closed`].
+    pub fn check(&mut self) -> Result<(), OperatorError> {
         let mut call = self.begin()?;
         // If the wait fails, the state of the nodes shows it.
         let _ = call.turn(Some(Duration::ZERO));
@@ -419,13 +403,12 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`TrustError::NoFloor`]: the node is trusted, but may have no counter floor for fencing tokens. After any other
-    /// [`TrustError`], nothing was changed.
+    /// As [`Redlock::trust_node`](crate::Redlock::trust_node).
     pub fn trust_node(
         &mut self,
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
-    ) -> Result<bool, TrustError> {
+    ) -> Result<bool, OperatorError> {
         let (address, run_id) = (address.as_ref(), run_id.as_ref());
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
@@ -453,9 +436,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`ReinitError::Unready`] and [`ReinitError::NotStrict`]: nothing was changed.
-    /// [`ReinitError::Incomplete`]: call it again.
-    pub fn reinit(&mut self) -> Result<(), ReinitError> {
+    /// [`OperatorError::NoQuorum`] and [`OperatorError::Invalid`]: nothing was changed.
+    /// [`OperatorError::Unconfirmed`]: call it again.
+    pub fn reinit(&mut self) -> Result<(), OperatorError> {
         let operation = self.driver.tracer().reinit();
         operation.run(|_| calls::reinitialised(self.ask(Engine::reinit)?))
     }
@@ -527,12 +510,12 @@ impl LocalRedlock {
         }
     }
 
-    fn prolong<E: NotProlonged + From<Refusal> + Failure>(
+    fn prolong(
         &mut self,
         operation: Operation,
         lock: &mut Lock,
-        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
-    ) -> Result<(), E> {
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, ExtendError>,
+    ) -> Result<(), ExtendError> {
         operation.run(|operation| {
             let outcome = self.ask(|engine, now| ask(engine, now, lock))?;
             calls::prolonged(operation, lock, outcome)
@@ -580,9 +563,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O; [`BuildError::Tls`] for a
-    /// certificate or key that cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random
-    /// bytes.
+    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
+    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
     pub fn build_local(&self) -> Result<LocalRedlock, BuildError> {
         let config = self.config()?;
         let mut driver = Driver::new(&config)?;

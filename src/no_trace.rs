@@ -19,10 +19,6 @@ pub(crate) struct Operation;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts(());
 
-pub(crate) trait Failure {}
-
-impl<E> Failure for E {}
-
 #[inline(always)]
 pub(crate) fn look(_: &mut Engine, _: Instant) {}
 

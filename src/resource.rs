@@ -9,45 +9,35 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::error::{InvalidRequest, Shown};
+use crate::error::{RequestFault, Shown};
 use crate::limits::{
     FENCING_TOKEN_MAX, RESOURCE_BYTES_MAX, RESOURCES_MAX, TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES,
 };
 
 /// Checks that `resource` can be a lock's name, or one of several at place `index`.
-///
-/// # Errors
-///
-/// [`InvalidRequest::EmptyResource`], [`InvalidRequest::ResourceTooLong`],
-/// [`InvalidRequest::ReservedResource`].
-pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<(), InvalidRequest> {
+pub(crate) fn check_resource(resource: &[u8], index: Option<usize>) -> Result<(), RequestFault> {
     match resource.len() {
-        0 => Err(InvalidRequest::EmptyResource { index }),
+        0 => Err(RequestFault::EmptyResource { index }),
         1..=RESOURCE_BYTES_MAX if resource.starts_with(RESERVED) => {
-            Err(InvalidRequest::ReservedResource)
+            Err(RequestFault::ReservedResource)
         }
         1..=RESOURCE_BYTES_MAX => Ok(()),
-        bytes => Err(InvalidRequest::ResourceTooLong { index, bytes }),
+        bytes => Err(RequestFault::ResourceTooLong { index, bytes }),
     }
 }
 
 /// Checks that `resources` can be the names of one lock.
-///
-/// # Errors
-///
-/// [`InvalidRequest::NoResources`], [`InvalidRequest::TooManyResources`],
-/// [`InvalidRequest::DuplicateResource`], and what is wrong with one of them.
-pub fn check_resources(resources: &[&[u8]]) -> Result<(), InvalidRequest> {
+pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
     match resources.len() {
-        0 => return Err(InvalidRequest::NoResources),
+        0 => return Err(RequestFault::NoResources),
         1..=RESOURCES_MAX => {}
-        count => return Err(InvalidRequest::TooManyResources { count }),
+        count => return Err(RequestFault::TooManyResources { count }),
     }
     for (second, resource) in resources.iter().enumerate() {
         check_resource(resource, Some(second))?;
         let mut before = resources[..second].iter();
         if let Some(first) = before.position(|other| other == resource) {
-            return Err(InvalidRequest::DuplicateResource { first, second });
+            return Err(RequestFault::DuplicateResource { first, second });
         }
     }
     Ok(())
@@ -242,13 +232,13 @@ mod tests {
     fn a_name_has_1_to_1024_bytes_of_any_value() {
         assert_eq!(
             check_resource(b"", None),
-            Err(InvalidRequest::EmptyResource { index: None })
+            Err(RequestFault::EmptyResource { index: None })
         );
         assert_eq!(check_resource(b"\r\n\0 ", None), Ok(()));
         assert_eq!(check_resource(&[7; RESOURCE_BYTES_MAX], None), Ok(()));
         assert_eq!(
             check_resource(&[7; RESOURCE_BYTES_MAX + 1], None),
-            Err(InvalidRequest::ResourceTooLong {
+            Err(RequestFault::ResourceTooLong {
                 index: None,
                 bytes: RESOURCE_BYTES_MAX + 1
             })
@@ -264,7 +254,7 @@ mod tests {
             b"shearline:",
             b"shearline:job",
         ] {
-            let reserved = InvalidRequest::ReservedResource;
+            let reserved = RequestFault::ReservedResource;
             assert_eq!(check_resource(name, None), Err(reserved));
         }
         for name in ["shearline", "shearline-", "Shearline:a", " shearline:a"] {
@@ -277,22 +267,22 @@ mod tests {
         let names: Vec<[u8; 1]> = (0..=64).map(|byte| [byte]).collect();
         let names: Vec<&[u8]> = names.iter().map(|name| &name[..]).collect();
         assert_eq!(check_resources(&names[..64]), Ok(()));
-        assert_eq!(check_resources(&[]), Err(InvalidRequest::NoResources));
-        let many = InvalidRequest::TooManyResources { count: 65 };
+        assert_eq!(check_resources(&[]), Err(RequestFault::NoResources));
+        let many = RequestFault::TooManyResources { count: 65 };
         assert_eq!(check_resources(&names), Err(many));
-        let twice = InvalidRequest::DuplicateResource {
+        let twice = RequestFault::DuplicateResource {
             first: 1,
             second: 3,
         };
         assert_eq!(check_resources(&[b"a", b"b", b"c", b"b"]), Err(twice));
-        let empty = InvalidRequest::EmptyResource { index: Some(1) };
+        let empty = RequestFault::EmptyResource { index: Some(1) };
         assert_eq!(check_resources(&[b"a", b""]), Err(empty));
         let long = [7; RESOURCE_BYTES_MAX + 1];
         let (index, bytes) = (Some(2), long.len());
         let long = check_resources(&[b"a", b"b", &long]);
-        assert_eq!(long, Err(InvalidRequest::ResourceTooLong { index, bytes }));
+        assert_eq!(long, Err(RequestFault::ResourceTooLong { index, bytes }));
         let reserved = check_resources(&[b"a", MARKER_KEY]);
-        assert_eq!(reserved, Err(InvalidRequest::ReservedResource));
+        assert_eq!(reserved, Err(RequestFault::ReservedResource));
     }
 
     #[test]

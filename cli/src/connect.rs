@@ -13,7 +13,7 @@ use clap::builder::OsStringValueParser;
 use clap::{Args, ValueEnum};
 use shearline::internals::now;
 use shearline::{
-    Builder, CheckError, Instant, LockError, NodeState, NodeStatus, Redlock, RestartGuard,
+    Builder, Instant, LockError, NodeState, NodeStatus, OperatorError, Redlock, RestartGuard,
 };
 
 use crate::config;
@@ -333,12 +333,10 @@ impl Connect {
 
 /// Fails as a lock does if too few nodes vote now.
 fn voted(redlock: &Redlock) -> Result<(), Failure> {
-    redlock.check().map_err(|error| match error {
-        CheckError::NoQuorum(report) | CheckError::Unusable(report) => {
-            LockError::NoQuorum(report).into()
-        }
-        CheckError::Forked | CheckError::Closed | _ => error.into(),
-    })
+    match redlock.check() {
+        Err(OperatorError::NoQuorum(report)) => Err(LockError::NoQuorum(report).into()),
+        checked => Ok(checked?),
+    }
 }
 
 /// Returns the time until then.

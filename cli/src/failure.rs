@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use shearline::{
-    BreakError, BuildError, CheckError, ConfigError, ConfirmError, ExtendError, FromBytesError,
-    InspectError, InvalidRequest, LockError, ReinitError, Report, UnlockError,
+    BuildError, ConfigError, ExtendError, FromBytesError, InvalidRequest, LockError, OperatorError,
+    Report, UnlockError,
 };
 
 use crate::json;
@@ -73,7 +73,7 @@ impl Failure {
 }
 
 /// What the library calls by the name of a function, and the command by that of an option.
-const WORDS: [(&str, &str); 19] = [
+const WORDS: [(&str, &str); 21] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
     ("`Builder::lock_delay`", "`--lock-delay`"),
@@ -119,14 +119,10 @@ const WORDS: [(&str, &str); 19] = [
         "it is repeated until they do or the keys have expired, check the nodes",
         "repeat it, or the keys end with their ttl; check the nodes",
     ),
-    (
-        "the manual (`shearline::manual::permissions`)",
-        "the manual (docs/permissions.md)",
-    ),
-    (
-        "the manual (`shearline::manual::tls`)",
-        "the manual (docs/tls.md)",
-    ),
+    ("`shearline::manual::fencing`", "docs/fencing.md"),
+    ("`shearline::manual::permissions`", "docs/permissions.md"),
+    ("`shearline::manual::tls`", "docs/tls.md"),
+    ("`shearline::manual::troubles`", "docs/troubles.md"),
 ];
 
 /// Returns `text` in the words of the command, on one line.
@@ -161,11 +157,7 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
 
 /// The status of a request that can never succeed. Where scripts are missing it is that of a user who may run none.
 fn invalid(why: InvalidRequest) -> Status {
-    let needs_scripts = [
-        InvalidRequest::FencedWithoutScripts,
-        InvalidRequest::NeedsScripts,
-    ];
-    match needs_scripts.contains(&why) {
+    match why.needs_scripts() {
         true => Status::Configuration,
         false => Status::Usage,
     }
@@ -211,39 +203,18 @@ statuses! {
         UnlockError::Unconfirmed(report) => no_quorum(report),
         UnlockError::Forked | UnlockError::Closed | _ => Status::Failure,
     };
-    InspectError: |it| match &it {
-        InspectError::NoQuorum(report) => no_quorum(report),
-        InspectError::Invalid(_) => Status::Usage,
-        InspectError::Saturated | InspectError::Forked | InspectError::Closed | _ => Status::Failure,
-    };
-    BreakError: |it| match &it {
-        BreakError::NoQuorum(report) | BreakError::Unconfirmed(report) => no_quorum(report),
-        BreakError::Invalid(_) => Status::Usage,
-        BreakError::NotHeld(_)
-        | BreakError::Changed(_)
-        | BreakError::NoExpiry
-        | BreakError::TooLong
-        | BreakError::Saturated
-        | BreakError::Forked
-        | BreakError::Closed
+    OperatorError: |it| match &it {
+        OperatorError::NoQuorum(report) | OperatorError::Unconfirmed(report) => no_quorum(report),
+        OperatorError::Invalid(_) => Status::Usage,
+        OperatorError::NotHeld(_)
+        | OperatorError::NotOurs(_)
+        | OperatorError::Changed(_)
+        | OperatorError::NotTrusted(_)
+        | OperatorError::Saturated
+        | OperatorError::Forked
+        | OperatorError::Closed
         | _ => Status::Failure,
     };
-    CheckError: |it| match &it {
-        CheckError::Unusable(_) => Status::Configuration,
-        CheckError::NoQuorum(_) => Status::NoQuorum,
-        CheckError::Forked | CheckError::Closed | _ => Status::Failure,
-    };
-    ReinitError: |it| match &it {
-        ReinitError::NotStrict => Status::Usage,
-        ReinitError::Unready(report) | ReinitError::Incomplete(report) => no_quorum(report),
-        ReinitError::Saturated | ReinitError::Forked | ReinitError::Closed | _ => Status::Failure,
-    };
-}
-
-impl From<ConfirmError> for Failure {
-    fn from(error: ConfirmError) -> Self {
-        ExtendError::from(error).into()
-    }
 }
 
 #[cfg(test)]

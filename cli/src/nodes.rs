@@ -10,7 +10,7 @@ use std::ffi::OsString;
 
 use anstyle::Style;
 use serde_json::{Value, json};
-use shearline::{CheckError, NodeOutcome, NodeState, NodeStatus};
+use shearline::{NodeOutcome, NodeState, NodeStatus, OperatorError};
 
 use crate::connect::Nodes;
 use crate::duration;
@@ -149,7 +149,7 @@ const NEARLY_FULL: u8 = 80;
 /// What was seen of all nodes.
 struct Seen {
     nodes: Vec<Node>,
-    verdict: Result<(), CheckError>,
+    verdict: Result<(), OperatorError>,
     /// The name that was tried on each of the nodes.
     name: Name,
     /// When the next node may be restarted, for a person and for programs.

@@ -13,14 +13,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use shearline::held::Holds;
 use shearline::{
-    Builder, Guard, InvalidRequest, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus,
-    Redlock, Report, ServerError, Unusable, Waking,
+    Builder, Guard, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus, Redlock, Report,
+    ServerError, Unusable, Waking,
 };
 
 use crate::acquire::host_and;
 use crate::connect::Nodes;
 use crate::failure::{Failure, in_words};
 use crate::output::printable;
+use crate::status::Status;
 
 /// Long enough for a node that answers at the last moment, each time.
 const TTL: Duration = Duration::from_secs(5);
@@ -85,6 +86,10 @@ struct How<'a> {
     patience: Duration,
 }
 
+/// No node is asked for what needs scripts by a command that may use none.
+const NEED_SCRIPTS: &str = "fencing tokens and shared locks need scripts; permit `EVAL` and `EVALSHA` \
+    (`ACL SETUSER .. +eval +evalsha`) and leave out `--without-scripts`, or do without them";
+
 /// Tries the lock `name` on each of the nodes that was seen to answer, with a fencing token if that is wanted.
 pub(crate) fn each(
     (nodes, seen): (&Nodes, &[NodeStatus]),
@@ -106,11 +111,8 @@ pub(crate) fn each(
     for builder in &builders {
         let config = builder.config()?;
         config.check_request(&name.bytes, ttl / 2)?;
-        if is_fenced && config.without_scripts() {
-            return Err(InvalidRequest::FencedWithoutScripts.into());
-        }
-        if name.is_shared && config.without_scripts() {
-            return Err(InvalidRequest::NeedsScripts.into());
+        if (is_fenced || name.is_shared) && config.without_scripts() {
+            return Err(Failure::new(Status::Configuration, NEED_SCRIPTS));
         }
     }
     let how = &How {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anstream::adapter::strip_str;
 use shearline::internals::now;
-use shearline::{InspectError, Inspection, Instant, NodeOutcome, NodeReport, Redlock, Report};
+use shearline::{Inspection, Instant, NodeOutcome, NodeReport, OperatorError, Redlock, Report};
 
 use crate::failure::in_words;
 use crate::inspect;
@@ -28,7 +28,7 @@ const FREE: &str =
     "it is free, and was not granted yet; if that lasts, `shearline nodes` shows why";
 
 /// A name, and what the nodes say of it.
-type Told<'a> = (&'a [u8], Result<Inspection, InspectError>);
+type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
 type Looking<'a> = Pin<Box<dyn Future<Output = Told<'a>> + 'a>>;
 
@@ -106,7 +106,7 @@ impl<'a> Waiting<'a> {
         Some(strip_str(&text).to_string())
     }
 
-    fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, InspectError>) {
+    fn tell(&mut self, name: &'a [u8], told: &Result<Inspection, OperatorError>) {
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         let was_free = mem::replace(&mut self.was_free, is_free);
         let (reason, text) = match told {
@@ -119,7 +119,7 @@ impl<'a> Waiting<'a> {
                 let owner = told.holder().map(|holder| inspect::by(&holder.owner));
                 (Reason::Held(owner.unwrap_or(state.clone())), state)
             }
-            Err(error @ InspectError::NoQuorum(report)) => {
+            Err(error @ OperatorError::NoQuorum(report)) => {
                 (no_quorum(report), format!("{error:#}"))
             }
             // The wait for the lock itself ends with that.

@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::{Config, NodeConfig, RestartGuard, Retry, Settings};
 #[cfg(feature = "std")]
 use super::{Credentials, Provider};
-use crate::error::{ConfigError, SettingFault};
+use crate::error::{ConfigError, ConfigFault};
 use crate::limits::{
     CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, DEAD_AFTER_MIN,
     KEY_PREFIX_BYTES_MAX, NODE_TIMEOUT_MIN, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX, TTL_MIN,
@@ -45,7 +45,7 @@ pub struct Builder {
     /// The number of nodes that were named, including those that are not kept because they are too many or bad.
     named: usize,
     settings: Settings,
-    error: Option<ConfigError>,
+    error: Option<ConfigFault>,
 }
 
 impl Builder {
@@ -70,7 +70,7 @@ impl Builder {
     /// not raise it.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
-        self.check(is_right, SettingFault::Timeout("node", timeout));
+        self.check(is_right, ConfigFault::Timeout("node", timeout));
         self.settings.node_timeout = Some(timeout);
         self
     }
@@ -78,7 +78,7 @@ impl Builder {
     /// Gives a connection and the handshake on it this long, at least 1 ms. Default: 1 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         let is_right = NODE_TIMEOUT_MIN <= timeout;
-        self.check(is_right, SettingFault::Timeout("connect", timeout));
+        self.check(is_right, ConfigFault::Timeout("connect", timeout));
         self.settings.connect_timeout = timeout;
         self
     }
@@ -89,7 +89,7 @@ impl Builder {
     /// A long time is right. The commands to a slow node keep their order only while its connection is kept, and its
     /// silence costs no lock anything.
     pub fn dead_after(mut self, silence: Duration) -> Self {
-        self.check(DEAD_AFTER_MIN <= silence, SettingFault::DeadAfter(silence));
+        self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;
         self
     }
@@ -108,7 +108,7 @@ impl Builder {
     /// different rates. Default: 0.01 and 2 ms. All clients should use the same values.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
-        self.check(drift.is_some(), SettingFault::DriftFactor);
+        self.check(drift.is_some(), ConfigFault::DriftFactor);
         self.settings.drift = drift.unwrap_or_default();
         self
     }
@@ -117,7 +117,7 @@ impl Builder {
     /// 5 s, any number of attempts.
     pub fn retry(mut self, retry: Retry) -> Self {
         let is_right = retry.tries() != 0 && !retry.delay().is_empty();
-        self.check(is_right, SettingFault::Retry);
+        self.check(is_right, ConfigFault::Retry);
         self.settings.retry = retry;
         self
     }
@@ -137,7 +137,7 @@ impl Builder {
     /// each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
-        self.check(is_right, SettingFault::MaxTtl(ttl));
+        self.check(is_right, ConfigFault::MaxTtl(ttl));
         self.settings.max_ttl = Some(ttl);
         self
     }
@@ -213,7 +213,7 @@ impl Builder {
     /// ```
     pub fn counter_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (COUNTER_TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
-        self.check(is_right, SettingFault::CounterTtl(ttl));
+        self.check(is_right, ConfigFault::CounterTtl(ttl));
         self.settings.counter_ttl = ttl;
         self
     }
@@ -244,7 +244,7 @@ impl Builder {
     /// ```
     pub fn cluster(mut self, name: impl AsRef<str>) -> Self {
         let name = name.as_ref();
-        self.check(is_word(name, CLUSTER_BYTES_MAX), SettingFault::Cluster);
+        self.check(is_word(name, CLUSTER_BYTES_MAX), ConfigFault::Cluster);
         self.settings.cluster = name.to_owned();
         self
     }
@@ -294,8 +294,8 @@ impl Builder {
     /// * A way that takes two round trips may not finish if the program ends right after a guard is dropped or a lock
     ///   is released. Such a lock may stay until its ttl is over.
     /// * A lock on several resources is taken, extended and released in two round trips each.
-    /// * [`RestartGuard::Strict`] needs scripts, so the two together are an [error](ConfigError::Setting). With that
-    ///   guard, a node that turns out to run no scripts is [unusable](crate::Unusable::NeedsScripts).
+    /// * [`RestartGuard::Strict`] needs scripts, so the two together are an error. With that guard, a node that turns
+    ///   out to run no scripts is [unusable](crate::Unusable::NeedsScripts).
     /// * The first lock over new connections may stand on a bare majority for a moment. A slower node gets its copy
     ///   when it has answered how it releases.
     /// * If a key with the name of a lock has a value longer than 64 KiB, reading it ends the connection.
@@ -325,7 +325,7 @@ impl Builder {
     pub fn owner(mut self, label: impl AsRef<[u8]>) -> Self {
         let label = label.as_ref();
         let is_right = label.len() <= OWNER_BYTES_MAX;
-        self.check(is_right, SettingFault::OwnerTooLong(label.len()));
+        self.check(is_right, ConfigFault::OwnerTooLong(label.len()));
         self.settings.owner = label.to_owned();
         self
     }
@@ -353,7 +353,7 @@ impl Builder {
         let prefix = prefix.as_ref();
         let is_right = prefix.is_empty()
             || prefix.len() <= KEY_PREFIX_BYTES_MAX && check_resource(prefix, None).is_ok();
-        self.check(is_right, SettingFault::KeyPrefix);
+        self.check(is_right, ConfigFault::KeyPrefix);
         self.settings.key_prefix = prefix.to_owned();
         self
     }
@@ -363,7 +363,7 @@ impl Builder {
     pub fn client_name<'a>(mut self, name: impl Into<Option<&'a str>>) -> Self {
         let name = name.into();
         let is_right = name.is_none_or(|name| is_word(name, CLIENT_NAME_BYTES_MAX));
-        self.check(is_right, SettingFault::ClientName);
+        self.check(is_right, ConfigFault::ClientName);
         self.settings.client_name = name.map(ToOwned::to_owned);
         self
     }
@@ -412,9 +412,8 @@ impl Builder {
     /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default: the authorities that the
     /// system trusts, and no client certificate. Settings in the URL of a node have precedence.
     ///
-    /// This makes no node use TLS; the URLs do. If no node uses it, [`Self::config`] fails with
-    /// [`ConfigError::Setting`]. Files are read when the handle is built; a file that cannot be used is then a
-    /// `BuildError::Tls`.
+    /// This makes no node use TLS; the URLs do. If no node uses it, [`Self::config`] fails with [`ConfigError`]. Files
+    /// are read when the handle is built, which fails then if a file cannot be used.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: super::TlsOptions) -> Self {
         self.settings.tls = options;
@@ -437,12 +436,12 @@ impl Builder {
     /// No error holds a credential.
     pub fn config(&self) -> Result<Config, ConfigError> {
         if let Some(error) = &self.error {
-            return Err(error.clone());
+            return Err(error.clone().into());
         }
         match self.named {
-            0 => return Err(ConfigError::NoNodes),
+            0 => return Err(ConfigFault::NoNodes.into()),
             1..=NODES_MAX => {}
-            named => return Err(ConfigError::TooManyNodes(named)),
+            named => return Err(ConfigFault::TooManyNodes(named).into()),
         }
         self.check_together()?;
         let nodes = self.nodes.as_slice().into();
@@ -452,36 +451,36 @@ impl Builder {
         })
     }
 
-    fn check_together(&self) -> Result<(), SettingFault> {
+    fn check_together(&self) -> Result<(), ConfigFault> {
         let settings = &self.settings;
         let (dead_after, drift) = (settings.dead_after, settings.drift);
         if settings
             .node_timeout
             .is_some_and(|timeout| dead_after < timeout)
         {
-            return Err(SettingFault::DeadAfter(dead_after));
+            return Err(ConfigFault::DeadAfter(dead_after));
         }
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
-            return Err(SettingFault::StrictWithoutScripts);
+            return Err(ConfigFault::StrictWithoutScripts);
         }
         // Validity grows with the ttl: if the longest leaves none, no ttl does.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
             let drift = allowance;
-            return Err(SettingFault::DriftTooLarge { drift, maximum });
+            return Err(ConfigFault::DriftTooLarge { drift, maximum });
         }
         let delay = settings.lock_delay;
-        let too_long = SettingFault::LockDelayTooLong(delay);
+        let too_long = ConfigFault::LockDelayTooLong(delay);
         let left = settings.delay().ok_or(too_long)?.ttl(maximum);
         if left <= drift.of(left) {
-            return Err(SettingFault::LockDelay { delay, maximum });
+            return Err(ConfigFault::LockDelay { delay, maximum });
         }
         #[cfg(feature = "tls")]
         if settings.tls != super::TlsOptions::default()
             && !self.nodes.iter().any(NodeConfig::uses_tls)
         {
-            return Err(SettingFault::TlsUnused);
+            return Err(ConfigFault::TlsUnused);
         }
         Ok(())
     }
@@ -492,25 +491,28 @@ impl Builder {
         if NODES_MAX <= index || self.error.is_some() {
             return;
         }
-        let node = match url.parse::<NodeConfig>() {
+        let node = match super::url::parse(url) {
             Ok(node) => node,
-            Err(problem) => return self.fail(ConfigError::Url { index, problem }),
+            Err(fault) => {
+                let index = Some(index);
+                return self.fail(ConfigFault::Url { index, fault });
+            }
         };
         let mut others = self.nodes.iter();
         if others.any(|other| other.address() == node.address()) {
             let address = (**node.label()).to_owned();
-            return self.fail(ConfigError::DuplicateNode { address });
+            return self.fail(ConfigFault::DuplicateNode { address });
         }
         self.nodes.push(node);
     }
 
-    fn check(&mut self, is_right: bool, fault: SettingFault) {
+    fn check(&mut self, is_right: bool, fault: ConfigFault) {
         if !is_right {
-            self.fail(fault.into());
+            self.fail(fault);
         }
     }
 
-    fn fail(&mut self, error: ConfigError) {
+    fn fail(&mut self, error: ConfigFault) {
         self.error.get_or_insert(error);
     }
 }
@@ -655,24 +657,24 @@ mod tests {
 
     #[test]
     fn mistaken_nodes_are_told() {
-        let url = |index, fault: UrlFault| ConfigError::Url {
-            index,
-            problem: fault.into(),
+        let url = |index, fault: UrlFault| ConfigFault::Url {
+            index: Some(index),
+            fault,
         };
-        let twice = |address: &str| ConfigError::DuplicateNode {
+        let twice = |address: &str| ConfigFault::DuplicateNode {
             address: address.into(),
         };
         let ports = |most| (1..=most).map(|port| format!("a:{port}"));
         for (builder, error) in [
-            (Config::builder(), ConfigError::NoNodes),
-            (Config::builder().nodes([""; 0]), ConfigError::NoNodes),
+            (Config::builder(), ConfigFault::NoNodes),
+            (Config::builder().nodes([""; 0]), ConfigFault::NoNodes),
             (
                 Config::builder().nodes(ports(32)),
-                ConfigError::TooManyNodes(32),
+                ConfigFault::TooManyNodes(32),
             ),
             (
                 Config::builder().nodes(ports(40)),
-                ConfigError::TooManyNodes(40),
+                ConfigFault::TooManyNodes(40),
             ),
             (Config::builder().node(""), url(0, UrlFault::Empty)),
             (
@@ -688,7 +690,7 @@ mod tests {
             ),
             (one().nodes(["unix:///r?db=1", "unix:/r"]), twice("unix:/r")),
         ] {
-            assert_eq!(builder.config().err(), Some(error), "{builder:?}");
+            assert_eq!(builder.config().err(), Some(error.into()), "{builder:?}");
         }
     }
 
@@ -697,30 +699,27 @@ mod tests {
         let hard = TTL_HARD_MAX + Duration::from_nanos(1);
         let day = 24 * 3600 * 1000 * MS;
         let second = 1000 * MS;
-        let too_large = |drift| SettingFault::DriftTooLarge {
+        let too_large = |drift| ConfigFault::DriftTooLarge {
             drift,
             maximum: drift,
         };
-        let no_time = |delay| SettingFault::LockDelay {
+        let no_time = |delay| ConfigFault::LockDelay {
             delay,
             maximum: second,
         };
         for (builder, error) in [
             (
                 one().node_timeout(ALMOST_MS),
-                SettingFault::Timeout("node", ALMOST_MS),
+                ConfigFault::Timeout("node", ALMOST_MS),
             ),
             (
                 one().connect_timeout(ALMOST_MS),
-                SettingFault::Timeout("connect", ALMOST_MS),
+                ConfigFault::Timeout("connect", ALMOST_MS),
             ),
-            (one().dead_after(99 * MS), SettingFault::DeadAfter(99 * MS)),
-            (
-                one().node_timeout(day),
-                SettingFault::DeadAfter(30_000 * MS),
-            ),
-            (one().drift(1.0, MS), SettingFault::DriftFactor),
-            (one().drift(f64::NAN, MS), SettingFault::DriftFactor),
+            (one().dead_after(99 * MS), ConfigFault::DeadAfter(99 * MS)),
+            (one().node_timeout(day), ConfigFault::DeadAfter(30_000 * MS)),
+            (one().drift(1.0, MS), ConfigFault::DriftFactor),
+            (one().drift(f64::NAN, MS), ConfigFault::DriftFactor),
             (one().drift(0.0, 30 * day), too_large(30 * day)),
             (
                 one().max_ttl(10 * MS).drift(0.5, 5 * MS),
@@ -734,47 +733,47 @@ mod tests {
             ),
             (
                 one().max_ttl(second).lock_delay(Duration::MAX),
-                SettingFault::LockDelayTooLong(Duration::MAX),
+                ConfigFault::LockDelayTooLong(Duration::MAX),
             ),
             (
                 one().max_ttl(TTL_HARD_MAX).lock_delay(31 * day),
-                SettingFault::LockDelayTooLong(31 * day),
+                ConfigFault::LockDelayTooLong(31 * day),
             ),
             (
                 one().counter_ttl(999 * MS),
-                SettingFault::CounterTtl(999 * MS),
+                ConfigFault::CounterTtl(999 * MS),
             ),
-            (one().counter_ttl(hard), SettingFault::CounterTtl(hard)),
-            (one().retry(Retry::new(0, MS..=MS)), SettingFault::Retry),
-            (one().retry(Retry::new(1, 2 * MS..=MS)), SettingFault::Retry),
+            (one().counter_ttl(hard), ConfigFault::CounterTtl(hard)),
+            (one().retry(Retry::new(0, MS..=MS)), ConfigFault::Retry),
+            (one().retry(Retry::new(1, 2 * MS..=MS)), ConfigFault::Retry),
             (
                 one().max_ttl(Duration::ZERO),
-                SettingFault::MaxTtl(Duration::ZERO),
+                ConfigFault::MaxTtl(Duration::ZERO),
             ),
             (
                 one().max_ttl(4 * MS - ALMOST_MS),
-                SettingFault::MaxTtl(4 * MS - ALMOST_MS),
+                ConfigFault::MaxTtl(4 * MS - ALMOST_MS),
             ),
-            (one().max_ttl(hard), SettingFault::MaxTtl(hard)),
-            (one().owner([0; 65]), SettingFault::OwnerTooLong(65)),
-            (one().key_prefix([0; 513]), SettingFault::KeyPrefix),
-            (one().key_prefix("shearline:a"), SettingFault::KeyPrefix),
-            (one().cluster(""), SettingFault::Cluster),
-            (one().cluster("two words"), SettingFault::Cluster),
-            (one().cluster("b\u{fc}ro"), SettingFault::Cluster),
-            (one().cluster("x".repeat(65)), SettingFault::Cluster),
-            (one().client_name(""), SettingFault::ClientName),
-            (one().client_name("two words"), SettingFault::ClientName),
-            (one().client_name("a\r\nFLUSHALL"), SettingFault::ClientName),
-            (one().client_name("b\u{fc}ro"), SettingFault::ClientName),
+            (one().max_ttl(hard), ConfigFault::MaxTtl(hard)),
+            (one().owner([0; 65]), ConfigFault::OwnerTooLong(65)),
+            (one().key_prefix([0; 513]), ConfigFault::KeyPrefix),
+            (one().key_prefix("shearline:a"), ConfigFault::KeyPrefix),
+            (one().cluster(""), ConfigFault::Cluster),
+            (one().cluster("two words"), ConfigFault::Cluster),
+            (one().cluster("b\u{fc}ro"), ConfigFault::Cluster),
+            (one().cluster("x".repeat(65)), ConfigFault::Cluster),
+            (one().client_name(""), ConfigFault::ClientName),
+            (one().client_name("two words"), ConfigFault::ClientName),
+            (one().client_name("a\r\nFLUSHALL"), ConfigFault::ClientName),
+            (one().client_name("b\u{fc}ro"), ConfigFault::ClientName),
             (
                 one().client_name("x".repeat(65).as_str()),
-                SettingFault::ClientName,
+                ConfigFault::ClientName,
             ),
             // The first mistake is reported; later ones do not replace it.
             (
                 one().max_ttl(MS).max_ttl(day).node("").client_name(""),
-                SettingFault::MaxTtl(MS),
+                ConfigFault::MaxTtl(MS),
             ),
         ] {
             assert_eq!(builder.config().err(), Some(error.into()), "{builder:?}");

@@ -44,7 +44,7 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 ///
 /// let node: NodeConfig = "redis://app:s%2Fcret@Db.Example/3".parse()?;
 /// assert_eq!(&**node.label(), "db.example:6379");
-/// # Ok::<(), shearline::UrlProblem>(())
+/// # Ok::<(), shearline::ConfigError>(())
 /// ```
 #[derive(Clone)]
 pub struct NodeConfig {

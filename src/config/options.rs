@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use crate::error::InvalidRequest;
+use crate::error::RequestFault;
 use crate::limits::OWNER_BYTES_MAX;
 
 /// How long a handle waits for a lock, if the call does not say.
@@ -227,7 +227,7 @@ impl LockOptions {
     /// Makes at most `tries` attempts, the first one included. Gives up after `tries` times the longest delay of the
     /// handle's [`Retry`] at the latest, because a caller that waits for others sends no attempts. When the holder
     /// extends its lock, that may use up a try. With one try, the call does not wait. Zero is refused when the lock is
-    /// requested, as [`NoTries`](crate::InvalidRequest::NoTries).
+    /// requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = Some(tries);
         self
@@ -319,8 +319,8 @@ impl LockOptions {
     ///   [slot](crate::PermitGuard::slot), but perhaps not than those of other slots.
     /// * Every node runs a script, and its user needs permission for the keys `shearline:*`:
     ///   [`manual::permissions`](crate::manual::permissions). On a handle [without
-    ///   scripts](crate::Builder::without_scripts) the request fails with
-    ///   [`InvalidRequest::FencedWithoutScripts`](crate::InvalidRequest::FencedWithoutScripts).
+    ///   scripts](crate::Builder::without_scripts) the request is invalid
+    ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
     /// Costs a script in place of a `SET`. If no majority returns the same number, which is rare even if many callers
     /// ask at once, it costs a second round trip within the same call, counted against the validity
@@ -347,8 +347,8 @@ impl LockOptions {
     /// Sets the owner text of this lock, in place of that of the handle ([`Builder::owner`](crate::Builder::owner)): at
     /// most 64 bytes of any value, such as the address of the holder. Others see it in an
     /// [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the report of
-    /// [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested, as
-    /// [`OwnerTooLong`](InvalidRequest::OwnerTooLong).
+    /// [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
+    /// ([`InvalidRequest`](crate::InvalidRequest)).
     ///
     /// If the lock is also [`fenced`](Self::fenced), others see its fencing token too:
     /// [`Holder::fencing_token`](crate::Holder::fencing_token).
@@ -390,15 +390,15 @@ impl LockOptions {
     ///
     /// # Errors
     ///
-    /// [`InvalidRequest::FencedWithoutScripts`], [`InvalidRequest::OwnerTooLong`].
+    /// [`RequestFault::NeedsScripts`], [`RequestFault::OwnerTooLong`].
     #[cold]
-    pub(crate) fn check_rare(&self, without_scripts: bool) -> Result<(), InvalidRequest> {
+    pub(crate) fn check_rare(&self, without_scripts: bool) -> Result<(), RequestFault> {
         if self.fenced && without_scripts {
-            return Err(InvalidRequest::FencedWithoutScripts);
+            return Err(RequestFault::NeedsScripts);
         }
         match self.owner {
             Some(Owner { len, .. }) if OWNER_BYTES_MAX < len => {
-                Err(InvalidRequest::OwnerTooLong { bytes: len })
+                Err(RequestFault::OwnerTooLong { bytes: len })
             }
             _ => Ok(()),
         }

@@ -1,6 +1,6 @@
 //! Parses the text of a node's URL into a [`NodeConfig`].
 //!
-//! Any text gives a node or an [`UrlProblem`], which never holds a part of the text. [`NodeConfig`] documents the
+//! Any text gives a node or a [`ConfigError`], which never holds a part of the text. [`NodeConfig`] documents the
 //! grammar. It is narrower on purpose than the grammar of general URLs: text without a known meaning is refused, so
 //! that a slip in a password cannot end up as a host.
 
@@ -12,7 +12,7 @@ use core::str::FromStr;
 use super::node::{Address, Credentials, Host, NodeConfig};
 #[cfg(feature = "tls")]
 use super::tls::{Identity, NodeTls, Pem};
-use crate::error::{UrlFault, UrlProblem};
+use crate::error::{ConfigError, ConfigFault, UrlFault};
 use crate::limits::{CREDENTIAL_BYTES_MAX, HOST_BYTES_MAX, UNIX_PATH_BYTES_MAX};
 
 const PORT_DEFAULT: u16 = 6379;
@@ -24,14 +24,15 @@ enum Scheme {
 }
 
 impl FromStr for NodeConfig {
-    type Err = UrlProblem;
+    type Err = ConfigError;
 
-    fn from_str(text: &str) -> Result<Self, UrlProblem> {
-        Ok(parse(text)?)
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let index = None;
+        Ok(parse(text).map_err(|fault| ConfigFault::Url { index, fault })?)
     }
 }
 
-fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
+pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     if text.is_empty() {
         return Err(UrlFault::Empty);
     }

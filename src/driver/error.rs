@@ -2,24 +2,17 @@
 
 use std::io;
 
-use crate::engine::breaking::BreakError;
-use crate::engine::inspection::InspectError;
-use crate::error::{
-    CheckError, ConfigError, ConfirmError, ExtendError, LockError, ReinitError, TlsError,
-    TrustError, UnlockError,
-};
+use crate::engine::operators::OperatorError;
+use crate::error::{ConfigError, ExtendError, LockError, UnlockError};
 
 /// Why a handle could not be built. An unreachable node is not an error: the handle tries it again for as long as the
 /// handle lives.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The configuration has a mistake; nothing was sent.
+    /// The configuration has a mistake, or names a certificate or key that cannot be used; nothing was sent.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A certificate, key or name for TLS cannot be used; nothing was sent.
-    #[error(transparent)]
-    Tls(TlsError),
     /// The operating system refused what an event loop needs: a descriptor, or random bytes.
     #[error(
         "no event loop could be made ({0}); look at the limits of open files and of threads (`ulimit -n`, `ulimit -u`)"
@@ -29,8 +22,8 @@ pub enum BuildError {
 
 impl From<io::Error> for BuildError {
     fn from(error: io::Error) -> Self {
-        match error.downcast::<TlsError>() {
-            Ok(error) => Self::Tls(error),
+        match error.downcast::<ConfigError>() {
+            Ok(error) => Self::Config(error),
             Err(error) => Self::Io(error),
         }
     }
@@ -58,17 +51,7 @@ macro_rules! refusals {
     )*};
 }
 
-refusals!(
-    LockError,
-    ExtendError,
-    ConfirmError,
-    UnlockError,
-    CheckError,
-    TrustError,
-    ReinitError,
-    InspectError,
-    BreakError
-);
+refusals!(LockError, ExtendError, UnlockError, OperatorError);
 
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {

@@ -54,8 +54,10 @@ mod waker;
 mod wire;
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
+use core::task::Waker;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -66,11 +68,12 @@ use rustix::process::{Pid, getpid};
 use crate::calls;
 use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
-use crate::engine::breaking::{BreakError, Breaking};
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::breaking::Breaking;
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
 use crate::engine::{Engine, Event, NodeStatus, Request, RoundId};
-use crate::error::{ConfirmError, ExtendError, LockError, ReinitError, TrustError, UnlockError};
+use crate::error::{ExtendError, LockError, UnlockError};
 use crate::quorum::Lock;
 use crate::trace::Tracer;
 
@@ -80,7 +83,6 @@ pub use handover::FromBytesError;
 pub(crate) use poller::{Poller, Readiness};
 pub(crate) use report::Reporter;
 pub(crate) use turn::{Loop, is_owing, until_deadline};
-pub use waker::DriverWaker;
 pub(crate) use wire::Wire;
 
 /// An engine, its sockets and its clock, to be polled from an event loop.
@@ -166,7 +168,7 @@ impl Driver {
     /// # Errors
     ///
     /// The operating system gives no descriptor, or no random bytes. Or a file for TLS cannot be used; the error then
-    /// holds a [`TlsError`](crate::TlsError). An unreachable node is not an error.
+    /// holds a [`ConfigError`](crate::ConfigError). An unreachable node is not an error.
     pub fn new(config: &Config) -> io::Result<Self> {
         Self::seeded(config, poller::fresh_seed()?)
     }
@@ -194,7 +196,7 @@ impl Driver {
     }
 
     /// Takes one turn: sleeps until a socket is ready, a deadline comes, `limit` has passed or a
-    /// [`DriverWaker`] wakes it; then reads, fires timers, and writes.
+    /// [waker](Self::waker) wakes it; then reads, fires timers, and writes.
     ///
     /// The work of a turn is bounded: it reads at most 256 KiB from a node. A turn may return without having done
     /// anything, after a signal for example. With [`Builder::spin`](crate::Builder::spin) it does not sleep while an
@@ -238,10 +240,16 @@ impl Driver {
         &self.inner.engine
     }
 
-    /// Returns a waker that ends a sleeping [`turn`](Self::turn) from any thread.
+    /// Returns a waker that ends the sleep of the present [`turn`](Self::turn) from any thread, or if there is none, of
+    /// the next one.
+    ///
+    /// Each wake-up costs a write to an eventfd, so wake only a driver that sleeps. The waker may outlive its driver.
+    /// Then, and in a forked child, it does nothing.
     #[must_use]
-    pub fn waker(&self) -> DriverWaker {
-        DriverWaker::new(self.inner.wire.waker(), self.process)
+    pub fn waker(&self) -> Waker {
+        let waker = Arc::clone(self.inner.wire.waker());
+        let process = self.process;
+        Waker::from(Arc::new(waker::DriverWaker { waker, process }))
     }
 
     /// Begins to take the lock on `resource`. The outcome is an [`Event::Acquired`].
@@ -258,58 +266,20 @@ impl Driver {
         resource: &[u8],
         options: &LockOptions,
     ) -> Result<RoundId, LockError> {
-        let request = Request::new(resource, options);
-        self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
+        self.acquire_as(&Request::new(resource, options))
     }
 
-    /// Begins to take a shared lock on `resource`. The outcome is an [`Event::Acquired`]. See
-    /// [`Redlock::lock_shared_with`](crate::Redlock::lock_shared_with).
+    /// Begins to take a lock on several resources, a shared lock, or a permit, as the `request` says. The outcome is an
+    /// [`Event::Acquired`]. See [`lock_all_with`](crate::Redlock::lock_all_with),
+    /// [`lock_shared_with`](crate::Redlock::lock_shared_with) and [`permit_with`](crate::Redlock::permit_with) of a
+    /// [`Redlock`](crate::Redlock).
     ///
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire).
-    pub fn acquire_shared(
-        &mut self,
-        resource: &[u8],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::shared(resource, options);
+    pub fn acquire_as(&mut self, request: &Request<'_>) -> Result<RoundId, LockError> {
         self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
-    }
-
-    /// Begins to take one of the `permits` for `resource`. The outcome is an [`Event::Acquired`]. See
-    /// [`Redlock::permit_with`](crate::Redlock::permit_with).
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub fn acquire_permit(
-        &mut self,
-        resource: &[u8],
-        permits: u32,
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::permit(resource, permits, options);
-        self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
-    }
-
-    /// Begins to take one lock on all of `resources` or on none, 1 to 64 different names. The outcome is an
-    /// [`Event::Acquired`]. See [`Redlock::lock_all_with`](crate::Redlock::lock_all_with).
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    pub fn acquire_all(
-        &mut self,
-        resources: &[&[u8]],
-        options: &LockOptions,
-    ) -> Result<RoundId, LockError> {
-        let request = Request::all(resources, options);
-        self.begin()?
-            .ask(|engine, now| calls::acquire(engine, now, &request))
+            .ask(|engine, now| calls::acquire(engine, now, request))
     }
 
     /// Begins to turn `lock` into a shared one. The outcome is an [`Event::Confirmed`]. See
@@ -358,14 +328,14 @@ impl Driver {
 
     /// Asks a majority how long `lock` still lives. The outcome is an [`Event::Confirmed`]. As soon as a majority has
     /// answered, the lock has the end that was found, which may be later or earlier than before. A lock that
-    /// [`Lock::from_bytes`] read under another clock becomes valid by this. If the outcome is [`ConfirmError::Lost`] or
-    /// [`ConfirmError::Expired`], the lock is over, and an [`Event::Expired`] comes before the outcome.
+    /// [`Lock::from_bytes`] read under another clock becomes valid by this. If the outcome is [`ExtendError::Lost`] or
+    /// [`ExtendError::Expired`], the lock is over, and an [`Event::Expired`] comes before the outcome.
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`] or
-    /// [`ConfirmError::Closed`]: nothing is sent, and the lock is as it was.
-    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ConfirmError> {
+    /// [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
+    /// [`ExtendError::Closed`]: nothing is sent, and the lock is as it was.
+    pub fn confirm(&mut self, lock: &Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.confirm(now, lock))
     }
 
@@ -382,9 +352,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] or
-    /// [`InspectError::Closed`]: nothing is sent.
-    pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, InspectError> {
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
+    /// [`OperatorError::Closed`]: nothing is sent.
+    pub fn inspect(&mut self, resource: &[u8]) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.inspect(now, resource))
     }
@@ -395,14 +365,14 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::Invalid`],
-    /// [`BreakError::Saturated`], [`BreakError::Forked`] or [`BreakError::Closed`]: nothing is sent.
+    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`],
+    /// [`OperatorError::Saturated`], [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing is sent.
     pub fn break_lock(
         &mut self,
         resource: &[u8],
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<RoundId, BreakError> {
+    ) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.break_lock(now, resource, seen, how))
     }
@@ -413,13 +383,13 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] or
-    /// [`InspectError::Closed`]: nothing is sent.
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] or
+    /// [`OperatorError::Closed`]: nothing is sent.
     pub fn watch(
         &mut self,
         resource: &[u8],
         known: Option<&Inspection>,
-    ) -> Result<RoundId, InspectError> {
+    ) -> Result<RoundId, OperatorError> {
         self.begin()?
             .ask(|engine, now| engine.watch(now, resource, known))
     }
@@ -487,8 +457,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`TrustError`]: nothing was changed.
-    pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, TrustError> {
+    /// [`OperatorError`]: nothing was changed.
+    pub fn trust_node(&mut self, address: &str, run_id: &str) -> Result<bool, OperatorError> {
         let (kept, _) = calls::trust(&mut self.begin()?.engine, address, run_id)?;
         Ok(kept)
     }
@@ -510,9 +480,9 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`ReinitError::NotStrict`], [`ReinitError::Unready`], [`ReinitError::Saturated`],
-    /// [`ReinitError::Forked`] or [`ReinitError::Closed`]: nothing was changed.
-    pub fn reinit(&mut self) -> Result<RoundId, ReinitError> {
+    /// [`OperatorError::Invalid`], [`OperatorError::NoQuorum`], [`OperatorError::Saturated`],
+    /// [`OperatorError::Forked`] or [`OperatorError::Closed`]: nothing was changed.
+    pub fn reinit(&mut self) -> Result<RoundId, OperatorError> {
         self.begin()?.ask(Engine::reinit)
     }
 
@@ -607,9 +577,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O; [`BuildError::Tls`] for a
-    /// certificate or key that cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random
-    /// bytes.
+    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
+    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor or random bytes.
     pub fn build_driver(&self) -> Result<Driver, BuildError> {
         let mut driver = Driver::new(&self.config()?)?;
         driver.wait_until_ready()?;

@@ -7,7 +7,7 @@ use mio::net::TcpStream;
 
 use super::tcp::Received;
 use crate::config::Config;
-use crate::error::{LinkFault, TlsError};
+use crate::error::{ConfigError, LinkFault};
 
 #[derive(Debug)]
 pub(super) enum Connector {}
@@ -20,7 +20,7 @@ pub(super) enum Session {}
 
 /// Returns `None` for each node.
 #[allow(clippy::unnecessary_wraps, reason = "with TLS it may fail")]
-pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, TlsError> {
+pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, ConfigError> {
     Ok(config.nodes().iter().map(|_| None).collect())
 }
 

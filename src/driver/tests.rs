@@ -3,7 +3,7 @@
 use super::*;
 use crate::Token;
 use crate::config::Builder;
-use crate::error::ConfigError;
+use crate::error::{ConfigError, ConfigFault};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -212,8 +212,8 @@ fn with_every_node_down_building_ends_with_the_connect_timeout() {
 #[test]
 fn a_mistake_in_the_configuration_is_found_before_any_io() {
     let error = Builder::default().build_driver().unwrap_err();
-    assert_matches!(error, BuildError::Config(ConfigError::NoNodes));
-    assert_eq!(error.to_string(), ConfigError::NoNodes.to_string());
+    assert_matches!(error, BuildError::Config(ConfigError(ConfigFault::NoNodes)));
+    assert_eq!(error.to_string(), ConfigFault::NoNodes.to_string());
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn a_waker_ends_a_turn_that_sleeps_or_the_next_one() {
     let (_nodes, mut driver) = driven::<1>();
     let start = clock::now();
     let waker = driver.waker();
-    waker.wake();
+    waker.wake_by_ref();
     driver.turn(Some(PATIENCE)).unwrap();
     let waking = thread::spawn(move || waker.wake());
     driver.turn(Some(PATIENCE)).unwrap();

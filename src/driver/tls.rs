@@ -44,7 +44,7 @@ use self::settings::{Settings, System};
 use super::tcp::{self, Received};
 use crate::clock;
 use crate::config::Config;
-use crate::error::{LinkFault, TlsError};
+use crate::error::{ConfigError, LinkFault};
 use crate::time::Instant;
 
 /// The most plaintext that is encrypted at once: one record.
@@ -70,7 +70,7 @@ pub(super) struct Terms {
 }
 
 /// Returns the connector of each node, `None` for those without TLS.
-pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, TlsError> {
+pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, ConfigError> {
     let mut system = System::default();
     let nodes = config.nodes().iter();
     nodes
@@ -82,7 +82,7 @@ pub(super) fn connectors(config: &Config) -> Result<Vec<Option<Connector>>, TlsE
 }
 
 impl Connector {
-    fn new(mut settings: Settings) -> Result<Self, TlsError> {
+    fn new(mut settings: Settings) -> Result<Self, ConfigError> {
         let config = settings.read().map_err(|fault| settings.error(fault))?;
         let name = settings.name().map_err(|fault| settings.error(fault))?;
         let mut connector = Self {

@@ -13,17 +13,18 @@ use rand::{Rng, SeedableRng};
 #[cfg(feature = "std")]
 use crate::config::Credentials;
 use crate::delay::Delay;
+use crate::engine::operators::OperatorError;
 use crate::entry::{self, Entry};
-use crate::error::{ConfirmError, ExtendError, InvalidRequest, LockError, ReinitError, TrustError};
+use crate::error::{ExtendError, LockError, RequestFault, TrustFault};
 use crate::invariant::Must;
 use crate::keys::NodeId;
-use crate::limits::{TOKEN_BYTES_MAX, WATCHES_MAX};
+use crate::limits::WATCHES_MAX;
 use crate::quorum::{Keeping, Lock, LockId, NodeSet};
 use crate::resource::{check_resource, check_resources};
 use crate::time::Instant;
 
-use super::breaking::{BreakError, Breaking};
-use super::inspection::{InspectError, Inspection};
+use super::breaking::Breaking;
+use super::inspection::Inspection;
 use super::operation::Kind;
 use super::operation::acquire::Acquire;
 use super::operation::counters::CountCounters;
@@ -90,7 +91,7 @@ impl Engine {
         }
         let tries_allowed = options.tries_allowed(&settings.retry);
         if tries_allowed == Some(0) {
-            return Err(InvalidRequest::NoTries.into());
+            return Err(RequestFault::NoTries.into());
         }
         let deadline = options.wait_allowed(&settings.retry);
         let deadline = deadline
@@ -167,13 +168,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`] and [`ConfirmError::Saturated`], before anything is sent. A lock whose end is not
+    /// [`ExtendError::Expired`] and [`ExtendError::Saturated`], before anything is sent. A lock whose end is not
     /// known ([`Instant::ZERO`]) has not expired.
-    pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ConfirmError> {
+    pub fn confirm(&mut self, now: Instant, lock: &Lock) -> Result<RoundId, ExtendError> {
         let work = &mut self.work;
         let kind = Kind::Held(LockQuestion::confirm(now, lock, &mut work.parts)?);
         if work.is_full_for_holders() {
-            return Err(ConfirmError::Saturated);
+            return Err(ExtendError::Saturated);
         }
         work.parts.remember_ttl(lock.ttl(), lock.delay());
         Ok(work.begin(now, lock.ttl(), None, kind))
@@ -197,10 +198,10 @@ impl Engine {
         let nodes = work.parts.nodes.iter();
         let with_scripts = nodes.filter(|node| !node.abilities.is_without_scripts());
         if with_scripts.count() < work.parts.nodes.quorum() {
-            return Err(InvalidRequest::NeedsScripts.into());
+            return Err(RequestFault::NeedsScripts.into());
         }
         if lock.entry().is_several() || matches!(lock.entry().kind(), entry::Kind::Permit { .. }) {
-            return Err(InvalidRequest::NotExclusive.into());
+            return Err(RequestFault::NotExclusive.into());
         }
         if !lock.is_valid_at(now) {
             return Err(ExtendError::Expired);
@@ -234,12 +235,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`] and [`InspectError::Saturated`], before anything is sent.
-    pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, InspectError> {
+    /// [`OperatorError::Invalid`] and [`OperatorError::Saturated`], before anything is sent.
+    pub fn inspect(&mut self, now: Instant, resource: &[u8]) -> Result<RoundId, OperatorError> {
         let work = &mut self.work;
         let key = work.parts.settings.key(resource, None)?;
         if work.is_full() {
-            return Err(InspectError::Saturated);
+            return Err(OperatorError::Saturated);
         }
         let kind = Kind::Inspect(Inspect::new(&key, &mut work.parts));
         Ok(work.begin(now, Duration::ZERO, None, kind))
@@ -254,17 +255,17 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while 4,096 watches are open. Nothing is sent then.
+    /// [`OperatorError::Invalid`]; [`OperatorError::Saturated`] while 4,096 watches are open. Nothing is sent then.
     pub fn watch(
         &mut self,
         now: Instant,
         resource: &[u8],
         known: Option<&Inspection>,
-    ) -> Result<RoundId, InspectError> {
+    ) -> Result<RoundId, OperatorError> {
         let work = &mut self.work;
         let key = work.parts.settings.key(resource, None)?;
         if WATCHES_MAX <= work.parts.queues.watches() {
-            return Err(InspectError::Saturated);
+            return Err(OperatorError::Saturated);
         }
         let mut inspect = Inspect::new(&key, &mut work.parts);
         inspect.watch = Some(Box::new(Watch::new(known, work.parts.nodes.len())));
@@ -388,25 +389,25 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::Invalid`] and
-    /// [`BreakError::Saturated`], before anything is sent.
+    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::Invalid`] and
+    /// [`OperatorError::Saturated`], before anything is sent.
     pub fn break_lock(
         &mut self,
         now: Instant,
         resource: &[u8],
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<RoundId, BreakError> {
+    ) -> Result<RoundId, OperatorError> {
         let work = &mut self.work;
         let key = work.parts.settings.key(resource, None)?;
         let Some((holder, token)) = seen.holder().zip(seen.holder_token()) else {
-            return Err(BreakError::NotHeld(Box::new(seen.clone())));
+            return Err(OperatorError::NotHeld(Box::new(seen.clone())));
         };
         if work.is_full() {
-            return Err(BreakError::Saturated);
+            return Err(OperatorError::Saturated);
         }
-        if TOKEN_BYTES_MAX < token.len() {
-            return Err(BreakError::TooLong);
+        if seen.has_long_value() {
+            return Err(OperatorError::NotOurs(Box::new(seen.clone())));
         }
         let entry = Entry::new(Vec::new(), &key, token);
         match how {
@@ -421,7 +422,9 @@ impl Engine {
                 let claim = work.parts.adopt(now, entry, (longest, Delay::default()));
                 Ok(work.release(now, claim, false))
             }
-            Breaking::KeepOut if holder.valid_for == Duration::MAX => Err(BreakError::NoExpiry),
+            Breaking::KeepOut if holder.valid_for == Duration::MAX => {
+                Err(OperatorError::NotOurs(Box::new(seen.clone())))
+            }
             Breaking::KeepOut => {
                 let kind = Kind::Overwrite(Overwrite::new(entry, holder.clone()));
                 let ttl = Duration::ZERO;
@@ -435,16 +438,16 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`ReinitError::NotStrict`], [`ReinitError::Saturated`], and [`ReinitError::Unready`] if a node cannot be asked.
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], and [`OperatorError::NoQuorum`] if a node cannot be asked.
     /// Nothing is sent then.
-    pub fn reinit(&mut self, now: Instant) -> Result<RoundId, ReinitError> {
+    pub fn reinit(&mut self, now: Instant) -> Result<RoundId, OperatorError> {
         let work = &mut self.work;
         work.parts.restarts.check_reinit()?;
         if work.is_full() {
-            return Err(ReinitError::Saturated);
+            return Err(OperatorError::Saturated);
         }
         if let Some(report) = reinit::why_unready(now, &work.parts) {
-            return Err(ReinitError::Unready(report));
+            return Err(OperatorError::NoQuorum(report));
         }
         let kind = Kind::Reinit(Reinit::default());
         Ok(work.begin(now, Duration::ZERO, None, kind))
@@ -466,10 +469,15 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`TrustError::UnknownNode`], [`TrustError::NotConnected`], [`TrustError::Changed`], [`TrustError::NoRunId`],
-    /// [`TrustError::OtherCluster`]. Nothing is changed then.
-    pub fn trust(&mut self, now: Instant, node: NodeId, run_id: &str) -> Result<bool, TrustError> {
-        self.trust_for(now, node, run_id).map(|(kept, _)| kept)
+    /// [`OperatorError::NotTrusted`]: there is no such node, it is not connected, another server answers there now, the
+    /// server does not tell its run_id, or it belongs to another cluster. Nothing is changed then.
+    pub fn trust(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        run_id: &str,
+    ) -> Result<bool, OperatorError> {
+        Ok(self.trust_for(now, node, run_id)?.0)
     }
 
     /// [`trust`](Self::trust), also returning the operation that gives the node a floor, if there is one.
@@ -478,7 +486,7 @@ impl Engine {
         now: Instant,
         node: NodeId,
         run_id: &str,
-    ) -> Result<(bool, Option<RoundId>), TrustError> {
+    ) -> Result<(bool, Option<RoundId>), TrustFault> {
         let longest = self.work.parts.restarts.longest();
         let kept = self.work.parts.nodes.trust(now, node, run_id, longest)?;
         let round = self.work.give_floors(now, NodeSet::of(node));
@@ -486,18 +494,9 @@ impl Engine {
         Ok((kept, round))
     }
 
-    /// [Trusts](Self::trust) the servers that are connected now. Returns their run_ids.
-    pub fn trust_all(&mut self, now: Instant) -> Vec<String> {
-        let (trusted, _) = self.trust_all_for(now);
-        trusted.into_iter().map(|(_, run_id)| run_id).collect()
-    }
-
-    /// [`trust_all`](Self::trust_all), also returning the nodes, and the operation that gives them floors, if there is
-    /// one.
-    pub(crate) fn trust_all_for(
-        &mut self,
-        now: Instant,
-    ) -> (Vec<(NodeId, String)>, Option<RoundId>) {
+    /// [Trusts](Self::trust) the servers that are connected now. Returns these nodes with their run_ids, and the operation
+    /// that gives them floors, if there is one.
+    pub fn trust_all(&mut self, now: Instant) -> (Vec<(NodeId, String)>, Option<RoundId>) {
         let longest = self.work.parts.restarts.longest();
         let (mut trusted, mut nodes) = (Vec::new(), NodeSet::EMPTY);
         for node in self.work.parts.nodes.ids() {

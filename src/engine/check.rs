@@ -9,7 +9,8 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::error::{CheckError, NodeOutcome, NodeReport, Report, Unusable};
+use crate::engine::operators::OperatorError;
+use crate::error::{Asked, NodeOutcome, NodeReport, Report, Unusable};
 use crate::node::NodeState;
 use crate::quorum::quorum_of;
 use crate::time::Instant;
@@ -17,7 +18,7 @@ use crate::time::Instant;
 use super::contract::NodeStatus;
 
 /// Checks whether a majority of nodes in these states would vote at `now`.
-pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckError> {
+pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), OperatorError> {
     let outcomes = || statuses.iter().map(|node| outcome_of(now, node.state));
     let ready = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
     let quorum = quorum_of(statuses.len());
@@ -39,11 +40,8 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), CheckEr
             report.in_words(node.words.as_ref())
         })
         .collect();
-    let report = Report::new(now, nodes, quorum as u8, 1, Duration::ZERO).of_check();
-    Err(match report.needs_operator() {
-        true => CheckError::Unusable(report),
-        false => CheckError::NoQuorum(report),
-    })
+    let report = Report::new(now, nodes, quorum as u8, 1, Duration::ZERO).of(Asked::Nothing);
+    Err(OperatorError::NoQuorum(report))
 }
 
 /// Returns `true` if there is no majority without the nodes that only an operator can repair.

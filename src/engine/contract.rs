@@ -12,8 +12,8 @@ use core::time::Duration;
 use crate::config::LockOptions;
 use crate::entry::Entry;
 #[cfg(feature = "std")]
-use crate::error::{ConfirmError, ExtendError};
-use crate::error::{InvalidRequest, LinkError};
+use crate::error::ExtendError;
+use crate::error::{LinkError, RequestFault};
 use crate::keys::OperationKey;
 use crate::limits::PERMITS_MAX;
 use crate::node::{NodeState, Waking};
@@ -140,12 +140,12 @@ impl<'a> Request<'a> {
     /// Returns an error if no shared lock or permit can be taken as it says.
     #[cold]
     #[inline(never)]
-    pub(super) fn check_beside(&self, without_scripts: bool) -> Result<(), InvalidRequest> {
+    pub(super) fn check_beside(&self, without_scripts: bool) -> Result<(), RequestFault> {
         match self.permits {
             Some(permits) if !(1..=PERMITS_MAX.into()).contains(&permits) => {
-                Err(InvalidRequest::Permits { permits })
+                Err(RequestFault::Permits { permits })
             }
-            _ if without_scripts => Err(InvalidRequest::NeedsScripts),
+            _ if without_scripts => Err(RequestFault::NeedsScripts),
             _ => Ok(()),
         }
     }
@@ -285,49 +285,21 @@ impl Extension {
     }
 }
 
-/// The errors of an extension and of a confirmation.
-#[cfg(feature = "std")]
-pub(crate) trait NotProlonged: From<ConfirmError> {
-    /// Returns the outcome in `event`.
-    fn outcome(event: Event) -> Result<Extension, Self>;
-
-    /// Returns `true` if a majority says that the lock does not exist, or its validity is over.
-    fn is_over(&self) -> bool;
-}
-
-#[cfg(feature = "std")]
-macro_rules! not_prolonged {
-    ($($error:ident in $event:ident,)*) => {$(
-        impl NotProlonged for $error {
-            fn outcome(event: Event) -> Result<Extension, Self> {
-                let Event::$event { result, .. } = event else {
-                    unreachable!("not the outcome that was waited for: {event:?}");
-                };
-                result
-            }
-
-            fn is_over(&self) -> bool {
-                matches!(self, Self::Lost(_) | Self::Expired)
-            }
-        }
-    )*};
-}
-
-#[cfg(feature = "std")]
-not_prolonged!(ExtendError in Extended, ConfirmError in Confirmed,);
-
 /// Applies the outcome of an extension or a confirmation to `lock`. Last of all, reads the clock and compares the end
 /// of the lock with it.
 #[cfg(feature = "std")]
-pub(crate) fn prolong<E: NotProlonged>(
+pub(crate) fn prolong(
     lock: &mut Lock,
     outcome: Event,
     clock: impl Fn() -> Instant,
-) -> Result<(), E> {
-    match E::outcome(outcome) {
+) -> Result<(), ExtendError> {
+    let (Event::Extended { result, .. } | Event::Confirmed { result, .. }) = outcome else {
+        unreachable!("not the outcome that was waited for: {outcome:?}");
+    };
+    match result {
         Ok(extension) => extension.apply(lock),
         Err(error) => {
-            if error.is_over() {
+            if matches!(error, ExtendError::Lost(_) | ExtendError::Expired) {
                 lock.lost(clock());
             }
             return Err(error);
@@ -335,7 +307,7 @@ pub(crate) fn prolong<E: NotProlonged>(
     };
     match lock.is_valid_at(clock()) {
         true => Ok(()),
-        false => Err(ConfirmError::Expired.into()),
+        false => Err(ExtendError::Expired),
     }
 }
 

@@ -12,10 +12,8 @@ use core::fmt;
 use core::mem::discriminant;
 use core::time::Duration;
 
-use crate::error::{
-    InvalidRequest, NodeOutcome, Report, Shown, Span, Told, ends_by, resource, told,
-};
-use crate::limits::HOLDERS_SHOWN_MAX;
+use crate::error::{NodeOutcome, Shown, Span, Told};
+use crate::limits::{HOLDERS_SHOWN_MAX, TOKEN_BYTES_MAX};
 use crate::node::Member;
 use crate::quorum::NodeSet;
 use crate::resource::Token;
@@ -198,52 +196,6 @@ impl InspectedNode {
     }
 }
 
-/// Why a resource was not inspected.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InspectError {
-    /// Too few nodes answered, or too few of the answers count. In the report, [`Granted`](NodeOutcome::Granted) stands
-    /// for an answer that counts.
-    NoQuorum(Report),
-    /// The request can never succeed as written; nothing was sent.
-    Invalid(#[from] InvalidRequest),
-    /// A bound of this handle is reached; nothing was sent.
-    Saturated,
-    /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    Forked,
-    /// The handle is closed, or a thread has panicked inside it.
-    Closed,
-}
-
-impl InspectError {
-    fn told(&self) -> Told {
-        match self {
-            Self::NoQuorum(report) => not_known(report),
-            Self::Invalid(why) => Told::of(why),
-            Self::Saturated => Told::of(SATURATED),
-            Self::Forked => Told::of(FORKED),
-            Self::Closed => Told::of(CLOSED),
-        }
-    }
-}
-
-told!(InspectError { NoQuorum });
-
-resource!(InspectError);
-
-/// The texts for an inspection, and for breaking a lock.
-pub(super) fn not_known(report: &Report) -> Told {
-    let rest = format_args!("{}; check the nodes named here", ends_by(report));
-    report.told(": it is not known who holds it", "", rest)
-}
-
-pub(super) const SATURATED: &str = "too many operations are open on this handle, so nothing was sent; ask again when some have ended";
-
-pub(super) const FORKED: &str =
-    "the handle belongs to the parent process, so nothing was sent; build a handle after the fork";
-
-pub(super) const CLOSED: &str = "the handle is closed, so no node was asked; build a new handle";
-
 impl Inspection {
     /// Returns the resource that was inspected.
     #[must_use]
@@ -331,12 +283,40 @@ impl Inspection {
     }
 
     /// Says that there is no lock to break.
-    pub(super) fn not_held(&self) -> String {
+    pub(super) fn not_held(&self) -> Told {
         let why = match self.holders.is_empty() {
             true => "no client holds it",
             false => "shared locks and permits cannot be broken",
         };
-        format!("lock `{}`: {why}", Shown(&self.resource))
+        self.told(why, format!(", so nothing was changed: {self}"))
+    }
+
+    /// Says that another program has made the keys.
+    pub(super) fn not_ours(&self) -> Told {
+        match self.has_long_value() {
+            true => self.told(
+                "the value of its keys is longer than any token of this library",
+                ", so it was not made by it, and cannot be told from others; if its holder has stopped, delete the key \
+                 on each node (`DEL`)",
+            ),
+            false => self.told(
+                "its keys have no expiry",
+                ", so it was not made by this library, and would never be free; delete them with `Breaking::AtOnce`",
+            ),
+        }
+    }
+
+    /// Returns `true` if the value that a majority has is longer than a token.
+    pub(super) fn has_long_value(&self) -> bool {
+        let mut token = self.holder_token().into_iter();
+        token.any(|token| TOKEN_BYTES_MAX < token.len())
+    }
+
+    fn told(&self, why: &str, rest: impl Into<String>) -> Told {
+        Told {
+            clause: format!("lock `{}`: {why}", Shown(&self.resource)),
+            rest: rest.into(),
+        }
     }
 
     /// Returns `true` if a majority of the nodes has given answers that count.

@@ -75,6 +75,7 @@ mod nodes;
 pub(crate) mod notices;
 mod operation;
 mod operations;
+pub(crate) mod operators;
 mod parts;
 mod pool;
 mod queues;
@@ -89,7 +90,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::config::Config;
-use crate::error::CheckError;
+use crate::engine::operators::OperatorError;
 #[cfg(feature = "std")]
 use crate::quorum::{Lock, LockId};
 use crate::time::Instant;
@@ -107,10 +108,10 @@ use stats::{NodeStats, Stats};
 #[cfg(any(feature = "std", test))]
 pub(crate) use crate::node::NodeState;
 pub(crate) use check::check;
+#[cfg(feature = "std")]
+pub(crate) use contract::prolong;
 pub use contract::{Event, Extension, Input, NodeId, Output, Request, RoundId, Wake};
 pub(crate) use contract::{Load, NodeStatus};
-#[cfg(feature = "std")]
-pub(crate) use contract::{NotProlonged, prolong};
 #[cfg(feature = "std")]
 pub(crate) use operation::patience::{distant_timeout, usual_timeout};
 
@@ -170,9 +171,9 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`CheckError::Unusable`] if an operator has to repair something before any lock can be granted,
-    /// [`CheckError::NoQuorum`] if too few nodes vote for another reason. The reports say what is wrong with each node.
-    pub fn check(&self, now: Instant) -> Result<(), CheckError> {
+    /// [`OperatorError::NoQuorum`] if an operator has to repair something before any lock can be granted,
+    /// [`OperatorError::NoQuorum`] if too few nodes vote for another reason. The reports say what is wrong with each node.
+    pub fn check(&self, now: Instant) -> Result<(), OperatorError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
 

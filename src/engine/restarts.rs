@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::config::{Config, RestartGuard};
-use crate::error::ReinitError;
+use crate::error::RequestFault;
 use crate::limits::TTL_ASSUMED_MAX;
 use crate::node::{Terms, whole_millis};
 use crate::quorum::Drift;
@@ -45,9 +45,9 @@ impl Restarts {
     }
 
     /// Returns an error if there are no markers to write again.
-    pub(super) fn check_reinit(&self) -> Result<(), ReinitError> {
+    pub(super) fn check_reinit(&self) -> Result<(), RequestFault> {
         match self.guard {
-            RestartGuard::Off | RestartGuard::Observed => Err(ReinitError::NotStrict),
+            RestartGuard::Off | RestartGuard::Observed => Err(RequestFault::NotStrict),
             RestartGuard::Strict => Ok(()),
         }
     }

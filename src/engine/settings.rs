@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use crate::config::{Config, Retry};
 use crate::delay::Delay;
-use crate::error::InvalidRequest;
+use crate::error::{InvalidRequest, RequestFault};
 use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
@@ -55,7 +55,7 @@ impl Settings {
         &self,
         resource: &'a [u8],
         index: Option<usize>,
-    ) -> Result<Cow<'a, [u8]>, InvalidRequest> {
+    ) -> Result<Cow<'a, [u8]>, RequestFault> {
         if self.key_prefix.is_empty() || resource.is_empty() {
             check_resource(resource, index)?;
             return Ok(resource.into());
@@ -66,11 +66,7 @@ impl Settings {
     }
 
     /// Returns `ttl` in whole milliseconds, or the reason why a lock with this `delay` cannot have it.
-    pub(super) fn check_ttl(
-        &self,
-        ttl: Duration,
-        delay: Delay,
-    ) -> Result<Duration, InvalidRequest> {
+    pub(super) fn check_ttl(&self, ttl: Duration, delay: Delay) -> Result<Duration, RequestFault> {
         let maximum = delay.ttl(self.ttl_limit);
         if ttl > maximum {
             return Err(too_long(ttl, maximum, delay));
@@ -78,7 +74,7 @@ impl Settings {
         let whole = Duration::from_millis(ttl.as_millis() as u64);
         let drift = self.drift.of(whole);
         if whole <= drift {
-            return Err(InvalidRequest::TtlTooShort { ttl, drift });
+            return Err(RequestFault::TtlTooShort { ttl, drift });
         }
         Ok(whole)
     }
@@ -111,12 +107,12 @@ impl Config {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use shearline::{Config, InvalidRequest};
+    /// use shearline::Config;
     ///
     /// let config = Config::builder().node("10.0.0.1").config()?;
     /// config.check_request("invoice:42", Duration::from_secs(10))?;
     /// let problem = config.check_request("", Duration::from_secs(10));
-    /// assert_eq!(problem, Err(InvalidRequest::EmptyResource { index: None }));
+    /// assert!(problem.unwrap_err().to_string().starts_with("the resource name is empty"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_request(
@@ -126,14 +122,15 @@ impl Config {
     ) -> Result<(), InvalidRequest> {
         let settings = Settings::of(self);
         settings.key(resource.as_ref(), None)?;
-        settings.check_ttl(ttl, settings.delay).map(drop)
+        settings.check_ttl(ttl, settings.delay)?;
+        Ok(())
     }
 }
 
 #[cold]
-fn too_long(ttl: Duration, maximum: Duration, delay: Delay) -> InvalidRequest {
+fn too_long(ttl: Duration, maximum: Duration, delay: Delay) -> RequestFault {
     match delay == Delay::default() {
-        true => InvalidRequest::TtlTooLong { ttl, maximum },
-        false => InvalidRequest::TtlWithDelayTooLong { ttl, maximum },
+        true => RequestFault::TtlTooLong { ttl, maximum },
+        false => RequestFault::TtlWithDelayTooLong { ttl, maximum },
     }
 }

@@ -72,7 +72,7 @@ use super::contract::Cause;
 use super::*;
 use crate::config::LockOptions;
 use crate::error::{
-    ConfirmError, ExtendError, InvalidRequest, LinkFault, LockError, NodeOutcome, UnlockError,
+    ExtendError, InvalidRequest, LinkFault, LockError, NodeOutcome, RequestFault, UnlockError,
     Unusable,
 };
 use crate::resp::{Inbox, Value};

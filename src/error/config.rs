@@ -1,62 +1,46 @@
 //! Why a configuration, or the URL of a node, cannot be used. Found before any I/O.
 
+use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
 use super::span::Span;
+#[cfg(feature = "tls")]
+use super::tls::TlsSetting;
 use crate::limits::{
     CLIENT_NAME_BYTES_MAX, CLUSTER_BYTES_MAX, COUNTER_TTL_MIN, CREDENTIAL_BYTES_MAX,
     DEAD_AFTER_MIN, KEY_PREFIX_BYTES_MAX, LOCK_DELAY_MAX, NODES_MAX, OWNER_BYTES_MAX, TTL_HARD_MAX,
     UNIX_PATH_BYTES_MAX,
 };
 
-/// Why a configuration cannot be used.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// No node was named.
-    #[error("no node was named; name at least one, better three or five")]
-    NoNodes,
-    /// There are more nodes than a quorum may have.
-    #[error("{0} nodes were named, at most {NODES_MAX} are allowed")]
-    TooManyNodes(usize),
-    /// One address was named twice, but one server has one vote.
-    #[error("node {address} was named twice; each server has one vote, so name it once")]
-    DuplicateNode {
-        /// The address, without credentials.
-        address: String,
-    },
-    /// A node's URL cannot be used.
-    #[error("the URL of node {index} (counted from 0) {problem}")]
-    Url {
-        /// The index of the node among the named ones, from 0. The text itself may hold a secret and is not shown.
-        index: usize,
-        /// The problem of the URL.
-        problem: UrlProblem,
-    },
-    /// A setting cannot be used, or two of them do not go together.
-    #[error(transparent)]
-    Setting(SettingProblem),
-}
-
-impl From<SettingFault> for ConfigError {
-    fn from(fault: SettingFault) -> Self {
-        Self::Setting(SettingProblem(fault))
-    }
-}
-
 /// What a handle without scripts says where they are needed.
 pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and a strict restart guard need scripts; \
     permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
 
-/// The problem of a setting of a [`Builder`](crate::Builder). Its text names the setting, and says what to set.
+/// Why a configuration, or the URL of a node, cannot be used. Its text names the mistake, and says what to write. It
+/// never shows a URL, which may hold a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
-pub struct SettingProblem(pub(crate) SettingFault);
+pub struct ConfigError(#[from] pub(crate) ConfigFault);
 
-/// See [`SettingProblem`].
+/// See [`ConfigError`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum SettingFault {
+pub(crate) enum ConfigFault {
+    #[error("no node was named; name at least one, better three or five")]
+    NoNodes,
+    #[error("{0} nodes were named, at most {NODES_MAX} are allowed")]
+    TooManyNodes(usize),
+    #[error("node {address} was named twice; each server has one vote, so name it once")]
+    DuplicateNode { address: String },
+    #[error("the URL{} {fault}", of_node(*index))]
+    Url {
+        /// The index of the node among the named ones, counted from 0.
+        index: Option<usize>,
+        fault: UrlFault,
+    },
+    #[cfg(feature = "tls")]
+    #[error(transparent)]
+    Tls(TlsSetting),
     #[error("{NEED_SCRIPTS}")]
     StrictWithoutScripts,
     #[error("the drift factor must be at least 0 and less than 1")]
@@ -115,14 +99,12 @@ pub(crate) enum SettingFault {
     ClientName,
 }
 
-/// The problem of a node's URL.
-///
-/// It never shows the URL, which may hold a secret.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[error(transparent)]
-pub struct UrlProblem(#[from] pub(crate) UrlFault);
+fn of_node(index: Option<usize>) -> String {
+    let index = index.map(|index| format!(" of node {index} (counted from 0)"));
+    index.unwrap_or_default()
+}
 
-/// See [`UrlProblem`].
+/// The mistake in the URL of a node.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum UrlFault {
     #[error("is empty; write redis://host:port")]

@@ -1,9 +1,9 @@
 //! Every way in which an operation can fail, sorted by who can repair it.
 //!
-//! [`LockError`], [`ExtendError`], [`ConfirmError`] and [`UnlockError`] are the failures of a caller's operations,
-//! [`CheckError`], [`TrustError`] and [`ReinitError`] the failures of an operator's requests. Failures of the nodes
-//! carry a [`Report`] with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] are mistakes
-//! of the caller, and come before any I/O.
+//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the failures of a caller's operations,
+//! [`OperatorError`](crate::OperatorError) those of an operator's requests. Failures of the nodes carry a [`Report`]
+//! with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] are mistakes of the caller, and
+//! come before any I/O.
 //!
 //! `{}` shows one clause of an error, for users; `{:#}` adds what each node said and what to do, for operators and logs.
 //!
@@ -20,16 +20,16 @@ mod span;
 mod tls;
 mod told;
 
-pub use config::{ConfigError, SettingProblem, UrlProblem};
-pub(crate) use config::{SettingFault, UrlFault};
+pub use config::ConfigError;
+pub(crate) use config::{ConfigFault, UrlFault};
 pub use node::{LinkError, LinkFault, ServerError, Unusable};
-pub use operation::{ConfirmError, ExtendError, InvalidRequest, LockError, Released, UnlockError};
-pub use operator::{CheckError, ReinitError, TrustError};
+pub use operation::{ExtendError, InvalidRequest, LockError, Released, RequestFault, UnlockError};
+pub use operator::TrustError;
+pub(crate) use operator::TrustFault;
+pub(crate) use report::{Asked, ends_by, names_scripts};
 pub use report::{NodeOutcome, NodeReport, Report};
-pub(crate) use report::{ends_by, names_scripts};
 pub(crate) use shown::{Shown, said, words};
 pub(crate) use span::Span;
 #[cfg(feature = "tls")]
-pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem};
-pub use tls::{TlsError, TlsFailure};
-pub(crate) use told::{Told, resource, told};
+pub(crate) use tls::{Day, TlsFault, TlsPart, TlsProblem, TlsSetting};
+pub(crate) use told::{Told, told};

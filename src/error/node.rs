@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use super::tls::TlsFailure;
+#[cfg(feature = "tls")]
+use super::tls::TlsFault;
 
 /// The first word of a server's error reply, such as `READONLY`.
 ///
@@ -91,6 +92,10 @@ impl fmt::Debug for ServerError {
 pub struct LinkError(#[from] pub(crate) LinkFault);
 
 /// See [`LinkError`].
+#[allow(
+    private_interfaces,
+    reason = "only `internals` shows it, and tests do not look into a fault of TLS"
+)]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum LinkFault {
     /// No connection was tried yet.
@@ -134,8 +139,8 @@ pub enum LinkFault {
     /// The TLS handshake failed. The node is then [`Unusable::Tls`].
     // Without the feature, a reason is passed in two registers.
     #[cfg(feature = "tls")]
-    #[error("no TLS: {0}")]
-    Tls(TlsFailure),
+    #[error("{0}")]
+    Tls(TlsFault),
 }
 
 /// Why a node that can be reached cannot serve.
@@ -252,10 +257,11 @@ pub enum Unusable {
          permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without them"
     )]
     NeedsScripts,
-    /// The TLS handshake fails: the node's certificate, or ours, has to be corrected. A node whose port does not speak
-    /// TLS often gives no answer at all, and is then unreachable.
+    /// The TLS handshake fails: the node's certificate, or ours, has to be corrected, as the text of the error says. The
+    /// node is tried again with the usual back-off. A node whose port does not speak TLS often gives no answer at all,
+    /// and is then unreachable.
     #[error("{0}")]
-    Tls(TlsFailure),
+    Tls(LinkError),
     /// It refused the handshake with another error.
     #[error("it refused the handshake with {0}")]
     Refused(ServerError),
@@ -275,7 +281,7 @@ impl Unusable {
     pub(crate) const fn of(reason: LinkFault) -> Option<Self> {
         match reason {
             #[cfg(feature = "tls")]
-            LinkFault::Tls(failure) => Some(Self::Tls(failure)),
+            LinkFault::Tls(_) => Some(Self::Tls(LinkError(reason))),
             LinkFault::NotYet
             | LinkFault::Unresolved
             | LinkFault::Credentials
@@ -289,6 +295,23 @@ impl Unusable {
             | LinkFault::Protocol
             | LinkFault::Os(_) => None,
         }
+    }
+
+    /// Returns `true` if the user of the node lacks a permission.
+    pub(crate) const fn is_of_user(self) -> bool {
+        matches!(
+            self,
+            Self::NoPermission
+                | Self::Permission { .. }
+                | Self::KeyPermission
+                | Self::NoRunId
+                | Self::NeedsScripts
+        )
+    }
+
+    /// Returns `true` if the node gives no fencing tokens.
+    pub(crate) const fn is_of_tokens(self) -> bool {
+        matches!(self, Self::InRepair | Self::NoFloor | Self::NoMoreTokens)
     }
 
     /// Returns `true` if only an operator can repair the fault: no later attempt will succeed.

@@ -55,10 +55,10 @@ impl LockError {
     /// such a change.
     ///
     /// ```
-    /// use shearline::{LockError, InvalidRequest};
+    /// use shearline::LockError;
     ///
     /// assert!(LockError::Saturated.is_retryable());
-    /// assert!(!LockError::Invalid(InvalidRequest::NoTries).is_retryable());
+    /// assert!(!LockError::Closed.is_retryable());
     /// ```
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -149,25 +149,14 @@ fn advice(report: &Report) -> &'static str {
     }
 }
 
-/// Returns what to do before the end of a lock that too few nodes confirm.
-fn before_the_end<'a>(report: &Report, again: &'a str) -> &'a str {
-    match report.has_quarantine() {
-        true => "finish the work before then, because a quarantine usually lasts longer",
-        false => again,
-    }
-}
-
-/// The text for an extension and for a confirmation.
-const FORKED: &str = "the lock belongs to the parent process, so nothing was sent; take a lock of your \
-                      own with a handle built after the fork";
-
-/// Why a lock was not extended.
+/// Why a lock was not extended, or not confirmed. A confirmation never ends with [`Limit`](Self::Limit) or
+/// [`Invalid`](Self::Invalid).
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtendError {
-    /// The lock's validity had run out, by the clock of this machine. An expired lock is never extended, because the
-    /// work since then may have overlapped with another holder's. A lock from another clock has no validity until it is
-    /// confirmed, so it is not extended either.
+    /// The lock's validity had run out, by the clock of this machine, or by now its keys on a majority have ended. An
+    /// expired lock is never extended or confirmed, because the work since then may have overlapped with another
+    /// holder's. A lock from another clock has no validity until it is confirmed, so it is not extended either.
     Expired,
     /// A majority says that the key is missing or another's. The lock is over.
     Lost(Report),
@@ -181,7 +170,7 @@ pub enum ExtendError {
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
-    /// The lock was released while it was being extended, or the handle is closed.
+    /// The lock was released meanwhile, or the handle is closed.
     Closed,
 }
 
@@ -191,35 +180,38 @@ impl ExtendError {
             Self::Expired => Told::of(
                 "the lock had expired and cannot be revived; stop the work, and take the lock again",
             ),
-            Self::Lost(report) => lost(report),
-            Self::Unconfirmed(report) => unconfirmed(report, "extend it again before then"),
+            Self::Lost(report) => {
+                let rest = "; stop what it protects, and see what it left half done";
+                report.told(" was lost", "", format_args!("{}{rest}", gone(report)))
+            }
+            Self::Unconfirmed(report) => {
+                let advice = match report.has_quarantine() {
+                    true => {
+                        "finish the work before then, because a quarantine usually lasts longer"
+                    }
+                    false => "try again before then",
+                };
+                let rest = format_args!("; it stays valid until its old deadline: {advice}");
+                report.told(": too few nodes confirmed it", "", rest)
+            }
             Self::Limit => Told::of(
                 "the lock has no extension left; end the work before its deadline, or take the lock with more \
                  (`LockOptions::extensions`)",
             ),
             Self::Invalid(why) => Told::of(why),
             Self::Saturated => Told::of(
-                "too many operations are open on this handle, so nothing was sent; the lock stands, extend again \
+                "too many operations are open on this handle, so nothing was sent; the lock stands, try again \
                  when some operations have ended",
             ),
-            Self::Forked => Told::of(FORKED),
+            Self::Forked => Told::of(
+                "the lock belongs to the parent process, so nothing was sent; take a lock of your own with a handle \
+                 built after the fork",
+            ),
             Self::Closed => Told::of(
-                "the lock was released while it was being extended, or its handle is closed; stop what it protects",
+                "the lock was released meanwhile, or its handle is closed; stop what it protects",
             ),
         }
     }
-}
-
-fn lost(report: &Report) -> Told {
-    let rest = "; stop what it protects, and see what it left half done";
-    report.told(" was lost", "", format_args!("{}{rest}", gone(report)))
-}
-
-/// The text for a lock that too few nodes confirm; `again` says what to do before its end.
-fn unconfirmed(report: &Report, again: &str) -> Told {
-    let advice = before_the_end(report, again);
-    let rest = format_args!("; it stays valid until its old deadline: {advice}");
-    report.told(": too few nodes confirmed it", "", rest)
 }
 
 /// Why a lock was not released in time, or perhaps not.
@@ -277,117 +269,81 @@ pub struct Released {
     pub deleted: u8,
 }
 
-/// A request that can never succeed as written. Found before any I/O.
+/// A request that can never succeed as written. Found before any I/O. Its text says what is wrong, and what to ask for
+/// instead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidRequest {
-    /// A resource name has no bytes.
+#[error(transparent)]
+pub struct InvalidRequest(#[from] pub(crate) RequestFault);
+
+impl InvalidRequest {
+    /// Returns `true` if the request needs scripts, and the handle uses none
+    /// ([`Builder::without_scripts`](crate::Builder::without_scripts)): a fenced or shared lock, or a permit.
+    #[must_use]
+    pub fn needs_scripts(&self) -> bool {
+        self.0 == RequestFault::NeedsScripts
+    }
+}
+
+/// See [`InvalidRequest`]. An index among several resources is counted from 0.
+#[allow(missing_docs, reason = "its texts say what each is")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RequestFault {
     #[error("the resource name{} is empty; give the lock a name", place(*.index))]
-    EmptyResource {
-        /// Its index among several, counted from 0.
-        index: Option<usize>,
-    },
-    /// A resource name begins with `shearline:`. Such keys belong to this library, such as the two that
-    /// [`RestartGuard::Strict`](crate::RestartGuard) keeps on each node: `shearline:marker` and `shearline:barrier`. A
-    /// lock there would keep other clients from their keys.
+    EmptyResource { index: Option<usize> },
+    /// The name begins with `shearline:`, as do the keys of this library. A lock there would keep other clients from
+    /// their keys.
     #[error("a resource name that begins with `shearline:` is reserved; use another name")]
     ReservedResource,
-    /// A resource name is too long.
     #[error(
         "the resource name{} has {bytes} bytes, {RESOURCE_BYTES_MAX} are allowed; use a hash of it",
         place(*.index)
     )]
-    ResourceTooLong {
-        /// Its index among several, counted from 0.
-        index: Option<usize>,
-        /// Its length.
-        bytes: usize,
-    },
-    /// A lock on several resources was requested without any name.
+    ResourceTooLong { index: Option<usize>, bytes: usize },
     #[error("no resource was named; name one at least")]
     NoResources,
-    /// A lock on too many resources was requested.
     #[error(
         "{count} resources are too many for one lock, {RESOURCES_MAX} are allowed; use a name that \
          stands for several of them"
     )]
-    TooManyResources {
-        /// The number of resources.
-        count: usize,
-    },
-    /// The same resource was named twice.
+    TooManyResources { count: usize },
     #[error(
         "the resources at places {first} and {second}, counted from 0, are the same; name each once"
     )]
-    DuplicateResource {
-        /// The index of the first of the two, counted from 0.
-        first: usize,
-        /// The index of the other.
-        second: usize,
-    },
-    /// A lock with a fencing token ([`LockOptions::fenced`](crate::LockOptions::fenced)) was requested from a handle
-    /// that uses no scripts.
-    #[error("{NEED_SCRIPTS}")]
-    FencedWithoutScripts,
-    /// A shared lock or a permit was requested from a handle that uses no scripts.
+    DuplicateResource { first: usize, second: usize },
     #[error("{NEED_SCRIPTS}")]
     NeedsScripts,
-    /// A permit was requested of no permits, or of too many.
     #[error(
         "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"
     )]
-    Permits {
-        /// The number of permits asked for.
-        permits: u32,
-    },
+    Permits { permits: u32 },
     /// A lock on several resources, or a permit, was to be made a shared lock.
     #[error("only an exclusive lock on one resource can be made a shared lock")]
     NotExclusive,
-    /// The owner text ([`LockOptions::owner`](crate::LockOptions::owner)) is too long.
     #[error("the owner text has {bytes} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
-    OwnerTooLong {
-        /// Its length.
-        bytes: usize,
-    },
-    /// The ttl leaves no validity even if every node answered at once: it is zero, or not longer
-    /// than its own allowance for clock drift.
+    OwnerTooLong { bytes: usize },
+    /// No validity would be left even if every node answered at once.
     #[error(
         "a ttl of {} is not longer than its own drift of {}; ask for a longer one",
         Span(*ttl), Span(*drift)
     )]
-    TtlTooShort {
-        /// The ttl asked for.
-        ttl: Duration,
-        /// The part that is subtracted from it for drifting clocks.
-        drift: Duration,
-    },
-    /// The ttl is longer than the longest that this handle allows.
+    TtlTooShort { ttl: Duration, drift: Duration },
     #[error(
         "a ttl of {} is longer than the {} this handle allows; ask for a shorter one and extend it, \
          or raise `Builder::max_ttl`", Span(*ttl), Span(*maximum)
     )]
-    TtlTooLong {
-        /// The ttl asked for.
-        ttl: Duration,
-        /// The longest that is allowed: [`Builder::max_ttl`](crate::Builder::max_ttl).
-        maximum: Duration,
-    },
-    /// The ttl is too long together with the [lock delay](crate::Builder::lock_delay) of this handle, or of a lock from
-    /// another handle: the sum exceeds the longest ttl that this handle allows.
+    TtlTooLong { ttl: Duration, maximum: Duration },
+    /// The ttl and the lock delay together exceed the longest ttl.
     #[error(
         "a ttl of {} is longer than the {} that the lock delay leaves of the longest this handle allows; \
          ask for a shorter one and extend it, raise `Builder::max_ttl`, or shorten `Builder::lock_delay`",
         Span(*ttl), Span(*maximum)
     )]
-    TtlWithDelayTooLong {
-        /// The ttl asked for.
-        ttl: Duration,
-        /// The longest that is allowed: [`Builder::max_ttl`](crate::Builder::max_ttl) minus the lock delay.
-        maximum: Duration,
-    },
-    /// Zero tries were asked for.
+    TtlWithDelayTooLong { ttl: Duration, maximum: Duration },
     #[error("zero tries were asked for; ask for one at least")]
     NoTries,
+    /// There are no markers to write again.
+    #[error("only a strict restart guard has markers; there is nothing to do")]
+    NotStrict,
 }
 
 /// Where a name stands in the list of resources, if there is a list.
@@ -396,83 +352,23 @@ fn place(index: Option<usize>) -> String {
     place.unwrap_or_default()
 }
 
-impl From<InvalidRequest> for LockError {
-    fn from(invalid: InvalidRequest) -> Self {
-        Self::Invalid(invalid)
-    }
-}
-
-/// Why a lock was not confirmed.
-///
-/// ```
-/// use shearline::{ConfirmError, ExtendError};
-///
-/// // Every reason is one for which an extension fails too.
-/// assert!(matches!(ExtendError::from(ConfirmError::Expired), ExtendError::Expired));
-/// ```
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfirmError {
-    /// The lock was known to be over, or by now its keys on a majority are. It is not revived, because the work since
-    /// then may have overlapped with another holder's.
-    Expired,
-    /// A majority says that the key is missing or another's. The lock is over.
-    Lost(Report),
-    /// Too few nodes answered. The lock stands until its old deadline.
-    Unconfirmed(Report),
-    /// A bound of this handle is reached; nothing was sent, and the lock is as it was.
-    Saturated,
-    /// The handle was made before a `fork`, in the parent process; nothing was sent.
-    Forked,
-    /// The lock was released while it was being confirmed, or the handle is closed.
-    Closed,
-}
-
-impl ConfirmError {
-    fn told(&self) -> Told {
-        match self {
-            Self::Expired => Told::of(
-                "the lock had expired and cannot be confirmed; stop the work, and take the lock again",
-            ),
-            Self::Lost(report) => lost(report),
-            Self::Unconfirmed(report) => unconfirmed(report, "confirm it again before then"),
-            Self::Saturated => Told::of(
-                "too many operations are open on this handle, so nothing was sent; the lock is as it was, confirm \
-                 it again when some operations have ended",
-            ),
-            Self::Forked => Told::of(FORKED),
-            Self::Closed => Told::of(
-                "the lock was released while it was being confirmed, or its handle is closed; stop what it protects",
-            ),
-        }
+impl From<RequestFault> for LockError {
+    fn from(fault: RequestFault) -> Self {
+        Self::Invalid(fault.into())
     }
 }
 
 told! {
     LockError { Held, NoQuorum, TooSlow, OtherCluster }
     ExtendError { Lost, Unconfirmed }
-    ConfirmError { Lost, Unconfirmed }
     UnlockError { NotHeld, Unconfirmed }
 }
 
-resource!(LockError ExtendError ConfirmError UnlockError);
+resource!(LockError ExtendError UnlockError);
 
-impl From<ConfirmError> for ExtendError {
-    fn from(error: ConfirmError) -> Self {
-        match error {
-            ConfirmError::Expired => Self::Expired,
-            ConfirmError::Lost(report) => Self::Lost(report),
-            ConfirmError::Unconfirmed(report) => Self::Unconfirmed(report),
-            ConfirmError::Saturated => Self::Saturated,
-            ConfirmError::Forked => Self::Forked,
-            ConfirmError::Closed => Self::Closed,
-        }
-    }
-}
-
-impl From<InvalidRequest> for ExtendError {
-    fn from(invalid: InvalidRequest) -> Self {
-        Self::Invalid(invalid)
+impl From<RequestFault> for ExtendError {
+    fn from(fault: RequestFault) -> Self {
+        Self::Invalid(fault.into())
     }
 }
 

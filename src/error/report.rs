@@ -46,11 +46,13 @@ struct ReportParts {
 
 /// What the nodes were asked for.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Asked {
+pub(crate) enum Asked {
     Vote,
     Answer,
     /// Nothing was asked: a node that said yes is ready to vote.
     Nothing,
+    /// All nodes had to answer.
+    All,
 }
 
 impl Report {
@@ -85,18 +87,16 @@ impl Report {
         self
     }
 
-    /// Records that it is about a question: a node that said yes has answered it.
+    /// Records what was `asked`, if it was no vote.
     #[must_use]
-    pub(crate) fn of_question(mut self) -> Self {
-        self.0.asked = Asked::Answer;
+    pub(crate) fn of(mut self, asked: Asked) -> Self {
+        self.0.asked = asked;
         self
     }
 
-    /// Records that nothing was asked: a node that said yes is ready.
-    #[must_use]
-    pub(crate) fn of_check(mut self) -> Self {
-        self.0.asked = Asked::Nothing;
-        self
+    /// Returns what the nodes were asked for.
+    pub(crate) fn asked(&self) -> Asked {
+        self.0.asked
     }
 
     /// Records whether the lock was valid when its release was asked for.
@@ -126,13 +126,14 @@ impl Report {
             Some((name, 1)) => format!("lock `{}` and another", Shown(name)),
             Some((name, more)) => format!("lock `{}` and {more} others", Shown(name)),
         };
-        let clause = match self.0.asked {
-            Asked::Nothing => clause.trim_start_matches(": ").into(),
-            Asked::Vote | Asked::Answer => lock + clause,
+        let (clause, said) = match self.0.asked {
+            Asked::Nothing => (clause.into(), self.votes()),
+            Asked::All => (clause.into(), self.of_all("answered")),
+            Asked::Vote | Asked::Answer => (lock + clause, self.votes()),
         };
         Told {
             clause,
-            rest: format!("{link}: {}{rest}", self.votes()),
+            rest: format!("{link}: {said}{rest}"),
         }
     }
 
@@ -238,7 +239,7 @@ impl Report {
     /// # use std::time::Duration;
     /// # use shearline::{LockError, Redlock};
     /// # let redlock = Redlock::connect(["redis://10.0.0.1"])?;
-    /// match redlock.try_lock_all(["account:1", "account:2"], Duration::from_secs(10)) {
+    /// match redlock.lock_all(["account:1", "account:2"], Duration::from_secs(10)) {
     ///     Ok(both) => drop(both),
     ///     Err(LockError::Held(report)) => {
     ///         let which = report.held_resource().unwrap_or_default();
@@ -363,6 +364,23 @@ impl Report {
         elsewhere != 0 || self.nodes().len() - unusable(Unusable::is_lasting) < self.quorum()
     }
 
+    /// Returns the page of the manual that helps with what the nodes said.
+    pub(crate) fn page(&self) -> &'static str {
+        let has = |is: fn(Unusable) -> bool| {
+            self.count(|said| matches!(said, NodeOutcome::Unusable(why) if is(*why))) != 0
+        };
+        if has(|why| matches!(why, Unusable::Tls(_))) {
+            return "`shearline::manual::tls`";
+        }
+        if has(Unusable::is_of_user) {
+            return "`shearline::manual::permissions`";
+        }
+        match has(Unusable::is_of_tokens) {
+            true => "`shearline::manual::fencing`",
+            false => "`shearline::manual::troubles`",
+        }
+    }
+
     /// Returns how many nodes said yes.
     #[must_use]
     pub fn granted(&self) -> usize {
@@ -420,7 +438,7 @@ impl Report {
         let (yes, quorum) = (self.granted(), self.quorum());
         let (vote, granted) = match self.0.asked {
             Asked::Vote => ("vote", "granted"),
-            Asked::Answer => ("answer", "answered"),
+            Asked::Answer | Asked::All => ("answer", "answered"),
             Asked::Nothing => ("vote", "ready"),
         };
         let nodes = self.of_all(granted);
@@ -641,6 +659,8 @@ mod tests {
     use crate::error::{ExtendError, LockError};
     use alloc::borrow::ToOwned as _;
 
+    const SEE: &str = "; see the manual (`shearline::manual::troubles`)";
+
     #[test]
     fn a_report_reads_as_a_sentence() {
         let node = |address: &str, outcome| NodeReport::new(address.into(), outcome, None);
@@ -663,7 +683,7 @@ mod tests {
             format!("{:#}", LockError::NoQuorum(report)),
             "lock `a`: too few nodes could vote, so no lock was taken: 1 of the 2 votes needed (a:1 granted; \
              b:2 unreachable: connection refused; c:3 timed out) after 3 tries in 400ms; check the \
-             nodes named here"
+             nodes named here; see the manual (`shearline::manual::troubles`)"
         );
     }
 
@@ -715,7 +735,8 @@ mod tests {
             assert_eq!(
                 format!("{:#}", ExtendError::Lost(report)),
                 format!(
-                    "the lock was lost: {said}; stop what it protects, and see what it left half done"
+                    "the lock was lost: {said}; stop what it protects, and see what it left half done; see the \
+                     manual (`shearline::manual::troubles`)"
                 )
             );
         }
@@ -769,8 +790,30 @@ mod tests {
             format!("{:#}", LockError::OtherCluster(report)),
             "the lock: a node belongs to another cluster, so no lock is taken: 0 of the 1 vote needed (a:1 unusable: its marker \
              is that of a cluster of 5 nodes with a quorum of 3; give all clients the same nodes and cluster name, or \
-             see `Redlock::reinit`)"
+             see `Redlock::reinit`); see the manual (`shearline::manual::troubles`)"
         );
+    }
+
+    #[test]
+    fn an_error_names_the_page_that_helps_once() {
+        let permission = Unusable::Permission { command: "set" };
+        for (why, page) in [
+            (Unusable::Replica, "troubles"),
+            (Unusable::Tls(LinkError::default()), "tls"),
+            (permission, "permissions"),
+            (Unusable::KeyPermission, "permissions"),
+            (Unusable::NoFloor, "fencing"),
+        ] {
+            let node = NodeReport::new("a:1".into(), NodeOutcome::Unusable(why), None);
+            let report = Report::new(Instant::ZERO, [node].into(), 1, 1, Duration::ZERO);
+            let error = LockError::NoQuorum(report);
+            let text = format!("{error:#}");
+            let pages: Vec<_> = text.split("`shearline::manual::").skip(1).collect();
+            assert_eq!(pages.len(), 1, "{text}");
+            assert!(pages[0].starts_with(page), "{text}");
+            assert!(!error.to_string().contains("manual"), "{error}");
+        }
+        assert!(!format!("{:#}", LockError::Closed).contains("manual"));
     }
 
     #[test]
@@ -785,6 +828,7 @@ mod tests {
             let error = LockError::Held(report);
             let (short, long) = (format!("{error}"), format!("{error:#}"));
             let rest = long.strip_prefix(&short).expect("it begins alike");
+            let rest = rest.strip_suffix(SEE).expect("it names a page");
             (short, rest.to_owned())
         };
         let at = Instant::from_millis;
@@ -873,6 +917,6 @@ mod tests {
         // A caller that extends already has a lock.
         let extended = format!("{:#}", ExtendError::Unconfirmed(report));
         let ends = "; it stays valid until its old deadline: finish the work before then, because a quarantine usually lasts longer";
-        assert!(extended.ends_with(ends), "{extended}");
+        assert!(extended.ends_with(&format!("{ends}{SEE}")), "{extended}");
     }
 }

@@ -77,7 +77,7 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::InvalidRequest;
+    use crate::error::RequestFault;
     use crate::limits::TTL_HARD_MAX;
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let millis = |nanos| format!("{}", Span(Duration::from_nanos(nanos)).in_millis());
         assert_eq!(millis(3_001_110_840), "3.001s");
         assert_eq!(millis(999_999), "0s");
-        let invalid = InvalidRequest::TtlTooLong {
+        let invalid = RequestFault::TtlTooLong {
             ttl: Duration::from_secs(31 * 86_400),
             maximum: Duration::from_secs(30 * 86_400),
         };

@@ -60,7 +60,7 @@ pub(crate) enum TlsProblem {
 ///
 /// Its text names the node, the setting, the file if there is one, and the problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TlsError {
+pub(crate) struct TlsSetting {
     /// The address of the node, as in reports.
     pub(crate) node: String,
     pub(crate) part: TlsPart,
@@ -69,9 +69,9 @@ pub struct TlsError {
     pub(crate) problem: TlsProblem,
 }
 
-impl core::error::Error for TlsError {}
+impl core::error::Error for TlsSetting {}
 
-impl fmt::Display for TlsError {
+impl fmt::Display for TlsSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {}: {}", self.node, self.part)?;
         if let Some(file) = &self.file {
@@ -121,14 +121,8 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or was not tried. Its text says what to correct.
-///
-/// Until the reason is gone, the node is tried again with the usual back-off.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
-#[error(transparent)]
-pub struct TlsFailure(#[from] pub(crate) TlsFault);
-
-/// See [`TlsFailure`]. A certificate here is the node's, or one between it and its authority.
+/// Why a TLS handshake with a node failed, or was not tried. Its text says what to correct. A certificate here is the
+/// node's, or one between it and its authority.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
@@ -226,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_texts_say_what_to_do() {
-        let error = TlsError {
+        let error = TlsSetting {
             node: "a:6379".into(),
             part: TlsPart::Key,
             file: Some("/etc/locker.key".into()),

@@ -1,5 +1,5 @@
 //! The two forms of an error's text. `{}` is one clause that names the lock, for users. `{:#}` adds what each node said,
-//! what follows and what to do, for operators and logs.
+//! what follows and what to do, for operators and logs, and names the page of the manual that helps with the nodes.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -21,14 +21,17 @@ impl Told {
             rest: rest.into(),
         }
     }
-}
 
-impl fmt::Display for Told {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the text. The long form ends with the `page` of the manual that helps, unless it has named one already.
+    pub(crate) fn write(&self, page: Option<&str>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.clause)?;
-        match f.alternate() {
-            true => f.write_str(&self.rest),
-            false => Ok(()),
+        if !f.alternate() {
+            return Ok(());
+        }
+        f.write_str(&self.rest)?;
+        match page.filter(|_| !self.rest.contains("`shearline::manual::")) {
+            Some(page) => write!(f, "; see the manual ({page})"),
+            None => Ok(()),
         }
     }
 }
@@ -38,7 +41,7 @@ macro_rules! told {
     ($($error:ident { $($reported:ident),* })*) => {$(
         impl core::fmt::Display for $error {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                self.told().fmt(f)
+                self.told().write(self.report().map($crate::Report::page), f)
             }
         }
 

@@ -8,7 +8,8 @@ use super::LocalRedlock;
 use crate::calls;
 use crate::clock;
 use crate::config::LockOptions;
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::shared::{Leader, Told};
@@ -93,14 +94,14 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`], [`InspectError::Saturated`], [`InspectError::Forked`] and [`InspectError::Closed`]
-    /// before any I/O. [`InspectError::NoQuorum`] if the operating system cannot wait; too few nodes that answer are no
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] and [`OperatorError::Closed`]
+    /// before any I/O. [`OperatorError::NoQuorum`] if the operating system cannot wait; too few nodes that answer are no
     /// error, but no change.
     pub fn observe(
         &mut self,
         seen: &mut Observation,
         timeout: Duration,
-    ) -> Result<Option<Option<Leader>>, InspectError> {
+    ) -> Result<Option<Option<Leader>>, OperatorError> {
         let end = clock::now().saturating_add(timeout);
         let mut call = self.begin()?;
         let since = call.catch_up();

@@ -6,7 +6,7 @@ use super::LocalRedlock;
 use crate::calls;
 use crate::config::LockOptions;
 use crate::engine::{Engine, Request};
-use crate::error::{ConfirmError, ExtendError, LockError};
+use crate::error::{ExtendError, LockError};
 use crate::quorum::Lock;
 
 impl LocalRedlock {
@@ -66,20 +66,6 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
-    ///
-    /// # Errors
-    ///
-    /// As [`permit_with`](Self::permit_with).
-    pub fn try_permit(
-        &mut self,
-        resource: impl AsRef<[u8]>,
-        permits: u32,
-        ttl: Duration,
-    ) -> Result<Lock, LockError> {
-        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
-    }
-
     /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] says which. See
     /// [`Redlock::permit_with`](crate::Redlock::permit_with).
     ///
@@ -95,6 +81,20 @@ impl LocalRedlock {
         self.acquire(&Request::permit(resource.as_ref(), permits, options))
     }
 
+    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn try_permit(
+        &mut self,
+        resource: impl AsRef<[u8]>,
+        permits: u32,
+        ttl: Duration,
+    ) -> Result<Lock, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
+    }
+
     /// Turns `lock` into a shared one, without a gap: see
     /// [`LockGuard::downgrade`](crate::LockGuard::downgrade). If too few nodes answer, that is [`ExtendError::Unconfirmed`], and
     /// `lock` is a valid shared lock all the same.
@@ -106,7 +106,7 @@ impl LocalRedlock {
         let operation = self.driver.tracer().confirm(lock);
         operation.run(|operation| {
             let outcome = self.ask(|engine: &mut Engine, now| engine.downgrade(now, lock))?;
-            calls::prolonged::<ConfirmError>(operation, lock, outcome).map_err(ExtendError::from)
+            calls::prolonged(operation, lock, outcome)
         })
     }
 }

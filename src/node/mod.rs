@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::config::{Config, NodeConfig};
-use crate::error::{LinkFault, NodeOutcome, TrustError, Unusable};
+use crate::error::{LinkFault, NodeOutcome, TrustFault, Unusable};
 use crate::keys::ClaimKey;
 use crate::time::Instant;
 use crate::timer::TimerKey;
@@ -309,19 +309,19 @@ impl Node {
         now: Instant,
         run_id: &str,
         longest: Duration,
-    ) -> Result<bool, TrustError> {
+    ) -> Result<bool, TrustFault> {
         let membership = self.trust.membership();
         if membership.is_some_and(|there| there.other.is_some()) {
-            return Err(TrustError::OtherCluster);
+            return Err(TrustFault::OtherCluster);
         }
         if !(self.handshake.is_ready() || membership.is_some() && self.handshake.run_id().is_some())
         {
-            return Err(TrustError::NotConnected);
+            return Err(TrustFault::NotConnected);
         }
-        let present = self.handshake.run_id().ok_or(TrustError::NoRunId)?;
+        let present = self.handshake.run_id().ok_or(TrustFault::NoRunId)?;
         if present != run_id {
             let run_id = present.into();
-            return Err(TrustError::Changed { run_id });
+            return Err(TrustFault::Changed { run_id });
         }
         let mut kept = self.trust.kept_until(now).is_some();
         self.trust.lift();

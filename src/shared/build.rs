@@ -2,8 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
@@ -19,6 +18,8 @@ use super::{Handle, Redlock, Shared};
 use crate::config::{Builder, Config};
 use crate::driver::{BuildError, Loop, Refusal};
 
+pub(super) type Building = Pin<Box<dyn Future<Output = Result<Redlock, BuildError>> + Send + Sync>>;
+
 impl Builder {
     /// Builds a [`Redlock`] and starts its I/O thread. Returns when a majority of the nodes is ready and the others
     /// have answered or another 50 ms have passed. Returns after the connect timeout at the latest, even if nodes are
@@ -26,9 +27,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O;
-    /// [`BuildError::Tls`] for a certificate or key that cannot be used;
-    /// [`BuildError::Io`] if the operating system gives no descriptor, random bytes or thread.
+    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O, or for a certificate or key that
+    /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor, random bytes or thread.
     pub fn build(&self) -> Result<Redlock, BuildError> {
         let shared = connect(&self.config()?)?;
         let here = Arc::clone(&shared);
@@ -37,8 +37,18 @@ impl Builder {
     }
 
     /// [`build`](Self::build) as a future, for any executor. Nothing happens before the first poll.
+    ///
+    /// The I/O thread connects. If the future is dropped before it completes, that thread ends after the connect
+    /// timeout at the latest. In a forked child, a future that was polled before the fork completes with an error.
     pub fn build_async(&self) -> Building {
-        Building(Step::New(Box::new(self.clone())))
+        let builder = self.clone();
+        Box::pin(async move {
+            let mut waiting = Waiting::begin(&builder)?;
+            drop(builder);
+            let shared = poll_fn(|context| waiting.poll(context)).await?;
+            let io_thread = waiting.io_thread.take().expect("it was spawned");
+            Ok(Redlock::new(shared, io_thread))
+        })
     }
 }
 
@@ -56,20 +66,7 @@ fn connect(config: &Config) -> Result<Arc<Shared>, BuildError> {
     Ok(Arc::new(Shared::new(engine, wire, poller, config)?))
 }
 
-/// The future of [`Builder::build_async`], which builds a [`Redlock`].
-///
-/// The I/O thread connects. If the future is dropped before it completes, that thread ends after the connect timeout at
-/// the latest. In a forked child, a future that was polled before the fork completes with an error.
-#[must_use = "a future does nothing unless it is polled"]
-pub struct Building(Step);
-
-enum Step {
-    /// Not polled yet.
-    New(Box<Builder>),
-    Waiting(Waiting),
-    Done,
-}
-
+/// A handle that is being built as a future.
 struct Waiting {
     site: Arc<Site>,
     io_thread: Option<JoinHandle<()>>,
@@ -88,8 +85,8 @@ enum State {
     Over,
 }
 
-impl Building {
-    fn begin(builder: &Builder) -> Result<Waiting, BuildError> {
+impl Waiting {
+    fn begin(builder: &Builder) -> Result<Self, BuildError> {
         let config = builder.config()?;
         let site = Arc::new(Site(Monitor::new(State::Building(None))));
         let here = Arc::clone(&site);
@@ -103,46 +100,19 @@ impl Building {
                 run(&shared);
             }
         })?;
-        Ok(Waiting {
+        Ok(Self {
             site,
             io_thread: Some(io_thread),
             process: getpid(),
         })
     }
-}
 
-/// # Panics
-///
-/// If it is polled after it has completed.
-impl Future for Building {
-    type Output = Result<Redlock, BuildError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut waiting = match mem::replace(&mut self.0, Step::Done) {
-            Step::New(builder) => Self::begin(&builder)?,
-            Step::Waiting(waiting) => waiting,
-            Step::Done => panic!("polled after it has completed"),
-        };
-        if getpid() != waiting.process {
+    fn poll(&self, context: &Context<'_>) -> Poll<Result<Arc<Shared>, BuildError>> {
+        if getpid() != self.process {
             // The mutex of the site may be held by a thread of the parent, which this process does not have.
             return Poll::Ready(Err(io::Error::from(Refusal::Forked).into()));
         }
-        match waiting.site.poll(context.waker())? {
-            Poll::Pending => {
-                self.0 = Step::Waiting(waiting);
-                Poll::Pending
-            }
-            Poll::Ready(shared) => {
-                let io_thread = waiting.io_thread.take().expect("it was spawned");
-                Poll::Ready(Ok(Redlock::new(shared, io_thread)))
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Building {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Building").finish_non_exhaustive()
+        self.site.poll(context.waker())
     }
 }
 

@@ -15,7 +15,8 @@ use super::Redlock;
 use super::reply::Reply;
 use super::signal::wait;
 use crate::calls;
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::limits::WATCHES_MAX;
 
 /// The holder of a resource, now and after each change. [`Redlock::watch`] returns it.
@@ -44,7 +45,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(redlock: Redlock, resource: &[u8]) -> Result<Self, InspectError> {
+    pub(super) fn new(redlock: Redlock, resource: &[u8]) -> Result<Self, OperatorError> {
         let shared = redlock.shared();
         shared.check_process()?;
         let more = |watches: usize| (watches < WATCHES_MAX).then_some(watches + 1);
@@ -53,7 +54,7 @@ impl Watch {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
             .is_err()
         {
-            return Err(InspectError::Saturated);
+            return Err(OperatorError::Saturated);
         }
         let mut watch = Self {
             redlock,
@@ -121,7 +122,7 @@ impl Watch {
         Poll::Ready(told)
     }
 
-    fn ask(&self) -> Result<Reply, InspectError> {
+    fn ask(&self) -> Result<Reply, OperatorError> {
         let (resource, known) = (&self.resource[..], self.known.as_ref());
         self.redlock
             .begin(|engine, now| engine.watch(now, resource, known))

@@ -10,15 +10,17 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::future::{Future, poll_fn};
-use core::pin::Pin;
+use core::future::poll_fn;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
+use super::notes::Wanted;
 use super::signal::wait;
-use super::{Acquiring, AtRisk, LockGuard, Lost, Redlock, Watch};
+use super::{Acquiring, Guard, Redlock, Watch, held};
 use crate::config::LockOptions;
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::Request;
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::error::{LockError, Released, UnlockError};
 
 impl Redlock {
@@ -64,8 +66,7 @@ impl Redlock {
         owner: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Leadership, LockError> {
-        let lock = self.lock_with(name, &options.of_leader(owner));
-        lock.map(Leadership::new)
+        self.acquire(&Request::new(name.as_ref(), &options.of_leader(owner)))
     }
 
     /// [`campaign`](Self::campaign) as a future, for any executor. Dropping it ends the candidacy.
@@ -74,7 +75,7 @@ impl Redlock {
         name: impl AsRef<[u8]>,
         owner: impl AsRef<[u8]>,
         ttl: Duration,
-    ) -> Campaigning {
+    ) -> Acquiring<held::Term> {
         self.campaign_with_async(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
@@ -84,8 +85,9 @@ impl Redlock {
         name: impl AsRef<[u8]>,
         owner: impl AsRef<[u8]>,
         options: &LockOptions,
-    ) -> Campaigning {
-        Campaigning(self.lock_with_async(name, &options.of_leader(owner)))
+    ) -> Acquiring<held::Term> {
+        let wanted = Wanted::One(name.as_ref().to_vec());
+        Acquiring::new(self.clone(), wanted, options.of_leader(owner))
     }
 
     /// Returns an [`Observer`] of the election `name`. It takes part in no election, and changes nothing.
@@ -108,7 +110,7 @@ impl Redlock {
     /// # Errors
     ///
     /// As [`watch`](Self::watch).
-    pub fn observe(&self, name: impl AsRef<[u8]>) -> Result<Observer, InspectError> {
+    pub fn observe(&self, name: impl AsRef<[u8]>) -> Result<Observer, OperatorError> {
         Ok(Observer {
             watch: self.watch(name)?,
             told: Told::default(),
@@ -116,73 +118,27 @@ impl Redlock {
     }
 }
 
-/// A term as the leader of an election. [`Redlock::campaign`] returns it. Dropping it resigns.
+/// A term as the leader of an election: the guard of its lock. [`Redlock::campaign`] returns it. Dropping it resigns.
 ///
 /// Do only what you may still do when you find later that [`lost`](Self::lost) had come first. What must not happen in
 /// two terms at once needs a store that compares terms: [`manual::elections`](crate::manual::elections).
-#[must_use = "who drops it at once resigns at once"]
-#[derive(Debug)]
-pub struct Leadership(LockGuard);
+pub type Leadership = Guard<held::Term>;
 
 impl Leadership {
-    const fn new(guard: LockGuard) -> Self {
-        Self(guard)
-    }
-
     /// Returns the number of the term. Every later term of this election has a larger one, without any assumption about
     /// clocks. It is the fencing token of the lock.
     #[must_use]
     pub fn term(&self) -> u64 {
-        self.0.fencing_token().unwrap_or_default()
+        self.fencing_token().unwrap_or_default()
     }
 
-    /// Returns a signal that the term is over.
-    pub fn lost(&self) -> Lost {
-        self.0.lost()
-    }
-
-    /// Returns a signal that the term may end soon, because the lock could not be extended.
-    pub fn at_risk(&self) -> AtRisk {
-        self.0.at_risk()
-    }
-
-    /// Returns the lock: its validity, its health and the like.
-    #[must_use = "it is only looked at"]
-    pub const fn guard(&self) -> &LockGuard {
-        &self.0
-    }
-
-    /// Ends the term. The next candidate leads at once.
+    /// Ends the term. The next candidate leads at once. [`unlock_async`](Self::unlock_async) does it as a future.
     ///
     /// # Errors
     ///
-    /// As [`LockGuard::unlock`].
+    /// As [`unlock`](Self::unlock).
     pub fn resign(self) -> Result<Released, UnlockError> {
-        self.0.unlock()
-    }
-
-    /// [`resign`](Self::resign) as a future, for any executor. It resigns even if the future is dropped before it
-    /// completes.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::unlock`].
-    pub async fn resign_async(self) -> Result<Released, UnlockError> {
-        self.0.unlock_async().await
-    }
-}
-
-/// A candidacy, as a future. [`Redlock::campaign_async`] returns it. It behaves like [`Acquiring`].
-#[must_use = "a future does nothing unless it is polled"]
-#[derive(Debug)]
-pub struct Campaigning(Acquiring);
-
-impl Future for Campaigning {
-    type Output = Result<Leadership, LockError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let lock = Pin::new(&mut self.0).poll(context);
-        lock.map_ok(Leadership::new)
+        self.unlock()
     }
 }
 

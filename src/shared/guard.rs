@@ -21,13 +21,12 @@ use super::signal::Signal;
 use super::slot::Slot;
 use crate::calls::{self, Awaited};
 use crate::clock;
-use crate::driver::Refusal;
-use crate::engine::{Engine, NotProlonged, RoundId};
-use crate::error::{ConfirmError, ExtendError, Released, UnlockError};
+use crate::engine::{Engine, RoundId};
+use crate::error::{ExtendError, Released, UnlockError};
 use crate::quorum::{Lock, LockId};
 use crate::resource::Token;
 use crate::time::Instant;
-use crate::trace::{Failure, Operation, Tracer};
+use crate::trace::{Operation, Tracer};
 
 /// A held lock: see [`Guard`].
 pub type LockGuard = Guard<held::Exclusive>;
@@ -38,7 +37,8 @@ pub type SharedGuard = Guard<held::Shared>;
 /// A held permit: see [`Guard`].
 pub type PermitGuard = Guard<held::Permit>;
 
-/// A held [lock](LockGuard), [shared lock](SharedGuard) or [permit](PermitGuard). Dropping the guard releases it.
+/// A held [lock](LockGuard), [shared lock](SharedGuard), [permit](PermitGuard) or [term](crate::Leadership) of a leader.
+/// Dropping the guard releases it.
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
 /// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle
@@ -274,7 +274,7 @@ impl<H: Holds> Guard<H> {
     /// earlier than before, for example if an operator shortened its keys. [`lost`](Self::lost) follows the new end.
     /// Changes nothing on the nodes. With a majority of q nodes, the new end is the q-th largest remaining ttl, counted
     /// from before the question, less the [lock delay](crate::Builder::lock_delay) and the drift. If no more than these
-    /// is left, the lock is over: [`ConfirmError::Expired`].
+    /// is left, the lock is over: [`ExtendError::Expired`].
     ///
     /// This makes a lock that came from another clock ([`Lock::from_bytes`], [`Redlock::adopt`]) valid. It does not
     /// revive a lock whose loss was reported, because its holder may have stopped. The new end is never further away
@@ -299,10 +299,10 @@ impl<H: Holds> Guard<H> {
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Lost`] and [`ConfirmError::Expired`]: the lock is not valid any more. All other errors leave it
-    /// unchanged: [`ConfirmError::Unconfirmed`], [`ConfirmError::Saturated`], [`ConfirmError::Forked`],
-    /// [`ConfirmError::Closed`]. A confirmation does not count towards a limit of extensions.
-    pub fn confirm(&mut self) -> Result<(), ConfirmError> {
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`]: the lock is not valid any more. All other errors leave it
+    /// unchanged: [`ExtendError::Unconfirmed`], [`ExtendError::Saturated`], [`ExtendError::Forked`],
+    /// [`ExtendError::Closed`]. A confirmation does not count towards a limit of extensions.
+    pub fn confirm(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong(operation, Duration::ZERO, Engine::confirm)
     }
@@ -313,18 +313,18 @@ impl<H: Holds> Guard<H> {
     /// # Errors
     ///
     /// As [`confirm`](Self::confirm).
-    pub async fn confirm_async(&mut self) -> Result<(), ConfirmError> {
+    pub async fn confirm_async(&mut self) -> Result<(), ExtendError> {
         let operation = self.tracer().confirm(self.lock());
         self.prolong_async(operation, Engine::confirm).await
     }
 
     /// Extends or confirms the lock. Waits on this thread for as long as a lock of `ttl` allows.
-    fn prolong<E: NotProlonged + From<Refusal> + Failure>(
+    fn prolong(
         &mut self,
         operation: Operation,
         ttl: Duration,
-        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
-    ) -> Result<(), E> {
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, ExtendError>,
+    ) -> Result<(), ExtendError> {
         operation.run(|operation| {
             let (lock, shared) = (self.lock(), self.redlock.shared());
             let known = lock.valid_until();
@@ -341,25 +341,25 @@ impl<H: Holds> Guard<H> {
         })
     }
 
-    async fn prolong_async<E: NotProlonged + From<Refusal> + Failure>(
+    async fn prolong_async(
         &mut self,
         operation: Operation,
-        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
-    ) -> Result<(), E> {
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, ExtendError>,
+    ) -> Result<(), ExtendError> {
         let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
         let outcome = Redlock::drive(&operation, || self.redlock.begin(ask)).await;
         operation.run(|operation| self.finish_prolong(operation, outcome?))
     }
 
     /// Begins an operation on the lock, unless its loss was reported.
-    fn ask<E: NotProlonged>(
+    fn ask(
         &self,
         engine: &mut Engine,
         now: Instant,
-        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, E>,
-    ) -> Result<RoundId, E> {
+        ask: impl FnOnce(&mut Engine, Instant, &Lock) -> Result<RoundId, ExtendError>,
+    ) -> Result<RoundId, ExtendError> {
         match self.is_reported() {
-            true => Err(ConfirmError::Expired.into()),
+            true => Err(ExtendError::Expired),
             false => ask(engine, now, self.lock()),
         }
     }
@@ -430,16 +430,16 @@ impl<H: Holds> Guard<H> {
     }
 
     /// Applies the outcome of an extension or a confirmation.
-    fn finish_prolong<E: NotProlonged>(
+    fn finish_prolong(
         &mut self,
         operation: &Operation,
         outcome: Awaited,
-    ) -> Result<(), E> {
+    ) -> Result<(), ExtendError> {
         let lock = self.lock.as_mut().expect("it is held");
-        calls::prolonged::<E>(operation, lock, outcome)?;
+        calls::prolonged(operation, lock, outcome)?;
         match self.is_valid() {
             true => Ok(()),
-            false => Err(ConfirmError::Expired.into()),
+            false => Err(ExtendError::Expired),
         }
     }
 
@@ -523,10 +523,10 @@ impl LockGuard {
         operation: &Operation,
         outcome: Awaited,
     ) -> Result<SharedGuard, ExtendError> {
-        match self.finish_prolong::<ConfirmError>(operation, outcome) {
+        match self.finish_prolong(operation, outcome) {
             Ok(()) => {}
-            Err(ConfirmError::Unconfirmed(_)) if self.is_valid() => {}
-            Err(error) => return Err(error.into()),
+            Err(ExtendError::Unconfirmed(_)) if self.is_valid() => {}
+            Err(error) => return Err(error),
         }
         Ok(Guard {
             redlock: self.redlock.clone(),

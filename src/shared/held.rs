@@ -1,5 +1,6 @@
 //! What a [`Guard`](crate::Guard) holds, as types that have no values. [`LockGuard`](crate::LockGuard),
-//! [`SharedGuard`](crate::SharedGuard) and [`PermitGuard`](crate::PermitGuard) name them for you.
+//! [`SharedGuard`](crate::SharedGuard), [`PermitGuard`](crate::PermitGuard) and [`Leadership`](crate::Leadership) name
+//! them for you.
 
 use crate::quorum::Lock;
 
@@ -36,4 +37,6 @@ holds! {
     Shared "SharedGuard" Lock::is_shared;
     /// One of several permits: [`Redlock::permit`](crate::Redlock::permit).
     Permit "PermitGuard" |lock: &Lock| lock.slot().is_some();
+    /// A term as the leader of an election: [`Redlock::campaign`](crate::Redlock::campaign).
+    Term "Leadership" Exclusive::is_of;
 }

@@ -113,20 +113,6 @@ impl Redlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
-    ///
-    /// # Errors
-    ///
-    /// As [`permit_with`](Self::permit_with).
-    pub fn try_permit(
-        &self,
-        resource: impl AsRef<[u8]>,
-        permits: u32,
-        ttl: Duration,
-    ) -> Result<PermitGuard, LockError> {
-        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
-    }
-
     /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 bytes of any value, with these
     /// `options`.
     ///
@@ -171,14 +157,18 @@ impl Redlock {
         self.permit_with_async(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// [`try_permit`](Self::try_permit) as a future, for any executor.
-    pub fn try_permit_async(
+    /// Takes one of the `permits` for `resource` if one is free now, in one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`permit_with`](Self::permit_with).
+    pub fn try_permit(
         &self,
         resource: impl AsRef<[u8]>,
         permits: u32,
         ttl: Duration,
-    ) -> Acquiring<held::Permit> {
-        self.permit_with_async(resource, permits, &LockOptions::new(ttl).tries(1))
+    ) -> Result<PermitGuard, LockError> {
+        self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
     }
 
     /// [`permit_with`](Self::permit_with) as a future, for any executor. The wait in the options counts from the first

@@ -154,10 +154,9 @@ use crate::time::nanos;
 use crate::trace::Tracer;
 
 pub use self::at_risk::{AtRisk, Health};
-pub use self::build::Building;
 pub use self::changes::Watch;
 pub(crate) use self::election::Told;
-pub use self::election::{Campaigning, Leader, Leadership, Observer};
+pub use self::election::{Leader, Leadership, Observer};
 pub use self::future::Acquiring;
 pub use self::guard::{Guard, LockGuard, PermitGuard, SharedGuard};
 pub use self::lost::{LockLost, Lost};

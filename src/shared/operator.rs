@@ -11,11 +11,12 @@ use super::{Redlock, Watch};
 use crate::calls::{self, Trusted};
 use crate::clock;
 use crate::driver::Refusal;
-use crate::engine::breaking::{BreakError, Breaking, Broken};
-use crate::engine::inspection::{InspectError, Inspection};
+use crate::engine::breaking::{Breaking, Broken};
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
 use crate::engine::stats::Stats;
 use crate::engine::{self, Engine, NodeStatus, RoundId};
-use crate::error::{CheckError, NodeOutcome, ReinitError, TrustError};
+use crate::error::NodeOutcome;
 
 impl Redlock {
     /// Asks every node about the lock on `resource`, and changes nothing. Returns whether it is free or who holds it
@@ -54,9 +55,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`InspectError::NoQuorum`]: too few nodes answered; it says what each one said. [`InspectError::Invalid`],
-    /// [`InspectError::Saturated`], [`InspectError::Forked`], [`InspectError::Closed`]: nothing was sent.
-    pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, InspectError> {
+    /// [`OperatorError::NoQuorum`]: too few nodes answered; it says what each one said. [`OperatorError::Invalid`],
+    /// [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]: nothing was sent.
+    pub fn inspect(&self, resource: impl AsRef<[u8]>) -> Result<Inspection, OperatorError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.inspect(resource).run(|_| {
             let times = Times::now(Wait::Patience(shared.patience(Duration::MAX)));
@@ -73,7 +74,7 @@ impl Redlock {
     pub async fn inspect_async(
         &self,
         resource: impl AsRef<[u8]>,
-    ) -> Result<Inspection, InspectError> {
+    ) -> Result<Inspection, OperatorError> {
         let operation = self.shared().tracer.inspect(resource.as_ref());
         let ask = |engine: &mut Engine, now| engine.inspect(now, resource.as_ref());
         let outcome = Self::drive(&operation, || self.begin(ask)).await;
@@ -105,11 +106,11 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`BreakError::NotHeld`], [`BreakError::NoExpiry`], [`BreakError::TooLong`], [`BreakError::NoQuorum`]: nothing
-    /// was changed. [`BreakError::Changed`], [`BreakError::Unconfirmed`]: no majority replaced the token.
-    /// [`BreakError::Invalid`], [`BreakError::Saturated`], [`BreakError::Forked`], [`BreakError::Closed`]: nothing was
-    /// sent.
-    pub fn break_lock(&self, resource: impl AsRef<[u8]>) -> Result<Broken, BreakError> {
+    /// [`OperatorError::NotHeld`], [`OperatorError::NotOurs`], [`OperatorError::NoQuorum`]: nothing was changed.
+    /// [`OperatorError::Changed`], [`OperatorError::Unconfirmed`]: no majority replaced the token.
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]:
+    /// nothing was sent.
+    pub fn break_lock(&self, resource: impl AsRef<[u8]>) -> Result<Broken, OperatorError> {
         let seen = self.inspect(resource.as_ref())?;
         self.break_seen(resource, &seen, Breaking::KeepOut)
     }
@@ -126,7 +127,7 @@ impl Redlock {
         resource: impl AsRef<[u8]>,
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<Broken, BreakError> {
+    ) -> Result<Broken, OperatorError> {
         let (shared, resource) = (self.shared(), resource.as_ref());
         shared.tracer.break_lock(resource).run(|_| {
             let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
@@ -140,7 +141,10 @@ impl Redlock {
     /// # Errors
     ///
     /// As [`break_lock`](Self::break_lock).
-    pub async fn break_lock_async(&self, resource: impl AsRef<[u8]>) -> Result<Broken, BreakError> {
+    pub async fn break_lock_async(
+        &self,
+        resource: impl AsRef<[u8]>,
+    ) -> Result<Broken, OperatorError> {
         let seen = self.inspect_async(resource.as_ref()).await?;
         self.break_seen_async(resource, &seen, Breaking::KeepOut)
             .await
@@ -156,7 +160,7 @@ impl Redlock {
         resource: impl AsRef<[u8]>,
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<Broken, BreakError> {
+    ) -> Result<Broken, OperatorError> {
         let resource = resource.as_ref();
         let operation = self.shared().tracer.break_lock(resource);
         let ask = |engine: &mut Engine, now| engine.break_lock(now, resource, seen, how);
@@ -183,9 +187,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`InspectError::Invalid`]; [`InspectError::Saturated`] while the handle has 4,096 watches;
-    /// [`InspectError::Forked`], [`InspectError::Closed`]. Nothing is sent then.
-    pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, InspectError> {
+    /// [`OperatorError::Invalid`]; [`OperatorError::Saturated`] while the handle has 4,096 watches;
+    /// [`OperatorError::Forked`], [`OperatorError::Closed`]. Nothing is sent then.
+    pub fn watch(&self, resource: impl AsRef<[u8]>) -> Result<Watch, OperatorError> {
         Watch::new(self.clone(), resource.as_ref())
     }
 
@@ -243,9 +247,9 @@ impl Redlock {
 
     /// Returns `Ok` if a majority of the nodes would vote now, or else what an operator has to repair: a wrong
     /// password, a server of the wrong kind, a node that is down. Call it at the start of a program, right after
-    /// [`build`](crate::Builder::build), and stop if it returns [`CheckError::Unusable`]. [`CheckError::NoQuorum`] may
-    /// pass: new servers are in quarantine for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits
-    /// for its end.
+    /// [`build`](crate::Builder::build), and stop if an operator is needed
+    /// ([`Report::needs_operator`](crate::Report::needs_operator)). Other reasons may pass: new servers are in quarantine
+    /// for [`max_ttl`](crate::Builder::max_ttl), and a call that takes a lock waits for its end.
     ///
     /// The first call that takes a lock finds a missing permission ([`Unusable::Permission`](crate::Unusable)), because
     /// permissions depend on the name of the lock. From then on `check` reports it too, until a later call finds it
@@ -257,23 +261,24 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`CheckError::Unusable`]: no lock is granted before an operator has repaired the faults in the report.
-    /// [`CheckError::NoQuorum`]: too few nodes vote now, for reasons that may pass (they are down, silent, or in
-    /// quarantine). [`CheckError::Forked`], [`CheckError::Closed`].
+    /// [`OperatorError::NoQuorum`]: too few nodes vote now. If
+    /// [`needs_operator`](crate::Report::needs_operator) returns `true` for its report, no lock is granted before an
+    /// operator has repaired the faults in the report. Otherwise the reasons may pass: nodes are down, silent, or in
+    /// quarantine. [`OperatorError::Forked`], [`OperatorError::Closed`].
     ///
     /// ```no_run
-    /// use shearline::{CheckError, Redlock};
+    /// use shearline::{OperatorError, Redlock};
     ///
     /// let redlock = Redlock::connect(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
     /// match redlock.check() {
     ///     Ok(()) => {}
     ///     // "10.0.0.2:6379 unusable: it refuses the credentials; .."
-    ///     Err(error @ CheckError::Unusable(_)) => return Err(error.into()),
+    ///     Err(OperatorError::NoQuorum(report)) if report.needs_operator() => return Err(report.to_string().into()),
     ///     Err(error) => eprintln!("no lock can be taken yet: {error}"),
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn check(&self) -> Result<(), CheckError> {
+    pub fn check(&self) -> Result<(), OperatorError> {
         let statuses = self.look()?;
         engine::check(clock::now(), &statuses)
     }
@@ -305,11 +310,10 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`TrustError::NoFloor`]: the node is trusted, but has not said that it wrote a counter floor. All other errors
-    /// change nothing. [`TrustError::Changed`]: another server answers there now, and the error names it.
-    /// [`TrustError::NotConnected`]: it may restart again before it is connected. [`TrustError::UnknownNode`],
-    /// [`TrustError::NoRunId`]; [`TrustError::OtherCluster`]: see [`reinit`](Self::reinit). [`TrustError::Forked`],
-    /// [`TrustError::Closed`].
+    /// [`OperatorError::NotTrusted`], which says why: no node has this address; it is not connected, and may restart
+    /// before it is; another server answers there now, which the text names; the server does not tell its run_id; it
+    /// belongs to another cluster ([`reinit`](Self::reinit)). Or it is trusted, but has not said that it wrote a counter
+    /// floor. [`OperatorError::Forked`], [`OperatorError::Closed`].
     ///
     /// ```no_run
     /// # use shearline::Redlock;
@@ -325,7 +329,7 @@ impl Redlock {
         &self,
         address: impl AsRef<str>,
         run_id: impl AsRef<str>,
-    ) -> Result<bool, TrustError> {
+    ) -> Result<bool, OperatorError> {
         let (address, run_id) = (address.as_ref(), run_id.as_ref());
         calls::with_floor(self.trust(|engine| calls::trust(engine, address, run_id))?)
     }
@@ -394,9 +398,9 @@ impl Redlock {
     ///
     /// # Errors
     ///
-    /// [`ReinitError::Unready`]: a node cannot be reached, or cannot serve, and nothing was changed.
-    /// [`ReinitError::Incomplete`]: not all nodes have answered; call it again. [`ReinitError::NotStrict`],
-    /// [`ReinitError::Saturated`], [`ReinitError::Forked`], [`ReinitError::Closed`]: nothing was sent.
+    /// [`OperatorError::NoQuorum`]: a node cannot be reached, or cannot serve, and nothing was changed.
+    /// [`OperatorError::Unconfirmed`]: not all nodes have answered; call it again. [`OperatorError::Invalid`],
+    /// [`OperatorError::Saturated`], [`OperatorError::Forked`], [`OperatorError::Closed`]: nothing was sent.
     ///
     /// ```no_run
     /// use shearline::{Redlock, RestartGuard};
@@ -409,7 +413,7 @@ impl Redlock {
     /// redlock.reinit()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn reinit(&self) -> Result<(), ReinitError> {
+    pub fn reinit(&self) -> Result<(), OperatorError> {
         let shared = self.shared();
         let reinit = shared.tracer.reinit();
         reinit.run(|_| {

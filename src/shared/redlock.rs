@@ -10,6 +10,7 @@ use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::time::Duration;
 
+use super::build::Building;
 use super::callers::WaitsAs;
 use super::held::Holds;
 use super::notes::{Asked, Note, Wanted};
@@ -17,7 +18,7 @@ use super::reply::Reply;
 use super::serve::{Times, Wait};
 use super::slot::Slot;
 use super::with_lock::WithLockError;
-use super::{Acquiring, Building, GRACE, Guard, Handle, LockGuard, Shared};
+use super::{Acquiring, GRACE, Guard, Handle, LockGuard, Shared};
 use crate::calls::{self, Awaited};
 use crate::clock;
 use crate::config::{Builder, Config, LockOptions};
@@ -236,19 +237,6 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources` for `ttl` if all of them are free now, in one attempt.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock_all_with`](Self::lock_all_with).
-    pub fn try_lock_all(
-        &self,
-        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
-        ttl: Duration,
-    ) -> Result<LockGuard, LockError> {
-        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
-    }
-
     /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.  The guard has one token
     /// and one end for all of them. The lock is extended, kept, lost and released as a whole, and
     /// [`resources`](LockGuard::resources) returns the names. It excludes a lock on any one of the names, and such a
@@ -336,15 +324,6 @@ impl Redlock {
         ttl: Duration,
     ) -> Acquiring {
         self.lock_all_with_async(resources, &LockOptions::new(ttl))
-    }
-
-    /// [`try_lock_all`](Self::try_lock_all) as a future, for any executor.
-    pub fn try_lock_all_async(
-        &self,
-        resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
-        ttl: Duration,
-    ) -> Acquiring {
-        self.lock_all_with_async(resources, &LockOptions::new(ttl).tries(1))
     }
 
     /// [`lock_all_with`](Self::lock_all_with) as a future, for any executor. The wait in the options counts from the

@@ -2,11 +2,10 @@
 
 use tracing::Span;
 
-use crate::engine::breaking::{BreakError, Broken};
-use crate::engine::inspection::{InspectError, Inspection};
-use crate::error::{
-    ConfirmError, ExtendError, LockError, ReinitError, Released, Report, UnlockError,
-};
+use crate::engine::breaking::Broken;
+use crate::engine::inspection::Inspection;
+use crate::engine::operators::OperatorError;
+use crate::error::{ExtendError, LockError, Released, Report, UnlockError};
 use crate::quorum::Lock;
 
 /// The value that a successful operation returns.
@@ -67,25 +66,13 @@ words! {
         Expired: "expired", Limit: "limit", Invalid: "invalid", Saturated: "saturated", Forked: "forked",
         Closed: "closed",
     }
-    ConfirmError {
-        Lost: "lost", Unconfirmed: "unconfirmed",
-        Expired: "expired", Saturated: "saturated", Forked: "forked", Closed: "closed",
-    }
     UnlockError {
         NotHeld: "not_held", Unconfirmed: "unconfirmed",
         Forked: "forked", Closed: "closed",
     }
-    InspectError {
-        NoQuorum: "no_quorum",
-        Invalid: "invalid", Saturated: "saturated", Forked: "forked", Closed: "closed",
-    }
-    BreakError {
+    OperatorError {
         Changed: "changed", NoQuorum: "no_quorum", Unconfirmed: "unconfirmed",
-        NotHeld: "not_held", NoExpiry: "no_expiry", TooLong: "too_long", Invalid: "invalid",
+        NotHeld: "not_held", NotOurs: "not_ours", NotTrusted: "not_trusted", Invalid: "invalid",
         Saturated: "saturated", Forked: "forked", Closed: "closed",
-    }
-    ReinitError {
-        Unready: "unready", Incomplete: "incomplete",
-        NotStrict: "not_strict", Saturated: "saturated", Forked: "forked", Closed: "closed",
     }
 }

@@ -412,7 +412,7 @@ fn what_has_no_answer_has_a_word_too() {
         assert_eq!(log.last("acquire")["resources"], "0");
         assert_eq!(log.last("acquire").get("resource"), None);
         redlock.reinit().unwrap_err();
-        assert_eq!(log.last("reinit")["outcome"], "not_strict");
+        assert_eq!(log.last("reinit")["outcome"], "invalid");
         redlock.inspect("").unwrap_err();
         assert_eq!(log.last("inspect")["outcome"], "invalid");
     });

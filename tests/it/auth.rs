@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use shearline::{CheckError, Credentials, NodeOutcome, Unusable};
+use shearline::{Credentials, NodeOutcome, OperatorError, Unusable};
 
 use crate::canary::{ESCAPED, PASSWORD, Secrets, WRONG};
 use crate::face::{Which, at, no_quorum};
@@ -65,7 +65,7 @@ fn a_majority_with_wrong_credentials_is_reported_in_the_first_try() {
     };
     for which in Which::BOTH {
         let mut face = which.build(at(&urls));
-        let Err(CheckError::Unusable(report)) = face.check() else {
+        let Err(OperatorError::NoQuorum(report)) = face.check() else {
             panic!("two of three refuse the credentials")
         };
         let wrong = NodeOutcome::Unusable(Unusable::WrongCredentials);

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use shearline::{
-    BreakError, Breaking, ConfirmError, ExtendError, Found, InspectError, Inspection, Lock,
-    LockError, NodeOutcome, Report, UnlockError,
+    Breaking, ExtendError, Found, Inspection, Lock, LockError, NodeOutcome, OperatorError, Report,
+    UnlockError,
 };
 
 use crate::face::{Face, Held, Which, held, no_quorum, over, shared};
@@ -59,7 +59,7 @@ fn a_lock_that_has_expired_is_not_revived_and_the_next_one_is_not_touched() {
         let result = scene.face.extend(&mut lock, LONG);
         assert_matches!(result, Err(ExtendError::Expired));
         let result = scene.face.confirm(&mut lock);
-        assert_matches!(result, Err(ConfirmError::Expired));
+        assert_matches!(result, Err(ExtendError::Expired));
         assert_eq!(lock.validity(), Duration::ZERO);
         let result = scene.face.unlock(lock);
         assert_matches!(result, Err(UnlockError::NotHeld(_)));
@@ -95,7 +95,7 @@ const ASKING: [Asking; 3] = [
         other => panic!("a majority lost it, but: {other:?}"),
     },
     |face, lock| match face.confirm(lock.as_mut().expect("a lock")) {
-        Err(ConfirmError::Lost(report)) => report,
+        Err(ExtendError::Lost(report)) => report,
         other => panic!("a majority lost it, but: {other:?}"),
     },
     |face, lock| match face.unlock(lock.take().expect("a lock")) {
@@ -139,7 +139,7 @@ fn a_lock_that_a_majority_misses_is_lost() {
                 let again = scene.face.extend(&mut lock, LONG);
                 assert_matches!(again, Err(ExtendError::Expired));
                 let again = scene.face.confirm(&mut lock);
-                assert_matches!(again, Err(ConfirmError::Expired));
+                assert_matches!(again, Err(ExtendError::Expired));
             }
             let foreign = is_stolen.then_some(FOREIGN);
             scene.await_values([foreign, foreign, None]);
@@ -217,7 +217,7 @@ fn a_lock_from_before_the_last_boot_is_valid_again_if_a_majority_has_it() {
         let mut lock = scene.face.adopt(lock);
         scene.clear();
         let result = scene.face.confirm(&mut lock);
-        assert_matches!(result, Err(ConfirmError::Lost(_)));
+        assert_matches!(result, Err(ExtendError::Lost(_)));
     });
 }
 
@@ -260,7 +260,7 @@ fn a_lock_is_broken_by_one_who_does_not_hold_it() {
         let key = scene.key.clone();
         let free = scene.face.inspect(&key).expect("all answer");
         let refused = scene.face.break_seen(&key, &free, Breaking::KeepOut);
-        assert_matches!(refused, Err(BreakError::NotHeld(_)));
+        assert_matches!(refused, Err(OperatorError::NotHeld(_)));
 
         let mut lock = scene.take(LONG);
         let mut other = Which::Shared.build(over(scene.cluster));
@@ -295,7 +295,7 @@ fn a_lock_is_broken_by_one_who_does_not_hold_it() {
         // Nor is the lock of another broken by what was seen before.
         let next = other.try_lock(&key, LONG).expect("free");
         let refused = scene.face.break_seen(&key, &seen, Breaking::KeepOut);
-        assert_matches!(refused, Err(BreakError::Changed(_)));
+        assert_matches!(refused, Err(OperatorError::Changed(_)));
         other.unlock(next).expect("held");
         drop(scene.face.unlock(lock));
         scene.await_gone();
@@ -456,12 +456,12 @@ fn a_silent_majority_leaves_every_lock_as_it_was() {
 fn asked_of_two_of_three(face: &mut Face, lock: &mut Held) {
     eventually("it is confirmed", || match face.confirm(lock) {
         Ok(()) => Some(()),
-        Err(ConfirmError::Unconfirmed(_)) => None,
+        Err(ExtendError::Unconfirmed(_)) => None,
         other => panic!("two of three: {other:?}"),
     });
     let told = eventually("it is inspected", || match face.inspect("nobody's") {
         Ok(told) => Some(told),
-        Err(InspectError::NoQuorum(_)) => None,
+        Err(OperatorError::NoQuorum(_)) => None,
         other => panic!("two of three: {other:?}"),
     });
     assert!(told.is_free());
@@ -478,11 +478,11 @@ fn asked_of_one_of_three(mut scene: Scene<'_>, locks: [Held; 2]) -> (Scene<'_>, 
     };
     assert_eq!((report.nodes().len(), report.quorum()), (3, 2));
     let result = face.confirm(&mut lock);
-    assert_matches!(result, Err(ConfirmError::Unconfirmed(_)));
+    assert_matches!(result, Err(ExtendError::Unconfirmed(_)));
     assert!(lock.is_valid() && lock.valid_until() == until, "it stands");
     let key = scene.which.key("nobody's");
     let result = face.inspect(&key);
-    assert_matches!(result, Err(InspectError::NoQuorum(_)));
+    assert_matches!(result, Err(OperatorError::NoQuorum(_)));
     no_quorum(face.try_lock(&key, LONG));
     let result = face.unlock(other);
     assert_matches!(result, Err(UnlockError::Unconfirmed(_)));

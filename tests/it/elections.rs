@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shearline::{
-    HolderKind, InspectError, Leader, Leadership, LockError, LockOptions, Observation, Observer,
+    HolderKind, Leader, Leadership, LockError, LockOptions, Observation, Observer, OperatorError,
     Redlock,
 };
 
@@ -110,8 +110,8 @@ fn leaders_follow_each_other_through_every_face() {
             .expect_err("there is one");
         assert!(matches!(refused, LockError::Held(_)), "{refused}");
         assert!(!first.lost().is_lost() && !first.at_risk().is_at_risk());
-        assert!(first.guard().health().validity <= LONG);
-        block_on(first.resign_async()).expect("held");
+        assert!(first.health().validity <= LONG);
+        block_on(first.unlock_async()).expect("held");
         assert_eq!(observer.next(MINUTE), Some(None));
 
         let mut local = over(&cluster).build_local().expect("a good configuration");
@@ -165,7 +165,7 @@ fn an_observer_without_a_thread_is_told_the_same() {
         second.resign().expect("held");
         assert_eq!(local.observe(&mut seen, MINUTE).expect("asked"), Some(None));
         let invalid = local.observe(&mut Observation::of(""), MINUTE);
-        assert!(matches!(invalid, Err(InspectError::Invalid(_))));
+        assert!(matches!(invalid, Err(OperatorError::Invalid(_))));
     }
 }
 

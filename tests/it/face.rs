@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use shearline::engine::Event;
+use shearline::engine::{Event, Request};
 use shearline::{
-    BreakError, Breaking, Broken, Builder, CheckError, ConfirmError, Driver, ExtendError,
-    InspectError, Inspection, Instant, LocalRedlock, Lock, LockError, LockGuard, LockOptions,
-    NodeOutcome, NodeState, NodeStatus, PermitGuard, Redlock, ReinitError, Released, Report,
-    SharedGuard, UnlockError,
+    Breaking, Broken, Builder, Driver, ExtendError, Inspection, Instant, LocalRedlock, Lock,
+    LockError, LockGuard, LockOptions, NodeOutcome, NodeState, NodeStatus, OperatorError,
+    PermitGuard, Redlock, Released, Report, SharedGuard, UnlockError,
 };
 
 use crate::executor::block_on;
@@ -228,7 +227,7 @@ impl Face {
             }
             Self::Local(local) => local.lock_shared_with(resource, options).map(Held::Lock),
             Self::Driver(driver) => {
-                let round = driver.acquire_shared(resource.as_ref(), options)?;
+                let round = driver.acquire_as(&Request::shared(resource.as_ref(), options))?;
                 outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
@@ -252,7 +251,8 @@ impl Face {
                 .permit_with(resource, permits, options)
                 .map(Held::Lock),
             Self::Driver(driver) => {
-                let round = driver.acquire_permit(resource.as_ref(), permits, options)?;
+                let round =
+                    driver.acquire_as(&Request::permit(resource.as_ref(), permits, options))?;
                 outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
@@ -272,7 +272,7 @@ impl Face {
             Self::Driver(driver) => {
                 let resources: Vec<_> = resources.into_iter().collect();
                 let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
-                let round = driver.acquire_all(&resources, options)?;
+                let round = driver.acquire_as(&Request::all(&resources, options))?;
                 outcome!(driver, round, Acquired).map(Held::Lock)
             }
         }
@@ -284,14 +284,7 @@ impl Face {
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.try_lock_all(resources, ttl).map(Held::Guard),
-            Self::Local(local) => local.try_lock_all(resources, ttl).map(Held::Lock),
-            Self::Future(redlock) => {
-                block_on(redlock.try_lock_all_async(resources, ttl)).map(Held::Guard)
-            }
-            Self::Driver(_) => self.lock_all_with(resources, &LockOptions::new(ttl).tries(1)),
-        }
+        self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
     }
 
     pub(crate) fn extend(&mut self, held: &mut Held, ttl: Duration) -> Result<(), ExtendError> {
@@ -315,7 +308,7 @@ impl Face {
         }
     }
 
-    pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ConfirmError> {
+    pub(crate) fn confirm(&mut self, held: &mut Held) -> Result<(), ExtendError> {
         match (self, held) {
             (Self::Shared(_), Held::Guard(guard)) => guard.confirm(),
             (Self::Future(_), Held::Guard(guard)) => block_on(guard.confirm_async()),
@@ -330,7 +323,7 @@ impl Face {
                 extension
                     .apply(lock)
                     .then_some(())
-                    .ok_or(ConfirmError::Expired)
+                    .ok_or(ExtendError::Expired)
             }
             _ => panic!("a lock of another face"),
         }
@@ -339,7 +332,7 @@ impl Face {
     pub(crate) fn inspect(
         &mut self,
         resource: impl AsRef<[u8]>,
-    ) -> Result<Inspection, InspectError> {
+    ) -> Result<Inspection, OperatorError> {
         match self {
             Self::Shared(redlock) => redlock.inspect(resource),
             Self::Future(redlock) => block_on(redlock.inspect_async(resource)),
@@ -356,7 +349,7 @@ impl Face {
         resource: impl AsRef<[u8]>,
         seen: &Inspection,
         how: Breaking,
-    ) -> Result<Broken, BreakError> {
+    ) -> Result<Broken, OperatorError> {
         match self {
             Self::Shared(redlock) => redlock.break_seen(resource, seen, how),
             Self::Future(redlock) => block_on(redlock.break_seen_async(resource, seen, how)),
@@ -368,7 +361,7 @@ impl Face {
                 }
                 let released: Result<Released, UnlockError> = outcome!(driver, round, Released);
                 assert!(released.is_ok(), "{released:?}");
-                Err(BreakError::Closed) // It has no more to say.
+                Err(OperatorError::Closed) // It has no more to say.
             }
         }
     }
@@ -445,7 +438,7 @@ impl Face {
         }
     }
 
-    pub(crate) fn check(&mut self) -> Result<(), CheckError> {
+    pub(crate) fn check(&mut self) -> Result<(), OperatorError> {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.check(),
             Self::Local(local) => local.check(),
@@ -489,7 +482,7 @@ impl Face {
     }
 
     /// Makes the nodes a new cluster.
-    pub(crate) fn reinit(&mut self) -> Result<(), ReinitError> {
+    pub(crate) fn reinit(&mut self) -> Result<(), OperatorError> {
         match self {
             Self::Shared(redlock) | Self::Future(redlock) => redlock.reinit(),
             Self::Local(local) => local.reinit(),

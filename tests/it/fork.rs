@@ -8,9 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use shearline::{
-    ConfirmError, ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError, Watch,
-};
+use shearline::{ExtendError, LockError, LockGuard, LockOptions, Redlock, UnlockError, Watch};
 
 use crate::face::{over, shared};
 use crate::servers::{self, LONG, Raw, eventually};
@@ -55,7 +53,7 @@ fn calls_are_refused(
     if !matches!(guard.extend(LONG), Err(ExtendError::Forked)) {
         return Err("a child may not extend");
     }
-    if !matches!(guard.confirm(), Err(ConfirmError::Forked)) {
+    if !matches!(guard.confirm(), Err(ExtendError::Forked)) {
         return Err("a child may not confirm");
     }
     if !guard.lost().is_lost() || !guard.lost().wait(LONG) {

@@ -6,7 +6,7 @@ mod taken_away;
 
 use std::sync::LazyLock;
 
-use shearline::{CheckError, ConfirmError, ExtendError, NodeOutcome, Report, Unusable, Waking};
+use shearline::{ExtendError, NodeOutcome, OperatorError, Report, Unusable, Waking};
 
 use crate::acl::acl_line;
 use crate::face::{Face, Which, at, no_quorum};
@@ -84,7 +84,7 @@ fn a_user_who_may_not_release_gets_no_lock() {
                 let rule = format!("+{command}");
                 assert!(report.to_string().contains(&rule), "{report}");
                 cluster.assert_empty();
-                let Err(CheckError::Unusable(report)) = face.check() else {
+                let Err(OperatorError::NoQuorum(report)) = face.check() else {
                     panic!("it is known by now")
                 };
                 let named = report
@@ -179,7 +179,7 @@ fn a_user_who_may_not_extend_gets_locks_and_the_first_extension_says_so() {
                 face.extend(&mut lock, LONG).expect("permitted by now");
                 face.confirm(&mut lock).expect("permitted by now");
                 permit(&cluster, &without("+pttl"));
-                let Err(ConfirmError::Unconfirmed(report)) = face.confirm(&mut lock) else {
+                let Err(ExtendError::Unconfirmed(report)) = face.confirm(&mut lock) else {
                     panic!("not permitted");
                 };
                 assert_names(&report, lacks("pttl"));

@@ -226,8 +226,8 @@ fn held_with_others(server: &Server, acl: &str) -> Tried {
     let beside = local.try_lock_shared("lock:acl", LONG)?;
     local.unlock(lock)?;
     local.unlock(beside)?;
-    let permit = local.try_permit("lock:acl", 2, LONG)?;
-    let mut beside = local.try_permit("lock:acl", 2, LONG)?;
+    let permit = local.permit("lock:acl", 2, LONG)?;
+    let mut beside = local.permit("lock:acl", 2, LONG)?;
     local.unlock(permit)?;
     local.extend(&mut beside, LONG)?;
     local.confirm(&mut beside)?;

@@ -97,10 +97,8 @@ fn no_secret_is_shown_of_locks_in_all_their_states() {
 fn no_secret_is_shown_of_futures() {
     let cluster = cluster();
     let mut secrets = Secrets::credentials();
-    let mut building = builder(&urls(&cluster)).build_async();
-    secrets.debug("building", &building);
-    let redlock = block_on(&mut building).expect("a good configuration");
-    secrets.debug("built", &building);
+    let redlock = builder(&urls(&cluster)).build_async();
+    let redlock = block_on(redlock).expect("a good configuration");
     let mut context = Context::from_waker(Waker::noop());
     let mut acquiring = Box::pin(redlock.try_lock_async("future", LONG));
     secrets.debug("asleep", &acquiring);
@@ -223,7 +221,6 @@ fn no_secret_is_shown_of_the_driver_and_its_events() {
     secrets.debug("released", event(&mut driver));
     secrets.debug("a driver", &driver);
     secrets.debug("its engine", driver.engine());
-    secrets.debug("its waker", driver.waker());
 }
 
 fn event(driver: &mut Driver) -> Event {

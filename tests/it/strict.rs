@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use shearline::internals::{BARRIER_KEY, MARKER_KEY};
 use shearline::{
-    Builder, Found, InspectError, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus,
-    ReinitError, RestartGuard, Unusable,
+    Builder, Found, LockError, LockOptions, NodeOutcome, NodeState, NodeStatus, OperatorError,
+    RestartGuard, Unusable,
 };
 
 use crate::contract::assert_held;
@@ -66,7 +66,7 @@ fn unused_nodes_wait_unless_an_operator_trusts_them() {
             });
             assert!(cluster[0].raw().exists(BARRIER_KEY));
             let told = face.inspect("a");
-            assert_matches!(told, Err(InspectError::NoQuorum(_)));
+            assert_matches!(told, Err(OperatorError::NoQuorum(_)));
             assert_eq!(face.trust_all(), 3);
             assert_eq!(face.trust_all(), 3, "again");
             let mut lock = face.try_lock("a", SHORT * 10).expect("three vote");
@@ -181,7 +181,7 @@ fn another_membership_gets_no_lock_until_it_reinitialises_the_nodes() {
         let error = eventually("it is known to be away", || {
             new.settle();
             match new.reinit() {
-                Err(error @ ReinitError::Unready(_)) => Some(error),
+                Err(error @ OperatorError::NoQuorum(_)) => Some(error),
                 _ => None,
             }
         });

@@ -274,7 +274,7 @@ fn by_default_the_authorities_of_the_system_are_trusted() {
     match Redlock::builder().node(&url).build() {
         Ok(_) => refused(&url, "of an unknown authority"),
         // A system without any.
-        Err(BuildError::Tls(error)) => {
+        Err(BuildError::Config(error)) => {
             assert!(error.to_string().contains("the system has none"), "{error}");
         }
         Err(other) => panic!("{other}"),

@@ -136,8 +136,9 @@ fn permits_that_are_taken_are_named() {
     );
     let cluster = servers::three();
     let redlock = shared(&cluster);
-    let taken = [(); 4].map(|()| redlock.try_permit("gpu", 4, LONG).expect("free"));
-    let error = redlock.try_permit("gpu", 4, LONG).expect_err("taken");
+    let once = LockOptions::new(LONG).tries(1);
+    let taken = [(); 4].map(|()| redlock.permit_with("gpu", 4, &once).expect("free"));
+    let error = redlock.permit_with("gpu", 4, &once).expect_err("taken");
     says(error, &["all 4 permits are taken"]);
     drop(taken);
 }

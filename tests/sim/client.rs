@@ -8,7 +8,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use shearline::ExtendError;
 use shearline::engine::{Engine, Event as Told, Input, NodeId, Output};
 use shearline::internals::{LinkFault, MARKER_KEY, all_open};
 use shearline::{Config, Instant, Lock, RestartGuard, Retry};
@@ -845,7 +844,6 @@ impl World {
             Output::Event(told) => {
                 // The rounds tell them apart.
                 let told = if let Told::Confirmed { round, result } = told {
-                    let result = result.map_err(ExtendError::from);
                     Told::Extended { round, result }
                 } else {
                     told

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use shearline::engine::{Event as Told, Extension, Request, RoundId};
 use shearline::internals::{all_open, waiting_work};
-use shearline::{ExtendError, InspectError, Instant, Lock, LockError, LockOptions, ReinitError};
+use shearline::{ExtendError, Instant, Lock, LockError, LockOptions, OperatorError};
 
 use crate::clock::{MILLI, NEVER, SECOND, Time};
 use crate::oracle::{Belief, Inspecting, Limits, Release, Verb, token_of};
@@ -706,7 +706,7 @@ impl World {
                 let open = Inspecting::new(round, resource, shown);
                 self.clients[client].inspecting = Some(open);
             }
-            Err(InspectError::Saturated) => self.check_saturated(client, before),
+            Err(OperatorError::Saturated) => self.check_saturated(client, before),
             Err(error) => self.object("outcome", format!("client {client} got {error:?}")),
         }
         true
@@ -730,7 +730,7 @@ impl World {
         }
     }
 
-    fn reinitialised(&mut self, client: usize, round: RoundId, result: &Result<(), ReinitError>) {
+    fn reinitialised(&mut self, client: usize, round: RoundId, result: &Result<(), OperatorError>) {
         let call = self.clients[client].reinit.take();
         match call.filter(|call| call.round == round) {
             Some(call) => self.check_claimed(client, &call, result),
@@ -1078,7 +1078,7 @@ impl World {
         });
         let before = all_open(&self.clients[client].engine);
         let begun = self.clients[client].engine.confirm(shown, &hold.lock);
-        match begun.map_err(ExtendError::from) {
+        match begun {
             Ok(round) => {
                 self.check_confirmation_begun(client, &hold);
                 self.oracle.asks_confirmation(hold.lock.token().as_bytes());

@@ -5,7 +5,7 @@
 
 use shearline::engine::RoundId;
 use shearline::internals::limits::WATCHES_MAX;
-use shearline::{InspectError, Inspection};
+use shearline::{Inspection, OperatorError};
 
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND, Time};
@@ -138,7 +138,7 @@ impl World {
         &mut self,
         client: usize,
         round: RoundId,
-        result: &Result<Inspection, InspectError>,
+        result: &Result<Inspection, OperatorError>,
     ) -> bool {
         let watching = self.clients[client].watching.as_mut();
         let Some(watching) = watching.filter(|watching| watching.round == Some(round)) else {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use shearline::held::Holds;
 use shearline::internals::{check_resources, now};
-use shearline::{ExtendError, Guard, Instant, LockOptions, Redlock, UnlockError};
+use shearline::{ExtendError, Guard, Instant, InvalidRequest, LockOptions, Redlock, UnlockError};
 
 use super::Args;
 use super::deadline::TTL_MIN;
@@ -95,7 +95,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     let builder = args.acquire.builder(builder, std::process::id())?;
     // Before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
-    check_resources(&names)?;
+    check_resources(&names).map_err(InvalidRequest::from)?;
     // The first process of a container would not get what comes until then.
     let signals = Signals::catch()?;
     let by = args.acquire.by();

@@ -21,7 +21,7 @@ const PROTOCOL_VERSION: u8 = 70;
 const INSUFFICIENT_SECURITY: u8 = 71;
 
 pub(super) fn of_setting(part: TlsPart, problem: TlsProblem) -> LinkFault {
-    LinkFault::Tls(TlsFault::Setting { part, problem }.into())
+    LinkFault::Tls(TlsFault::Setting { part, problem })
 }
 
 /// Returns what `error` means on `connection`, if there is one.
@@ -38,7 +38,7 @@ pub(super) fn of(error: &Error, connection: Option<&ClientConnection>) -> LinkFa
         }
         _ => return LinkFault::Protocol,
     };
-    LinkFault::Tls(failure.into())
+    LinkFault::Tls(failure)
 }
 
 /// Returns the fault of a certificate, if `error` is about one.
@@ -87,5 +87,5 @@ fn of_alert(alert: AlertDescription, is_handshaking: bool) -> LinkFault {
         code if is_handshaking => TlsFault::Alert(code),
         _ => return LinkFault::Protocol,
     };
-    LinkFault::Tls(fault.into())
+    LinkFault::Tls(fault)
 }

@@ -24,7 +24,7 @@ use rustls::{ClientConfig, Error, InconsistentKeys, RootCertStore};
 
 use super::verifier::Verifier;
 use crate::config::{Address, Host, NodeConfig, NodeTls, Pem, TlsOptions};
-use crate::error::{TlsError, TlsPart, TlsProblem};
+use crate::error::{ConfigError, ConfigFault, TlsPart, TlsProblem, TlsSetting};
 
 /// The faulty setting, and what is wrong with it.
 pub(super) type Fault = (TlsPart, TlsProblem);
@@ -72,7 +72,7 @@ impl Settings {
         node: &NodeConfig,
         options: &TlsOptions,
         system: &mut System,
-    ) -> Result<Option<Self>, TlsError> {
+    ) -> Result<Option<Self>, ConfigError> {
         let (Some(own), Address::Tcp { host, .. }) = (node.tls(), node.address()) else {
             return Ok(None);
         };
@@ -120,7 +120,7 @@ impl Settings {
         }
     }
 
-    pub(super) fn error(&self, (part, problem): Fault) -> TlsError {
+    pub(super) fn error(&self, (part, problem): Fault) -> ConfigError {
         let own = self.tls.identity.as_ref();
         let pem = match part {
             TlsPart::Authorities => self.tls.authorities.as_ref(),
@@ -132,12 +132,13 @@ impl Settings {
             Pem::File(path) => Some(path.clone()),
             Pem::Content(_) => None,
         });
-        TlsError {
+        let setting = TlsSetting {
             node: self.label.clone(),
             part,
             file,
             problem,
-        }
+        };
+        ConfigFault::Tls(setting).into()
     }
 
     fn contents(&self) -> Result<Contents, Fault> {

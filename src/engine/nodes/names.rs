@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use crate::error::{ServerError, TrustError};
+use crate::error::{ServerError, TrustFault};
 use crate::keys::NodeId;
 use crate::node::{Terms, Trouble};
 use crate::quorum::NodeSet;
@@ -113,11 +113,11 @@ impl Nodes {
         node: NodeId,
         run_id: &str,
         longest: Duration,
-    ) -> Result<bool, TrustError> {
+    ) -> Result<bool, TrustFault> {
         let there = self
             .all
             .get_mut(node.index())
-            .ok_or(TrustError::UnknownNode)?;
+            .ok_or(TrustFault::UnknownNode)?;
         let kept = there.trust(now, run_id, longest)?;
         self.to_write.insert(node);
         for other in self.other_names(node).iter() {

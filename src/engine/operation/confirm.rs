@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::entry::Entry;
-use crate::error::ConfirmError;
+use crate::error::ExtendError;
 use crate::quorum::{Lock, Majority, NodeSet};
 use crate::time::Instant;
 
@@ -30,18 +30,18 @@ impl LockQuestion {
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`] if `lock` is over. A lock whose end is not known ([`Instant::ZERO`]) is not over.
+    /// [`ExtendError::Expired`] if `lock` is over. A lock whose end is not known ([`Instant::ZERO`]) is not over.
     pub(in crate::engine) fn confirm(
         now: Instant,
         lock: &Lock,
         parts: &mut Parts,
-    ) -> Result<Self, ConfirmError> {
+    ) -> Result<Self, ExtendError> {
         let answers = vec![Duration::ZERO; parts.nodes.len()];
         let mut held = Self::new(lock, Asks::Confirm(answers.into()), parts)?;
         let end = held.entry.end();
         if end != Instant::ZERO && end <= now {
             held.end(parts);
-            return Err(ConfirmError::Expired);
+            return Err(ExtendError::Expired);
         }
         Ok(held)
     }

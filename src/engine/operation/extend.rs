@@ -27,7 +27,7 @@ impl LockQuestion {
 
     /// Makes the extension of `lock`.
     pub(in crate::engine) fn extend(lock: &Lock, parts: &mut Parts) -> Result<Self, ExtendError> {
-        Ok(Self::new(lock, Asks::Extend { is_beyond: false }, parts)?)
+        Self::new(lock, Asks::Extend { is_beyond: false }, parts)
     }
 
     /// Counts the outcome of the extension, and returns its event.

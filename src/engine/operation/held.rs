@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use crate::delay::Delay;
 use crate::entry::Entry;
-use crate::error::{ConfirmError, NodeOutcome, Report};
+use crate::error::{ExtendError, NodeOutcome, Report};
 use crate::invariant::Must;
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
@@ -79,15 +79,15 @@ impl LockQuestion {
     ///
     /// # Errors
     ///
-    /// [`ConfirmError::Expired`] if the lock had a claim in this engine and has none any more: it was reported as over,
+    /// [`ExtendError::Expired`] if the lock had a claim in this engine and has none any more: it was reported as over,
     /// or lost.
-    pub(super) fn new(lock: &Lock, asks: Asks, parts: &mut Parts) -> Result<Self, ConfirmError> {
+    pub(super) fn new(lock: &Lock, asks: Asks, parts: &mut Parts) -> Result<Self, ExtendError> {
         let is_ours = lock.id().engine == parts.claims.engine;
         let (key, claim) = parts.claims.of(lock.id()).unzip();
         let claim = claim.as_deref();
         let forgotten = claim.is_none() && is_ours;
         if forgotten || !claim.is_none_or(Claim::is_held) {
-            return Err(ConfirmError::Expired);
+            return Err(ExtendError::Expired);
         }
         // All nodes count if this engine was granted the lock; otherwise see `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
@@ -312,13 +312,13 @@ impl LockQuestion {
     }
 
     #[inline]
-    fn outcome(&mut self, cx: &mut Context<'_>) -> Option<Result<Extension, ConfirmError>> {
+    fn outcome(&mut self, cx: &mut Context<'_>) -> Option<Result<Extension, ExtendError>> {
         Some(match core::mem::replace(&mut self.verdict, Verdict::Open) {
             Verdict::Open => return None,
-            Verdict::Lost => Err(ConfirmError::Lost(self.report(cx))),
-            Verdict::RunOut => Err(ConfirmError::Expired),
-            Verdict::Unconfirmed => Err(ConfirmError::Unconfirmed(self.report(cx))),
-            Verdict::Closed => Err(ConfirmError::Closed),
+            Verdict::Lost => Err(ExtendError::Lost(self.report(cx))),
+            Verdict::RunOut => Err(ExtendError::Expired),
+            Verdict::Unconfirmed => Err(ExtendError::Unconfirmed(self.report(cx))),
+            Verdict::Closed => Err(ExtendError::Closed),
             Verdict::Kept(majority, end) => Ok(self.kept(majority, end, &mut cx.parts.claims)),
         })
     }
@@ -368,7 +368,7 @@ impl Operate for LockQuestion {
         let result = self.outcome(cx)?;
         let round = RoundId(cx.round.key);
         Some(match self.asks {
-            Asks::Extend { .. } => self.extended(result.map_err(Into::into), cx),
+            Asks::Extend { .. } => self.extended(result, cx),
             Asks::Confirm(_) => Event::Confirmed { round, result },
         })
     }

@@ -22,8 +22,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::engine::operators::OperatorError;
 use crate::entry::Entry;
-use crate::error::{NodeOutcome, Report};
+use crate::error::{Asked, NodeOutcome, Report};
 use crate::keys::NodeId;
 use crate::node::{Access, Answer, Asker, Asking, Command, Member, Question, Reply, Slot, Whose};
 use crate::quorum::{NodeSet, Vote};
@@ -33,9 +34,7 @@ use super::ballot::Bounds;
 use super::confirm::kept_by_majority;
 use super::{Change, Context, Lost, Operate, ask_one, ask_patiently, ask_why, judge_if_voting};
 use crate::engine::contract::{Event, RoundId};
-use crate::engine::inspection::{
-    Found, Holder, HolderKind, InspectError, InspectedNode, Inspection, Seen,
-};
+use crate::engine::inspection::{Found, Holder, HolderKind, InspectedNode, Inspection, Seen};
 use crate::engine::parts::Parts;
 use watch::Watch;
 
@@ -213,7 +212,7 @@ impl Operate for Inspect {
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let too_few = cx.round.tally.yes().len() < cx.round.tally.quorum();
         let result = match too_few && self.watch.is_none() {
-            true => Err(InspectError::NoQuorum(cx.report(self))),
+            true => Err(OperatorError::NoQuorum(cx.report(self))),
             false => Ok(self.inspection(cx)),
         };
         let round = RoundId(cx.round.key);
@@ -221,7 +220,7 @@ impl Operate for Inspect {
     }
 
     fn about(&mut self, report: Report, _: &Parts) -> Report {
-        report.of_question().about(self.entry.names())
+        report.of(Asked::Answer).about(self.entry.names())
     }
 
     fn answered(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {

@@ -40,20 +40,18 @@ pub(super) mod top_up;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::engine::operators::OperatorError;
 use crate::entry::Entry;
-use crate::error::{
-    ConfirmError, ExtendError, LockError, NodeOutcome, ReinitError, Released, Report, UnlockError,
-    Unusable,
-};
+use crate::error::{ExtendError, LockError, NodeOutcome, Released, Report, UnlockError, Unusable};
 use crate::keys::{ClaimKey, NodeId};
 use crate::node::{Access, Answer, Asker, Command, Reply, Request, Whose};
 use crate::quorum::{Lock, LockId, NodeSet, Vote};
 use crate::time::Instant;
 
-use super::breaking::{BreakError, Broken};
+use super::breaking::Broken;
 use super::claims::busy::Questions;
 use super::contract::{Extension, RoundId};
-use super::inspection::{InspectError, Inspection};
+use super::inspection::Inspection;
 use super::parts::Parts;
 use acquire::Acquire;
 use ballot::Bounds;
@@ -112,9 +110,9 @@ pub enum Event {
         /// The operation.
         round: RoundId,
         /// The end that was found, or why there is none. If the error is
-        /// [`Lost`](ConfirmError::Lost) or [`Expired`](ConfirmError::Expired), the lock is over, and an
+        /// [`Lost`](ExtendError::Lost) or [`Expired`](ExtendError::Expired), the lock is over, and an
         /// [`Expired`](Self::Expired) says so too.
-        result: Result<Extension, ConfirmError>,
+        result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect) or
     /// [`Engine::watch`](crate::engine::Engine::watch).
@@ -122,7 +120,7 @@ pub enum Event {
         /// The operation.
         round: RoundId,
         /// The holder of the resource, or why it is not known.
-        result: Result<Inspection, InspectError>,
+        result: Result<Inspection, OperatorError>,
     },
     /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock) with
     /// [`Breaking::KeepOut`](crate::Breaking::KeepOut).
@@ -130,7 +128,7 @@ pub enum Event {
         /// The operation.
         round: RoundId,
         /// The lock that was broken, or why none was.
-        result: Result<Broken, BreakError>,
+        result: Result<Broken, OperatorError>,
     },
     /// The outcome of [`Engine::release`](crate::engine::Engine::release), and of
     /// [`Engine::break_lock`](crate::engine::Engine::break_lock) with [`Breaking::AtOnce`](crate::Breaking::AtOnce).
@@ -145,7 +143,7 @@ pub enum Event {
         /// The operation.
         round: RoundId,
         /// `Ok` if every node now belongs to this group.
-        result: Result<(), ReinitError>,
+        result: Result<(), OperatorError>,
     },
     /// An operator has [trusted](crate::engine::Engine::trust) nodes, and this engine was asked for a fencing token
     /// before, so each node should get a counter floor. No call has returned the id of this operation.

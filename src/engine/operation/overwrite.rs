@@ -19,6 +19,7 @@
 
 use core::time::Duration;
 
+use crate::engine::operators::OperatorError;
 use crate::entry::Entry;
 use crate::error::Report;
 use crate::keys::NodeId;
@@ -26,7 +27,7 @@ use crate::node::{Answer, Asking, Command, Question, Reply, Whose};
 use crate::quorum::{Extending, NodeSet, Vote};
 
 use super::{Context, Lost, Operate, ask_one, ask_patiently, ask_why, judge_if_voting, withdraw};
-use crate::engine::breaking::{BreakError, Broken};
+use crate::engine::breaking::Broken;
 use crate::engine::contract::{Event, RoundId};
 use crate::engine::inspection::Holder;
 use crate::engine::parts::Parts;
@@ -78,8 +79,8 @@ impl Operate for Overwrite {
                 nodes: majority.nodes().len(),
                 free_in: self.longest,
             }),
-            Some(Extending::Lost) => Err(BreakError::Changed(cx.report(self))),
-            Some(Extending::Unconfirmed) | None => Err(BreakError::Unconfirmed(cx.report(self))),
+            Some(Extending::Lost) => Err(OperatorError::Changed(cx.report(self))),
+            Some(Extending::Unconfirmed) | None => Err(OperatorError::Unconfirmed(cx.report(self))),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Broken { round, result })

@@ -4,7 +4,8 @@
 
 use alloc::vec::Vec;
 
-use crate::error::{NodeOutcome, ReinitError, Report, Unusable};
+use crate::engine::operators::OperatorError;
+use crate::error::{Asked, NodeOutcome, Report, Unusable};
 use crate::node::{Access, Mode, Trouble};
 use crate::quorum::Vote;
 use crate::time::Instant;
@@ -39,7 +40,7 @@ pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Repo
         };
         all = false;
     }
-    (!all).then(|| round.report(now, &parts.nodes))
+    (!all).then(|| round.report(now, &parts.nodes).of(Asked::All))
 }
 
 impl Operate for Reinit {
@@ -82,10 +83,14 @@ impl Operate for Reinit {
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         let result = match self.done.take()? {
             true => Ok(()),
-            false => Err(ReinitError::Incomplete(cx.report(self))),
+            false => Err(OperatorError::Unconfirmed(cx.report(self))),
         };
         let round = RoundId(cx.round.key);
         Some(Event::Reinitialised { round, result })
+    }
+
+    fn about(&mut self, report: Report, _: &Parts) -> Report {
+        report.of(Asked::All)
     }
 
     /// Cancels requests that were not sent yet.

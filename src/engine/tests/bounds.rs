@@ -27,28 +27,31 @@ fn bad_requests_are_refused_before_anything_is_sent() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(ask(b"", TTL), InvalidRequest::EmptyResource { index: None });
+    assert_eq!(
+        ask(b"", TTL),
+        InvalidRequest(RequestFault::EmptyResource { index: None })
+    );
     assert_matches!(
         ask(&[b'k'; 1025], TTL),
-        InvalidRequest::ResourceTooLong { bytes: 1025, .. }
+        InvalidRequest(RequestFault::ResourceTooLong { bytes: 1025, .. })
     );
     for short in [Duration::ZERO, Duration::from_micros(999), 2 * MS] {
         assert_matches!(
             ask(b"k", short),
-            InvalidRequest::TtlTooShort { .. },
+            InvalidRequest(RequestFault::TtlTooShort { .. }),
             "{short:?}"
         );
     }
     for long in [Duration::from_secs(31 * 24 * 3600), Duration::MAX] {
         assert_matches!(
             ask(b"k", long),
-            InvalidRequest::TtlTooLong { .. },
+            InvalidRequest(RequestFault::TtlTooLong { .. }),
             "{long:?}"
         );
     }
     let none = LockOptions::new(TTL).tries(0);
     let asked = world.engine.acquire(world.now, &Request::new(b"k", &none));
-    let no_tries = LockError::Invalid(InvalidRequest::NoTries);
+    let no_tries = LockError::Invalid(InvalidRequest(RequestFault::NoTries));
     assert_eq!(
         asked.map(drop).map_err(|error| error.to_string()),
         Err(no_tries.to_string())

@@ -1,9 +1,10 @@
 //! Stories of locks that are broken by a client that does not hold them.
 
-use super::breaking::{BreakError, Breaking, Broken};
+use super::breaking::{Breaking, Broken};
 use super::inspect::{ONE, OTHER};
 use super::inspection::Inspection;
 use super::*;
+use crate::engine::operators::OperatorError;
 
 impl World {
     /// What is seen when all nodes have `token` for 9 s.
@@ -13,7 +14,7 @@ impl World {
         self.inspected()
     }
 
-    fn break_as(&mut self, seen: &Inspection, how: Breaking) -> Result<RoundId, BreakError> {
+    fn break_as(&mut self, seen: &Inspection, how: Breaking) -> Result<RoundId, OperatorError> {
         let round = self.engine.break_lock(self.now, b"k", seen, how);
         self.drain();
         round
@@ -28,7 +29,7 @@ impl World {
     }
 
     #[track_caller]
-    fn broken(&mut self) -> Result<Broken, BreakError> {
+    fn broken(&mut self) -> Result<Broken, OperatorError> {
         match self.event() {
             Event::Broken { result, .. } => result,
             other => panic!("{other:?}"),
@@ -37,11 +38,11 @@ impl World {
 }
 
 /// Returns how a break ends if this number of three nodes answers this way, and the others do not.
-fn word(result: &Result<Broken, BreakError>) -> &'static str {
+fn word(result: &Result<Broken, OperatorError>) -> &'static str {
     match result {
         Ok(_) => "broken",
-        Err(BreakError::Changed(_)) => "changed",
-        Err(BreakError::Unconfirmed(_)) => "unconfirmed",
+        Err(OperatorError::Changed(_)) => "changed",
+        Err(OperatorError::Unconfirmed(_)) => "unconfirmed",
         Err(other) => panic!("{other:?}"),
     }
 }
@@ -99,14 +100,14 @@ fn what_nobody_holds_and_what_would_never_be_free_is_not_broken() {
     let split = world.inspected();
     for seen in [&free, &split] {
         for how in [Breaking::KeepOut, Breaking::AtOnce] {
-            assert_matches!(world.break_as(seen, how), Err(BreakError::NotHeld(_)));
+            assert_matches!(world.break_as(seen, how), Err(OperatorError::NotHeld(_)));
         }
     }
     world.inspect();
     (0..3).for_each(|node| world.has(node, ONE, 9_000_000_000_000_000));
     let endless = world.inspected();
     let refused = world.break_as(&endless, Breaking::KeepOut);
-    assert_matches!(refused, Err(BreakError::NoExpiry));
+    assert_matches!(refused, Err(OperatorError::NotOurs(_)));
     assert_eq!(world.take_all(), vec![Vec::<String>::new(); 3]);
 
     world.break_as(&endless, Breaking::AtOnce).expect("asked");
@@ -125,7 +126,7 @@ fn what_is_longer_than_a_token_is_not_broken() {
             match world.break_as(&seen, how) {
                 Ok(_) => assert!(is_token, "{len}"),
                 Err(error) => {
-                    assert_matches!(error, BreakError::TooLong);
+                    assert_matches!(error, OperatorError::NotOurs(_));
                     assert!(!is_token, "{len}");
                 }
             }

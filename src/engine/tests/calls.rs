@@ -233,10 +233,10 @@ impl World {
         match self.events.remove(0) {
             Event::Extended {
                 result: Err(error), ..
-            } => error,
-            Event::Confirmed {
+            }
+            | Event::Confirmed {
                 result: Err(error), ..
-            } => error.into(),
+            } => error,
             other => panic!("{other:?}"),
         }
     }

@@ -35,7 +35,7 @@ impl World {
     #[track_caller]
     pub(super) fn is_expired(&mut self, lock: &Lock) {
         let refused = self.engine.confirm(self.now, lock);
-        assert_matches!(refused, Err(ConfirmError::Expired));
+        assert_matches!(refused, Err(ExtendError::Expired));
         self.drain();
         let sent = self.take_all().concat();
         assert_eq!(sent, NOTHING, "before any byte is sent");

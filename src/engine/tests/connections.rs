@@ -147,9 +147,9 @@ fn a_node_without_tls_is_unusable() {
         b"waiting",
         &LockOptions::new(TTL).wait(Duration::from_secs(60)),
     );
-    let failure = TlsFault::UnknownAuthority.into();
-    world.lose_for(0, LinkFault::Tls(failure));
-    let unusable = Unusable::Tls(failure);
+    let fault = LinkFault::Tls(TlsFault::UnknownAuthority);
+    world.lose_for(0, fault);
+    let unusable = Unusable::Tls(fault.into());
     let report = world.no_quorum();
     assert_eq!(outcomes(&report), [NodeOutcome::Unusable(unusable)]);
     assert!(
@@ -168,7 +168,7 @@ fn a_node_that_cannot_serve_is_not_tried_hot_however_often_a_lock_is_asked_for()
         LinkFault::Refused,
         LinkFault::ConnectTimeout,
         #[cfg(feature = "tls")]
-        LinkFault::Tls(TlsFault::UnknownAuthority.into()),
+        LinkFault::Tls(TlsFault::UnknownAuthority),
     ];
     for reason in reasons {
         let mut world = World::new(1);

@@ -278,7 +278,7 @@ fn the_longest_ttl_includes_the_delay() {
     }
     let ttl = TTL + MS;
     let maximum = TTL;
-    let too_long = InvalidRequest::TtlWithDelayTooLong { ttl, maximum };
+    let too_long = InvalidRequest(RequestFault::TtlWithDelayTooLong { ttl, maximum });
     assert_eq!(
         too_long.to_string(),
         "a ttl of 10.001s is longer than the 10s that the lock delay leaves of the longest this handle \

@@ -450,7 +450,7 @@ fn without_scripts_there_is_no_token() {
     let refused = refused.expect_err("it is not begun");
     assert_matches!(
         refused,
-        LockError::Invalid(InvalidRequest::FencedWithoutScripts)
+        LockError::Invalid(InvalidRequest(RequestFault::NeedsScripts))
     );
 }
 
@@ -611,7 +611,7 @@ fn who_is_refused_by_a_node_in_repair_waits_for_the_others() {
 #[test]
 fn a_server_that_is_trusted_gets_a_floor() {
     let mut world = without_floors();
-    assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+    assert_eq!(world.trust(1, "run1"), Ok(false));
     world.drain();
     let proposed = PROPOSED + 1_000_000;
     assert_eq!(world.take(1), [format!("FLOOR run1 0 {proposed}")]);

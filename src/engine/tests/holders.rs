@@ -45,7 +45,7 @@ fn extensions_have_a_bound_of_their_own() {
     let refused = world.engine.extend(world.now, &lock, TTL);
     assert_matches!(refused, Err(ExtendError::Saturated));
     let refused = world.engine.confirm(world.now, &lock);
-    assert_matches!(refused, Err(ConfirmError::Saturated));
+    assert_matches!(refused, Err(ExtendError::Saturated));
 }
 
 #[test]

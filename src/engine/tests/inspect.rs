@@ -1,7 +1,8 @@
 //! Stories of inspections: who holds a resource, and which nodes disagree.
 
-use super::inspection::{Found, InspectError, Inspection};
+use super::inspection::{Found, Inspection};
 use super::*;
+use crate::engine::operators::OperatorError;
 use crate::error::Report;
 use crate::quorum::Drift;
 
@@ -37,7 +38,7 @@ impl World {
     }
 
     #[track_caller]
-    pub(super) fn told(&mut self) -> Result<Inspection, InspectError> {
+    pub(super) fn told(&mut self) -> Result<Inspection, OperatorError> {
         match self.event() {
             Event::Inspected { result, .. } => result,
             other => panic!("{other:?}"),
@@ -54,7 +55,7 @@ impl World {
     #[track_caller]
     fn not_known(&mut self) -> Report {
         match self.told() {
-            Err(InspectError::NoQuorum(report)) => report,
+            Err(OperatorError::NoQuorum(report)) => report,
             other => panic!("{other:?}"),
         }
     }
@@ -263,9 +264,10 @@ fn a_silent_majority_is_an_error_that_names_the_nodes() {
     let granted = NodeOutcome::Granted;
     assert_eq!(outcomes(&report), [granted, lost, silent, granted, silent]);
     assert_eq!(
-        format!("{:#}", InspectError::NoQuorum(report)),
+        format!("{:#}", OperatorError::NoQuorum(report)),
         "lock `k`: it is not known who holds it: 2 of the 3 answers needed (node0:6379 and node3:6379 each answered; \
-         node1:6379 unreachable: connection reset; node2:6379 and node4:6379 each timed out); check the nodes named here"
+         node1:6379 unreachable: connection reset; node2:6379 and node4:6379 each timed out); check the nodes named here; \
+         see the manual (`shearline::manual::troubles`)"
     );
     // What they say now comes too late.
     world.has(2, ONE, 1_000);
@@ -417,7 +419,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     let refused = world.engine.inspect(world.now, b"").expect_err("no name");
     assert_matches!(
         refused,
-        InspectError::Invalid(InvalidRequest::EmptyResource { .. })
+        OperatorError::Invalid(InvalidRequest(RequestFault::EmptyResource { .. }))
     );
     while world.engine.load().rounds < crate::limits::ROUNDS_MAX {
         world
@@ -426,7 +428,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
             .expect("there is room");
     }
     let refused = world.engine.inspect(world.now, b"k");
-    assert_matches!(refused, Err(InspectError::Saturated));
+    assert_matches!(refused, Err(OperatorError::Saturated));
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn a_refused_confirmation_gives_its_buffer_back() {
     let spare = |world: &World| world.engine.work.parts.claims.spares.len();
     let mut after = [0; 3].map(|_: usize| {
         let refused = world.engine.confirm(world.now, &lock);
-        assert_matches!(refused, Err(ConfirmError::Expired));
+        assert_matches!(refused, Err(ExtendError::Expired));
         spare(&world)
     });
     after.sort_unstable();

@@ -4,8 +4,9 @@ use crate::config::{Builder, LockOptions, RestartGuard};
 use crate::embedded::Memory;
 use crate::embedded::session::Session;
 use crate::embedded::store::Store;
+use crate::engine::operators::OperatorError;
 use crate::engine::{Engine, Event, Input, NodeState, Output, Request, RoundId};
-use crate::error::{ExtendError, LinkFault, LockError, ReinitError};
+use crate::error::{ExtendError, LinkFault, LockError};
 use crate::node::{JOIN, TAKE_SEVERAL};
 use crate::quorum::Lock;
 use crate::resource::MARKER_KEY;
@@ -421,17 +422,13 @@ impl Net {
 
     pub(super) fn extended(&mut self, client: usize, lock: &mut Lock) -> Result<(), ExtendError> {
         match self.outcome(client) {
-            Event::Extended { result, .. } => result,
-            Event::Confirmed { result, .. } => result.map_err(ExtendError::from),
+            Event::Extended { result, .. } | Event::Confirmed { result, .. } => result,
             other => panic!("{other:?}"),
         }
         .map(|extension| assert!(extension.apply(lock)))
     }
 
-    pub(super) fn inspect(
-        &mut self,
-        client: usize,
-    ) -> Result<crate::Inspection, crate::InspectError> {
+    pub(super) fn inspect(&mut self, client: usize) -> Result<crate::Inspection, OperatorError> {
         self.clients[client].engine.inspect(self.now, b"k")?;
         match self.outcome(client) {
             Event::Inspected { result, .. } => result,
@@ -445,7 +442,7 @@ impl Net {
         self.pump();
     }
 
-    pub(super) fn reinit(&mut self, client: usize) -> Result<(), ReinitError> {
+    pub(super) fn reinit(&mut self, client: usize) -> Result<(), OperatorError> {
         self.clients[client].engine.reinit(self.now)?;
         match self.outcome(client) {
             Event::Reinitialised { result, .. } => result,

@@ -1,6 +1,7 @@
 //! Stories of faults that only an operator can repair: they are reported at once, and by name.
 
 use super::*;
+use crate::engine::operators::OperatorError;
 
 const REFUSED: &str = "-WRONGPASS invalid username-password pair or user is disabled.|";
 
@@ -82,18 +83,20 @@ fn what_an_operator_has_mended_is_seen_by_the_next_call() {
 
 #[test]
 fn a_check_names_what_an_operator_has_to_mend() {
-    use crate::error::CheckError;
     let mut world = World::new(3);
-    let Err(CheckError::NoQuorum(report)) = world.engine.check(world.now) else {
+    let Err(OperatorError::NoQuorum(report)) = world.engine.check(world.now) else {
         panic!("nobody has answered yet")
     };
     let new = NodeOutcome::Unreachable(LinkFault::NotYet.into());
     assert_eq!(outcomes(&report), [new; 3]);
     world.greet(0);
     world.turn_away(1);
-    assert_matches!(world.engine.check(world.now), Err(CheckError::NoQuorum(_)));
+    assert_matches!(
+        world.engine.check(world.now),
+        Err(OperatorError::NoQuorum(_))
+    );
     world.turn_away(2);
-    let Err(CheckError::Unusable(report)) = world.engine.check(world.now) else {
+    let Err(OperatorError::NoQuorum(report)) = world.engine.check(world.now) else {
         panic!("two of three are not let in")
     };
     let mended = [

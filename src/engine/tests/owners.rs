@@ -129,7 +129,7 @@ fn an_owner_has_at_most_64_bytes() {
     let now = world.now;
     let refused = world.engine.acquire(now, &Request::new(b"k", &options));
     let bytes = OWNER_BYTES_MAX + 1;
-    assert_matches!(refused, Err(LockError::Invalid(why)) if why == InvalidRequest::OwnerTooLong { bytes });
+    assert_matches!(refused, Err(LockError::Invalid(why)) if why == InvalidRequest(RequestFault::OwnerTooLong { bytes }));
     let most = options.owner(&long[1..]);
     world.acquire(&most);
     (0..3).for_each(|node| world.say(node, "+OK|"));

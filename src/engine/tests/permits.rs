@@ -583,7 +583,8 @@ fn another_number_of_permits_is_named_at_once() {
         assert_eq!(
             text,
             "lock `k`: other clients use it with 8 permits: 0 of the 2 votes needed (node0:6379 and node1:6379 each \
-             with 8 permits; node2:6379 not waited for); ask for as many, or use another name"
+             with 8 permits; node2:6379 not waited for); ask for as many, or use another name; see the manual \
+             (`shearline::manual::troubles`)"
         );
         for (node, sent) in [1, 1, 2].into_iter().enumerate() {
             let all = ["SLOT k 10000 2 of 4", "RELEASE k 4/2/"];
@@ -629,7 +630,7 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
     };
     for permits in [0, 1_025, 65_536, 65_537, u32::MAX] {
         let why = refused(permits, &options);
-        assert_eq!(why, InvalidRequest::Permits { permits });
+        assert_eq!(why, InvalidRequest(RequestFault::Permits { permits }));
         let text = format!(
             "a resource has 1 to 1024 permits, not {permits}; ask for a number in this range"
         );
@@ -643,7 +644,9 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
     let refused = world.engine.acquire(world.now, &request);
     assert_matches!(
         refused,
-        Err(LockError::Invalid(InvalidRequest::NeedsScripts))
+        Err(LockError::Invalid(InvalidRequest(
+            RequestFault::NeedsScripts
+        )))
     );
     for permits in [1, 1_024] {
         let mut world = World::ready(3);

@@ -96,17 +96,17 @@ fn debug_names_all_resources_once() {
 fn names_that_no_lock_has_are_refused_before_any_io() {
     let mut world = World::ready(3);
     for (names, expected) in [
-        (&[][..], InvalidRequest::NoResources),
+        (&[][..], InvalidRequest(RequestFault::NoResources)),
         (
             &[&b"a"[..], b""],
-            InvalidRequest::EmptyResource { index: Some(1) },
+            InvalidRequest(RequestFault::EmptyResource { index: Some(1) }),
         ),
         (
             &[b"a", b"b", b"a"],
-            InvalidRequest::DuplicateResource {
+            InvalidRequest(RequestFault::DuplicateResource {
                 first: 0,
                 second: 2,
-            },
+            }),
         ),
     ] {
         let error = world.refused_all(names);

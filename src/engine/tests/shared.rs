@@ -101,7 +101,7 @@ fn without_scripts_a_shared_lock_is_refused_at_once() {
     let options = LockOptions::new(TTL);
     let request = Request::shared(b"k", &options);
     let refused = world.engine.acquire(world.now, &request);
-    let why = InvalidRequest::NeedsScripts;
+    let why = InvalidRequest(RequestFault::NeedsScripts);
     assert_matches!(refused, Err(LockError::Invalid(found)) if found == why);
     world.is_clean();
 }

@@ -12,8 +12,9 @@ use super::net::{Net, builder};
 use super::*;
 use crate::config::RestartGuard;
 use crate::embedded::Memory;
-use crate::error::TrustError;
-use crate::error::{InvalidRequest, ReinitError};
+use crate::engine::operators::OperatorError;
+use crate::error::TrustFault;
+use crate::error::{InvalidRequest, RequestFault};
 use crate::resource::{BARRIER_KEY, MARKER_KEY};
 
 /// The longest ttl of all clients in these stories, and the length of a barrier that follows from it.
@@ -26,15 +27,16 @@ const GRAIN: Duration = MS;
 impl Net {
     /// An operator vouches for the servers that a client is connected to. Returns their number.
     fn trust_all(&mut self, client: usize) -> usize {
-        self.clients[client].engine.trust_all(self.now).len()
+        self.clients[client].engine.trust_all(self.now).0.len()
     }
 
     /// The same of one, as which the node is known to the client.
-    fn trust(&mut self, client: usize, node: usize) -> Result<bool, TrustError> {
+    fn trust(&mut self, client: usize, node: usize) -> Result<bool, TrustFault> {
         let engine = &mut self.clients[client].engine;
         let status = engine.node_statuses(self.now).nth(node);
         let run_id = status.and_then(|status| status.run_id).unwrap_or_default();
-        engine.trust(self.now, id(node), &run_id)
+        let trusted = engine.trust_for(self.now, id(node), &run_id);
+        trusted.map(|(kept, _)| kept)
     }
 }
 
@@ -98,7 +100,7 @@ fn trust_in_a_node_that_is_not_connected_is_not_kept() {
     let mut net = trusted(1);
     net.pass(Duration::from_secs(2));
     net.unreachable(2, true);
-    assert_eq!(net.trust(0, 2), Err(TrustError::NotConnected));
+    assert_eq!(net.trust(0, 2), Err(TrustFault::NotConnected));
     net.restart(2, Memory::Lost);
     net.unreachable(2, false);
     net.pass(Duration::from_secs(3));
@@ -189,7 +191,7 @@ fn names_of_the_guard_are_no_names_of_locks() {
         let options = LockOptions::new(TTL);
         let request = Request::new(name, &options);
         let result = net.clients[0].engine.acquire(net.now, &request);
-        let reserved = InvalidRequest::ReservedResource;
+        let reserved = InvalidRequest(RequestFault::ReservedResource);
         assert_matches!(result, Err(LockError::Invalid(error)) if error == reserved);
     }
 }

@@ -178,7 +178,7 @@ fn a_node_that_is_trusted_again_wakes() {
     world.say(2, ":0|+OK|+OK|:-2|");
     world.sleep(300 * MS);
     assert_eq!(world.attempts(), 0, "its votes do not count");
-    assert_eq!(world.engine.trust(world.now, id(2), "another"), Ok(true));
+    assert_eq!(world.trust(2, "another"), Ok(true));
     world.drain();
     world.sleep(300 * MS);
     assert_ne!(world.attempts(), 0);

@@ -1,8 +1,9 @@
 //! Stories of watches: their outcomes, their questions, and that nothing is left of them.
 
 use super::inspect::{ONE, OTHER};
-use super::inspection::{Found, InspectError, Inspection};
+use super::inspection::{Found, Inspection};
 use super::*;
+use crate::engine::operators::OperatorError;
 use crate::limits::WATCHES_MAX;
 
 const PUSH: &str = ">2|$10|invalidate|*1|$1|k|";
@@ -269,7 +270,9 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
     let refused = world.engine.watch(world.now, b"", None);
     assert_matches!(
         refused,
-        Err(InspectError::Invalid(InvalidRequest::EmptyResource { .. }))
+        Err(OperatorError::Invalid(InvalidRequest(
+            RequestFault::EmptyResource { .. }
+        )))
     );
     let mut rounds = Vec::new();
     for watch in 0..WATCHES_MAX {
@@ -278,7 +281,7 @@ fn what_can_never_succeed_and_what_is_too_much_is_refused_before_anything_is_sen
         rounds.push(asked.expect("there is room"));
     }
     let refused = world.engine.watch(world.now, b"k", None);
-    assert_matches!(refused, Err(InspectError::Saturated));
+    assert_matches!(refused, Err(OperatorError::Saturated));
     // They take no room from operations that want a lock.
     world.engine.cancel(world.now, rounds.remove(0));
     world

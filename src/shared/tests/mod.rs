@@ -41,7 +41,7 @@ use std::thread::{self, Thread};
 use super::notes::Notes;
 use super::roles::IoThread;
 use super::serve::Moves;
-use super::{Acquiring, Building, LockGuard, Lost, Redlock, Shared};
+use super::{Acquiring, LockGuard, Lost, Redlock, Shared};
 use crate::clock;
 use crate::config::{Builder, LockOptions, Retry};
 use crate::driver::Wire;
@@ -67,7 +67,6 @@ const _: () = {
     is_shared::<LockGuard>();
     is_shared::<Lock>();
     is_shared::<Acquiring>();
-    is_shared::<Building>();
     is_unwind_safe::<Lost>();
     is_shared::<Lost>();
     is_unwind_safe::<crate::AtRisk>();

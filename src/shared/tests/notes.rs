@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 
 use super::*;
 use crate::engine::Request;
-use crate::error::{InvalidRequest, UnlockError};
+use crate::error::{InvalidRequest, RequestFault, UnlockError};
 use crate::shared::callers::WaitsAs;
 use crate::shared::notes::{Asked, Note};
 use crate::shared::relay::Relay;
@@ -82,7 +82,7 @@ fn a_noted_request_that_is_invalid_is_refused() {
         || assert!(poll(&mut empty).is_pending()),
         |_, _| {},
     );
-    let expected = LockError::Invalid(InvalidRequest::EmptyResource { index: None });
+    let expected = LockError::Invalid(InvalidRequest(RequestFault::EmptyResource { index: None }));
     assert_eq!(
         format!("{:?}", poll(&mut empty)),
         format!("Ready(Err({expected:?}))")

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::RestartGuard;
-use crate::error::InvalidRequest;
+use crate::error::{InvalidRequest, RequestFault};
 
 impl World {
     fn prefixed(&self) -> Redlock {
@@ -83,19 +83,21 @@ fn a_name_is_checked_with_its_prefix() {
         other => panic!("{other:?}"),
     };
     let redlock = world.prefixed();
-    let empty = InvalidRequest::EmptyResource { index: None };
+    let empty = InvalidRequest(RequestFault::EmptyResource { index: None });
     assert_eq!(refusal(&redlock, b""), empty);
     let bytes = 1_025;
-    let long = InvalidRequest::ResourceTooLong { index: None, bytes };
+    let long = InvalidRequest(RequestFault::ResourceTooLong { index: None, bytes });
     assert_eq!(refusal(&redlock, &[b'n'; 1_023]), long);
     let _ = redlock.try_lock([b'n'; 1_022], LONG).unwrap();
     let _ = redlock.try_lock("shearline:a", LONG).unwrap();
     let redlock = world.builder().key_prefix("shear").build().unwrap();
     assert_eq!(
         refusal(&redlock, b"line:a"),
-        InvalidRequest::ReservedResource
+        InvalidRequest(RequestFault::ReservedResource)
     );
-    let twice = redlock.try_lock_all(["a", "a"], LONG).unwrap_err();
+    let twice = redlock
+        .lock_all_with(["a", "a"], &LockOptions::new(LONG).tries(1))
+        .unwrap_err();
     let (first, second) = (0, 1);
-    assert_matches!(twice, LockError::Invalid(why) if why == InvalidRequest::DuplicateResource { first, second });
+    assert_matches!(twice, LockError::Invalid(why) if why == InvalidRequest(RequestFault::DuplicateResource { first, second }));
 }

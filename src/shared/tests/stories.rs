@@ -4,19 +4,20 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::config::LockOptions;
-use crate::error::{ExtendError, InvalidRequest, LockError};
+use crate::error::{ExtendError, InvalidRequest, LockError, RequestFault};
 
 #[test]
 fn what_cannot_succeed_is_refused_on_every_way() {
     let (_world, redlock) = World::start();
-    let empty = LockError::Invalid(InvalidRequest::EmptyResource { index: None }).to_string();
+    let empty =
+        LockError::Invalid(InvalidRequest(RequestFault::EmptyResource { index: None })).to_string();
     assert_eq!(redlock.lock("", LONG).unwrap_err().to_string(), empty);
     let refused = block_on(redlock.lock_async("", LONG));
     assert_eq!(refused.unwrap_err().to_string(), empty);
     let none = LockOptions::new(LONG).tries(0);
     assert!(matches!(
         redlock.lock_with("a", &none),
-        Err(LockError::Invalid(InvalidRequest::NoTries))
+        Err(LockError::Invalid(InvalidRequest(RequestFault::NoTries)))
     ));
     let mut guard = redlock
         .lock_with("a", &LockOptions::new(LONG).extensions(1))
@@ -112,7 +113,7 @@ fn a_future_of_building_that_is_dropped_ends_by_itself() {
     let world = World::new();
     let mut context = Context::from_waker(Waker::noop());
     for polls in 0..3 {
-        let mut building = Box::pin(world.builder().build_async());
+        let mut building = world.builder().build_async();
         for _ in 0..polls {
             let _ = building.as_mut().poll(&mut context).is_pending();
         }

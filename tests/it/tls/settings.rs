@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use shearline::{BuildError, Redlock, TlsError, TlsOptions};
+use shearline::{BuildError, ConfigError, Redlock, TlsOptions};
 
 use super::*;
 
@@ -20,7 +20,7 @@ const PASSWORD: &str = "is protected by a password";
 
 /// Builds every face with this URL, asserts that the errors are the same, and returns one.
 #[track_caller]
-fn error_of(query: &str) -> TlsError {
+fn error_of(query: &str) -> ConfigError {
     let builder = Redlock::builder().node(format!("rediss://127.0.0.1:1?{query}"));
     let results = [
         builder.build().map(drop),
@@ -29,7 +29,7 @@ fn error_of(query: &str) -> TlsError {
         pollster::block_on(builder.build_async()).map(drop),
     ];
     let [error, others @ ..] = results.map(|result| match result {
-        Err(BuildError::Tls(error)) => error,
+        Err(BuildError::Config(error)) => error,
         other => panic!("{query}: {other:?}"),
     });
     assert!(others.iter().all(|other| *other == error), "{others:?}");

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use shearline::{Instant, NodeState, ReinitError};
+use shearline::{Instant, NodeState, OperatorError};
 
 use crate::clock::NEVER;
 use crate::plan::CONNECT_TIMEOUT;
@@ -25,14 +25,14 @@ const TICKS: Duration = Duration::from_millis(2);
 
 impl World {
     /// It was refused.
-    pub(crate) fn check_unclaimed(&mut self, client: usize, error: &ReinitError) {
+    pub(crate) fn check_unclaimed(&mut self, client: usize, error: &OperatorError) {
         let there = &self.clients[client];
         let statuses = there.engine.node_statuses(there.shown);
         let ready = |state| matches!(state, NodeState::Ready | NodeState::Quarantined { .. });
         let all = statuses.into_iter().all(|status| ready(status.state));
         let narrow = crate::mutations::is_narrow();
-        let why = matches!(error, ReinitError::Unready(_))
-            || narrow && matches!(error, ReinitError::Saturated);
+        let why = matches!(error, OperatorError::NoQuorum(_))
+            || narrow && matches!(error, OperatorError::Saturated);
         self.oracle.counts.sights.note("Unclaimed");
         // A node without room is no more ready than one without a connection.
         if !why || !narrow && all && there.paths.iter().all(|path| !path.was_full()) {
@@ -46,13 +46,13 @@ impl World {
         &mut self,
         client: usize,
         call: &Call,
-        result: &Result<(), ReinitError>,
+        result: &Result<(), OperatorError>,
     ) {
         let since = |at: &u64| call.since <= *at;
         let all = self.oracle.anew[client].iter().all(since);
         let right = match result {
             Ok(()) => all,
-            Err(ReinitError::Incomplete(_)) => true,
+            Err(OperatorError::Unconfirmed(_)) => true,
             Err(_) => false,
         };
         if result.is_ok() {

@@ -13,7 +13,7 @@
 //! Nodes that answer and are left out, and errors: too few answers are no promise. Which answers count.
 
 use shearline::engine::RoundId;
-use shearline::{Found, InspectError, Inspection, Instant};
+use shearline::{Found, Inspection, Instant, OperatorError};
 
 use super::ledger::{Token, token_of};
 use super::number_in;
@@ -89,7 +89,7 @@ impl World {
         &mut self,
         client: usize,
         round: RoundId,
-        result: &Result<Inspection, InspectError>,
+        result: &Result<Inspection, OperatorError>,
     ) {
         let open = self.clients[client].inspecting.take();
         let Some(open) = open.filter(|open| open.round == round) else {
@@ -111,7 +111,7 @@ impl World {
                     self.check_leader(open.resource, holder);
                 }
             }
-            Err(InspectError::NoQuorum(_)) => {}
+            Err(OperatorError::NoQuorum(_)) => {}
             Err(error) => self.object("outcome", format!("client {client} got {error:?}")),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::RestartGuard;
-use crate::error::{ServerError, TrustError};
+use crate::error::{ServerError, TrustFault};
 
 /// Its handshake was not done when the others were asked.
 #[test]
@@ -60,7 +60,7 @@ fn a_floor_that_is_given_is_as_high_as_those_of_the_others() {
     world.say(1, "*2|:0|:5|");
     world.say(2, "*2|:1|:9|");
     world.take_all();
-    assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+    assert_eq!(world.trust(1, "run1"), Ok(false));
     world.drain();
     let time = SINCE_1970.as_micros() as u64 + world.now.as_nanos() / 1_000;
     let proposed = time + 1_000_000;
@@ -115,7 +115,7 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
     ] {
         let mut world = without_floors();
         assert_eq!(lacking(&world), [true; 3]);
-        assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+        assert_eq!(world.trust(1, "run1"), Ok(false));
         world.drain();
         assert!(world.take(1)[0].starts_with("FLOOR run1"));
         assert_eq!(told(&mut world), None, "it has not answered");
@@ -131,7 +131,7 @@ fn who_trusts_a_node_is_told_whether_it_has_got_a_floor() {
 #[test]
 fn a_floor_is_not_given_where_the_connection_is_lost_before_the_answer() {
     let mut world = without_floors();
-    assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+    assert_eq!(world.trust(1, "run1"), Ok(false));
     world.drain();
     world.lose_for(1, LinkFault::Reset);
     let lost = NodeOutcome::Unreachable(LinkFault::Reset.into());
@@ -142,7 +142,7 @@ fn a_floor_is_not_given_where_the_connection_is_lost_before_the_answer() {
 fn a_floor_is_waited_for_as_long_as_for_a_connection() {
     let mut world = without_floors();
     let begun = world.now;
-    assert_eq!(world.engine.trust(world.now, id(1), "run1"), Ok(false));
+    assert_eq!(world.trust(1, "run1"), Ok(false));
     world.drain();
     world.sleep_until_event();
     let without = told(&mut world).expect("its time is up");
@@ -159,12 +159,13 @@ fn a_floor_is_waited_for_as_long_as_for_a_connection() {
 fn a_node_that_is_not_connected_is_given_no_floor() {
     let mut world = without_floors();
     world.lose(1);
-    let away = Err(TrustError::NotConnected);
-    assert_eq!(world.engine.trust(world.now, id(1), "run1"), away);
+    let away = Err(TrustFault::NotConnected);
+    assert_eq!(world.trust(1, "run1"), away);
     world.drain();
     assert_eq!(told(&mut world), None);
     // All connected servers are named at once; those without a floor are listed.
-    assert_eq!(world.engine.trust_all(world.now), ["run0", "run2"]);
+    let (trusted, _) = world.engine.trust_all(world.now);
+    assert_eq!(trusted, [(id(0), "run0".into()), (id(2), "run2".into())]);
     world.drain();
     world.say(2, ":1|");
     assert_eq!(told(&mut world), None);
@@ -178,7 +179,7 @@ fn a_node_that_is_not_connected_is_given_no_floor() {
 #[test]
 fn without_a_token_no_floor_is_waited_for() {
     let mut world = timed();
-    assert_eq!(world.engine.trust_all(world.now).len(), 3);
+    assert_eq!(world.engine.trust_all(world.now).0.len(), 3);
     world.drain();
     assert_eq!(world.take_all(), [NOTHING; 3]);
     assert_eq!(told(&mut world), None);
@@ -198,7 +199,7 @@ fn a_node_that_is_trusted_in_its_handshake_gets_its_floor_behind_it() {
         "$10|run_id:abc|$-1|$-1|-NOPERM no CONFIG|$-1|$-1|$-1|$-1|",
     );
     world.take(0); // It is asked to join.
-    assert_eq!(world.engine.trust(world.now, id(0), "abc"), Ok(true));
+    assert_eq!(world.trust(0, "abc"), Ok(true));
     world.drain();
     let sent = world.take(0);
     assert_eq!(sent.len(), 1, "it is asked to join once more: {sent:?}");

@@ -53,7 +53,7 @@ impl History {
         let refused = net.lock_with(0, &LockOptions::new(TTL).tries(1).fenced());
         refused.expect_err("none has a floor");
         let now = net.now;
-        assert_eq!(net.clients[0].engine.trust_all(now).len(), nodes);
+        assert_eq!(net.clients[0].engine.trust_all(now).0.len(), nodes);
         net.pump();
         Self {
             net,

@@ -39,7 +39,7 @@ pub(in crate::engine::tests) fn trust(net: &mut Net, client: usize) {
     }
     let now = net.now;
     let engine = &mut net.clients[client].engine;
-    assert_eq!(engine.trust_all(now).len(), engine.nodes().len());
+    assert_eq!(engine.trust_all(now).0.len(), engine.nodes().len());
     net.pump();
 }
 

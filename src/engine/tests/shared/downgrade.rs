@@ -190,10 +190,13 @@ fn a_lock_that_is_over_or_cannot_be_shared_is_refused_before_anything_is_sent() 
     let mut lock = world.lock();
     world.take_all();
     let refused = world.cannot_be_shared(&mut lock);
-    assert_matches!(refused, ExtendError::Invalid(InvalidRequest::NotExclusive));
+    assert_matches!(
+        refused,
+        ExtendError::Invalid(InvalidRequest(RequestFault::NotExclusive))
+    );
     let mut world = World::with(named(3).without_scripts(true));
     let refused = world.cannot_be_shared(&mut lock);
-    let why = InvalidRequest::NeedsScripts;
+    let why = InvalidRequest(RequestFault::NeedsScripts);
     assert_matches!(refused, ExtendError::Invalid(found) if found == why);
 }
 

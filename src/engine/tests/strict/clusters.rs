@@ -107,7 +107,7 @@ fn another_membership_or_name_gets_no_lock_and_changes_nothing() {
     let named = net.client(builder(3).max_ttl(LONGEST).cluster("till"));
     assert_eq!(other(net.lock(named, TTL)), differs(true));
     assert_eq!(net.value(0, MARKER_KEY), before);
-    let refused = Err(TrustError::OtherCluster);
+    let refused = Err(TrustFault::OtherCluster);
     assert_eq!(net.trust(named, 0), refused, "nor for an operator");
     net.pass(Duration::from_secs(3));
     assert_eq!(net.value(0, MARKER_KEY), before);
@@ -155,7 +155,7 @@ fn a_change_of_members_is_a_barrier_on_every_node() {
 
     net.unreachable(4, true);
     net.pass(Duration::from_secs(1));
-    let Err(ReinitError::Unready(report)) = net.reinit(new) else {
+    let Err(OperatorError::NoQuorum(report)) = net.reinit(new) else {
         panic!("one cannot be reached")
     };
     assert_matches!(outcomes(&report)[4], NodeOutcome::Unreachable(_));
@@ -196,7 +196,7 @@ fn a_change_of_members_that_not_all_have_heard_is_told_and_can_be_repeated() {
     net.pump();
     net.pass(Duration::from_secs(1));
     let Some(Event::Reinitialised {
-        result: Err(ReinitError::Incomplete(report)),
+        result: Err(OperatorError::Unconfirmed(report)),
         ..
     }) = net.event(0)
     else {
@@ -205,9 +205,9 @@ fn a_change_of_members_that_not_all_have_heard_is_told_and_can_be_repeated() {
     let [granted, late] = [NodeOutcome::Granted, NodeOutcome::TimedOut];
     assert_eq!(outcomes(&report), [granted, late, granted]);
     assert_eq!(
-        format!("{:#}", ReinitError::Incomplete(report)),
+        format!("{:#}", OperatorError::Unconfirmed(report)),
         "not every node has answered: node0:6379 and node2:6379 each answered; node1:6379 timed out; check them, then \
-         call `reinit` again"
+         call `reinit` again; see the manual (`shearline::manual::troubles`)"
     );
     net.let_through(0, 1);
     net.reinit(0).expect("again");
@@ -218,7 +218,12 @@ fn a_change_of_members_that_not_all_have_heard_is_told_and_can_be_repeated() {
 fn without_markers_there_is_nothing_to_reinitialise() {
     let mut world = World::ready(1);
     let result = world.engine.reinit(world.now);
-    assert_matches!(result, Err(ReinitError::NotStrict));
+    assert_matches!(
+        result,
+        Err(OperatorError::Invalid(InvalidRequest(
+            RequestFault::NotStrict
+        )))
+    );
     world.is_clean();
 }
 
@@ -233,7 +238,7 @@ fn a_reinitialisation_that_is_refused_does_not_end_the_one_that_is_open() {
     engine.reinit(now).expect("all may be asked");
     while !net.serve(other) {}
     let again = net.clients[other].engine.reinit(now);
-    assert_matches!(again, Err(ReinitError::Unready(_)));
+    assert_matches!(again, Err(OperatorError::NoQuorum(_)));
     net.pass(Duration::from_secs(3));
     let marker = net.value(1, MARKER_KEY).expect("it has one");
     assert!(marker.ends_with("other"), "the open one goes on: {marker}");

@@ -102,7 +102,7 @@ fn trust_in_a_server_is_for_all_its_names() {
     greet_again(&mut world, 0, "abc");
     world.lose(0);
     greet_again(&mut world, 1, "abc");
-    assert_eq!(world.engine.trust(world.now, id(1), "abc"), Ok(true));
+    assert_eq!(world.trust(1, "abc"), Ok(true));
     world.take(1);
     world.say(1, "*3|:1|:0|$25|1 abc 20000 3 2 1 default|");
     assert_eq!(world.state(1), NodeState::Ready);

@@ -82,7 +82,7 @@ fn sessions_are_resumed_until_something_was_wrong() {
     pair.world.open();
     let mut peer = pair.listener.accept().unwrap().0;
     peer.write_all(b"-ERR unknown command\r\n").unwrap();
-    let failed = Disconnected(LinkFault::Tls(crate::error::TlsFault::NotTls.into()));
+    let failed = Disconnected(LinkFault::Tls(crate::error::TlsFault::NotTls));
     assert_eq!(pair.world.turn_until(&failed).len(), 1);
     assert_eq!(kind_of_a_connection(&mut pair), Full);
     assert_eq!(kind_of_a_connection(&mut pair), Resumed);

@@ -1,0 +1,134 @@
+//! Why a call of an operator or of an observer fails.
+
+use alloc::boxed::Box;
+
+use crate::error::{
+    Asked, InvalidRequest, Report, RequestFault, Told, TrustError, TrustFault, ends_by, told,
+};
+
+use super::inspection::Inspection;
+
+/// Why an operator or an observer was refused: `inspect`, `watch`, `observe`, `break_lock`, `check`, `trust_node` and
+/// `reinit` fail with it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperatorError {
+    /// Too few nodes answered, or too few of the answers count, so it is not known who holds the lock. Of `check`: too
+    /// few nodes would vote now. Of `reinit`, which needs all nodes: a node cannot be asked now. Nothing was changed.
+    ///
+    /// [`Report::needs_operator`] returns `true` if that does not pass by itself. In the report,
+    /// [`Granted`](crate::NodeOutcome::Granted) stands for a node whose answer counts, or which would vote.
+    NoQuorum(Report),
+    /// No majority of the nodes has the same token, so no client holds the lock; or clients hold shared locks or
+    /// permits, which cannot be broken. Nothing was changed.
+    NotHeld(Box<Inspection>),
+    /// Another program has written the keys, so nothing was changed. Either they have no expiry ([`Holder::valid_for`]
+    /// is [`Duration::MAX`]), and would keep other clients out for ever: [`Breaking::AtOnce`] deletes them. Or their
+    /// value is longer than a token, so it is not known in full.
+    ///
+    /// [`Holder::valid_for`]: crate::Holder::valid_for
+    /// [`Duration::MAX`]: core::time::Duration::MAX
+    /// [`Breaking::AtOnce`]: crate::Breaking::AtOnce
+    NotOurs(Box<Inspection>),
+    /// The holder that was seen no longer has the lock: it has released it, or another client has taken it. In the
+    /// report, `missing` and `held` stand for nodes without its token. With
+    /// [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` stands for a node that has deleted its key. A node that
+    /// deleted the key may say `missing` if its first answer was lost.
+    Changed(Report),
+    /// Too few nodes confirmed that the lock is broken; some may have broken it. The holder may still extend its lock
+    /// on the others. In the report, `granted` stands for a node that has broken it.
+    ///
+    /// Of `reinit`: not all nodes have answered in time. Repeat the call before a client takes a lock with the new
+    /// membership: a client that reaches no node of the other membership does not know that there are two.
+    Unconfirmed(Report),
+    /// The node is not trusted, and nothing was changed; or it is trusted, but got no counter floor.
+    NotTrusted(TrustError),
+    /// The request can never succeed as written; nothing was sent.
+    Invalid(InvalidRequest),
+    /// A bound of this handle is reached; nothing was sent.
+    Saturated,
+    /// The handle was made before a `fork`, in the parent process; nothing was sent.
+    Forked,
+    /// The handle is closed, or a thread has panicked inside it.
+    Closed,
+}
+
+impl OperatorError {
+    fn told(&self) -> Told {
+        match self {
+            Self::NoQuorum(report) => not_known(report),
+            Self::NotHeld(seen) => seen.not_held(),
+            Self::NotOurs(seen) => seen.not_ours(),
+            Self::Changed(report) => report.told(
+                ": the holder that was seen has given it up meanwhile",
+                "",
+                "; look again who holds it",
+            ),
+            Self::Unconfirmed(report) if report.asked() == Asked::All => report.told(
+                "not every node has answered",
+                "",
+                "; check them, then call `reinit` again",
+            ),
+            Self::Unconfirmed(report) => report.told(
+                ": too few nodes confirmed that it is broken",
+                ", so its holder may still extend it",
+                "; try again when these nodes answer",
+            ),
+            Self::NotTrusted(why) => Told::of(why),
+            Self::Invalid(why) => Told::of(why),
+            Self::Saturated => Told::of(
+                "too many operations are open on this handle, so nothing was sent; ask again when some have ended",
+            ),
+            Self::Forked => Told::of(
+                "the handle belongs to the parent process, so nothing was sent; build a handle after the fork",
+            ),
+            Self::Closed => {
+                Told::of("the handle is closed, so no node was asked; build a new handle")
+            }
+        }
+    }
+
+    /// Returns the resource, if the nodes were asked about it.
+    #[must_use]
+    pub fn resource(&self) -> Option<&[u8]> {
+        if let Self::NotHeld(seen) | Self::NotOurs(seen) = self {
+            return Some(seen.resource());
+        }
+        self.report()?.resource()
+    }
+}
+
+/// Returns the text for too few answers that count.
+fn not_known(report: &Report) -> Told {
+    let rest = format_args!("{}; check the nodes named here", ends_by(report));
+    match report.asked() {
+        Asked::Vote | Asked::Answer => report.told(": it is not known who holds it", "", rest),
+        Asked::Nothing if report.needs_operator() => {
+            report.told("every lock is refused", "", "; repair what is named here")
+        }
+        Asked::Nothing => report.told("too few nodes vote now", "", rest),
+        Asked::All => report.told(
+            "not every node can be asked",
+            "",
+            "; nothing was changed, check them and try again",
+        ),
+    }
+}
+
+told!(OperatorError {
+    NoQuorum,
+    Changed,
+    Unconfirmed
+});
+
+impl From<RequestFault> for OperatorError {
+    fn from(fault: RequestFault) -> Self {
+        Self::Invalid(fault.into())
+    }
+}
+
+impl From<TrustFault> for OperatorError {
+    fn from(fault: TrustFault) -> Self {
+        Self::NotTrusted(fault.into())
+    }
+}
