@@ -149,9 +149,14 @@ impl Abilities {
 
 /// Returns `true` if the node was asked by a script that other commands can replace.
 fn asks_a_script(request: Request, transacted: bool) -> bool {
-    match request {
-        Request::Take { by, .. } => matches!(by, Taking::First | Taking::Untaught),
-        Request::Question { by, .. } | Request::Release { by, .. } => by.is_script() && !transacted,
-        _ => false,
+    if let Request::Question { by, .. } | Request::Release { by, .. } = request {
+        return by.is_script() && !transacted;
     }
+    matches!(
+        request,
+        Request::Take {
+            by: Taking::First | Taking::Untaught,
+            ..
+        }
+    )
 }
