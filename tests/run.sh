@@ -53,7 +53,7 @@ what_waits() {
         SHEARLINE_VALKEY_SERVER="$tools/servers/valkey-8.1"
     step examples examples
     step demo with_time 60 "$CARGO_TARGET_DIR/debug/shearline" demo --seconds 3
-    step benches benches_as_tests
+    step benches with_time 600 cargo test --workspace --all-features --bench '*'
     step docs docs
     step doctests cargo test --doc --workspace --all-features
     step no-std cargo check --manifest-path tests/no_std/Cargo.toml
