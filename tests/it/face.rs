@@ -26,6 +26,18 @@ macro_rules! outcome {
     };
 }
 
+/// Takes a lock by the call of this name, and by that of its future.
+macro_rules! take {
+    ($face:expr, $kind:ident, $call:ident, $future:ident, ($($argument:expr),+), $driver:pat => $by_driver:expr) => {
+        match $face {
+            Face::Shared(redlock) => redlock.$call($($argument),+).map(Held::$kind),
+            Face::Future(redlock) => block_on(redlock.$future($($argument),+)).map(Held::$kind),
+            Face::Local(local) => local.$call($($argument),+).map(Held::Lock),
+            Face::Driver($driver) => $by_driver,
+        }
+    };
+}
+
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Which {
@@ -173,14 +185,9 @@ impl Face {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.try_lock(resource, ttl).map(Held::Guard),
-            Self::Future(redlock) => {
-                block_on(redlock.try_lock_async(resource, ttl)).map(Held::Guard)
-            }
-            Self::Local(local) => local.try_lock(resource, ttl).map(Held::Lock),
-            Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl).tries(1)),
-        }
+        take!(self, Guard, try_lock, try_lock_async, (resource, ttl), _ => {
+            self.lock_with(resource, &LockOptions::new(ttl).tries(1))
+        })
     }
 
     pub(crate) fn lock(
@@ -188,12 +195,9 @@ impl Face {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.lock(resource, ttl).map(Held::Guard),
-            Self::Local(local) => local.lock(resource, ttl).map(Held::Lock),
-            Self::Future(redlock) => block_on(redlock.lock_async(resource, ttl)).map(Held::Guard),
-            Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl)),
-        }
+        take!(self, Guard, lock, lock_async, (resource, ttl), _ => {
+            self.lock_with(resource, &LockOptions::new(ttl))
+        })
     }
 
     pub(crate) fn lock_with(
@@ -201,17 +205,10 @@ impl Face {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.lock_with(resource, options).map(Held::Guard),
-            Self::Future(redlock) => {
-                block_on(redlock.lock_with_async(resource, options)).map(Held::Guard)
-            }
-            Self::Local(local) => local.lock_with(resource, options).map(Held::Lock),
-            Self::Driver(driver) => {
-                let round = driver.acquire(resource.as_ref(), options)?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Guard, lock_with, lock_with_async, (resource, options), driver => {
+            let round = driver.acquire(resource.as_ref(), options)?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     pub(crate) fn lock_shared_with(
@@ -219,19 +216,10 @@ impl Face {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock
-                .lock_shared_with(resource, options)
-                .map(Held::Reader),
-            Self::Future(redlock) => {
-                block_on(redlock.lock_shared_with_async(resource, options)).map(Held::Reader)
-            }
-            Self::Local(local) => local.lock_shared_with(resource, options).map(Held::Lock),
-            Self::Driver(driver) => {
-                let round = driver.acquire_shared(resource.as_ref(), options)?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Reader, lock_shared_with, lock_shared_with_async, (resource, options), driver => {
+            let round = driver.acquire_shared(resource.as_ref(), options)?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     pub(crate) fn permit_with(
@@ -240,22 +228,10 @@ impl Face {
         permits: u32,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock
-                .permit_with(resource, permits, options)
-                .map(Held::Permit),
-            Self::Future(redlock) => {
-                let asked = redlock.permit_with_async(resource, permits, options);
-                block_on(asked).map(Held::Permit)
-            }
-            Self::Local(local) => local
-                .permit_with(resource, permits, options)
-                .map(Held::Lock),
-            Self::Driver(driver) => {
-                let round = driver.acquire_permit(resource.as_ref(), permits, options)?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Permit, permit_with, permit_with_async, (resource, permits, options), driver => {
+            let round = driver.acquire_permit(resource.as_ref(), permits, options)?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     pub(crate) fn lock_all_with(
@@ -263,19 +239,12 @@ impl Face {
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.lock_all_with(resources, options).map(Held::Guard),
-            Self::Future(redlock) => {
-                block_on(redlock.lock_all_with_async(resources, options)).map(Held::Guard)
-            }
-            Self::Local(local) => local.lock_all_with(resources, options).map(Held::Lock),
-            Self::Driver(driver) => {
-                let resources: Vec<_> = resources.into_iter().collect();
-                let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
-                let round = driver.acquire_all(&resources, options)?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Guard, lock_all_with, lock_all_with_async, (resources, options), driver => {
+            let resources: Vec<_> = resources.into_iter().collect();
+            let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
+            let round = driver.acquire_all(&resources, options)?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     /// Makes one attempt.
@@ -284,14 +253,9 @@ impl Face {
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.try_lock_all(resources, ttl).map(Held::Guard),
-            Self::Local(local) => local.try_lock_all(resources, ttl).map(Held::Lock),
-            Self::Future(redlock) => {
-                block_on(redlock.try_lock_all_async(resources, ttl)).map(Held::Guard)
-            }
-            Self::Driver(_) => self.lock_all_with(resources, &LockOptions::new(ttl).tries(1)),
-        }
+        take!(self, Guard, try_lock_all, try_lock_all_async, (resources, ttl), _ => {
+            self.lock_all_with(resources, &LockOptions::new(ttl).tries(1))
+        })
     }
 
     pub(crate) fn extend(&mut self, held: &mut Held, ttl: Duration) -> Result<(), ExtendError> {

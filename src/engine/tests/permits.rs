@@ -61,6 +61,16 @@ impl World {
         }
     }
 
+    /// A caller of one of four permits, to whom two nodes of three gave different slots.
+    fn torn(options: &LockOptions) -> Self {
+        let mut world = Self::ready(3);
+        world.ask_for(4, options);
+        world.take_all();
+        world.say(0, &gives(2));
+        world.say(1, &gives(3));
+        world
+    }
+
     /// The permits that were granted, in order.
     #[track_caller]
     fn permits(&mut self) -> Vec<(RoundId, Lock)> {
@@ -175,11 +185,7 @@ fn no_more_callers_of_a_handle_ask_than_there_are_permits() {
 
 #[test]
 fn a_node_that_gave_another_slot_moves_the_token() {
-    let mut world = World::ready(3);
-    world.ask();
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&patient());
     assert!(world.events.is_empty(), "no slot has a majority");
     world.pass(MS);
     world.play(&[(&["MOVE k 4/3/"], ":1|"), (&[], "")]);
@@ -203,11 +209,7 @@ fn a_node_that_gave_another_slot_moves_the_token() {
 
 #[test]
 fn a_slot_that_another_client_has_on_a_node_is_not_asked_for_again() {
-    let mut world = World::ready(3);
-    world.ask();
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&patient());
     world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":1|")]);
     assert_eq!(world.lock().slot(), Some(2));
     world.each_was_sent(&[]);
@@ -221,11 +223,7 @@ fn where_no_slot_is_left_the_last_node_decides() {
         (full(50), None),
         (gives(0), None),
     ] {
-        let mut world = World::ready(3);
-        world.ask_for(4, &once());
-        world.take_all();
-        world.say(0, &gives(2));
-        world.say(1, &gives(3));
+        let mut world = World::torn(&once());
         world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":-1|")]);
         assert!(world.events.is_empty());
         world.say(2, &answer);
@@ -310,11 +308,7 @@ fn a_node_that_is_silent_when_it_should_move_the_token_ends_the_attempt() {
 
 #[test]
 fn a_node_that_is_lost_while_the_others_differ_lets_the_attempt_end() {
-    let mut world = World::ready(3);
-    world.ask_for(4, &once());
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&once());
     world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":-1|")]);
     assert!(world.events.is_empty());
     world.lose(2);
@@ -324,11 +318,7 @@ fn a_node_that_is_lost_while_the_others_differ_lets_the_attempt_end() {
 
 #[test]
 fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
-    let mut world = World::ready(3);
-    world.ask_for(4, &once());
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&once());
     world.play(&[(&["MOVE k 4/3/"], ":0|")]);
     world.say(2, &full(100));
     let said = outcomes(&world.held_by_another());
@@ -346,11 +336,7 @@ fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
 #[test]
 fn what_a_node_says_of_an_earlier_attempt_costs_no_vote() {
     for answer in [":0|", ":1|", ":-1|", "-OOM|", "-ERR unknown|", "-BUSY|"] {
-        let mut world = World::ready(3);
-        world.ask();
-        world.take_all();
-        world.say(0, &gives(2));
-        world.say(1, &gives(3));
+        let mut world = World::torn(&patient());
         assert_eq!(world.take(0), ["MOVE k 4/3/"]);
         world.say(2, &full(9_000));
         world.lose(1);
@@ -874,11 +860,7 @@ fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
 /// at any time, also when it has been taken in again and an extension counts it. So no other slot than that is held.
 #[test]
 fn a_move_that_was_not_answered_leaves_no_other_slot() {
-    let mut world = World::ready(3);
-    world.ask_for(4, &once());
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&once());
     assert_eq!(world.take(0), ["MOVE k 4/3/"]);
     world.lose(0);
     world.say(2, &gives(2));
