@@ -112,7 +112,7 @@ impl Wired {
                     }
                 }
                 Output::Event(event) => user.hear(now, &mut self.engine, event),
-                _ => {}
+                Output::Disconnect { .. } | Output::Probe { .. } | Output::CloseProbe { .. } => {}
             }
         }
     }
