@@ -39,7 +39,7 @@ prepare() {
 # After Clippy the processor is idle for most of the time: tests wait for servers, networks and clocks.
 what_waits() {
     step clippy cargo clippy --workspace --all-targets --all-features -- -D warnings
-    step tests tests default --lib --bins --test it --test differential --example setnx_getset \
+    step tests tests default --lib --bins --test it --example setnx_getset \
         -E 'not test(/(^|::)timed::/)'
     step ignored ignored
     step smoke-acl smoke SHEARLINE_TEST_ACL=1
@@ -53,7 +53,7 @@ what_waits() {
         SHEARLINE_VALKEY_SERVER="$tools/servers/valkey-8.1"
     step examples examples
     step demo with_time 60 "$CARGO_TARGET_DIR/debug/shearline" demo --seconds 3
-    step benches benches_as_tests
+    step benches with_time 600 cargo test --workspace --all-features --bench '*'
     step docs docs
     step doctests cargo test --doc --workspace --all-features
     step no-std cargo check --manifest-path tests/no_std/Cargo.toml
@@ -93,7 +93,7 @@ main() {
 
 # build: everything of the development profile, so that the steps that run it need not compile.
 build() {
-    cargo test --no-run --workspace --all-features --lib --bins --examples --test it --test differential \
+    cargo test --no-run --workspace --all-features --lib --bins --examples --test it \
         --bench '*' && cargo build --workspace --all-features --bins --examples
 }
 

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 use rustix::time::{ClockId, clock_gettime};
 use shearline::{LocalRedlock, LockOptions, Redlock};
-use tokio::runtime::{self, Runtime};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -91,10 +90,6 @@ enum Way {
     Contention(Redlock),
     /// Futures on this thread, without a runtime.
     Joined(Redlock),
-    /// Tasks of tokio.
-    Tokio(Redlock, Runtime),
-    /// Tasks of smol.
-    Smol(Redlock),
 }
 
 impl Load {
@@ -107,15 +102,6 @@ impl Load {
                 "threads" => Way::Threads(builder.build()?),
                 "contention" => Way::Contention(builder.build()?),
                 "joined" => Way::Joined(builder.build()?),
-                "tokio" => Way::Tokio(
-                    builder.build()?,
-                    runtime::Builder::new_current_thread().build()?,
-                ),
-                "tokio-multi" => Way::Tokio(
-                    builder.build()?,
-                    runtime::Builder::new_multi_thread().build()?,
-                ),
-                "smol" => Way::Smol(builder.build()?),
                 _ => return Err(format!("there is no way {way}").into()),
             },
             names: (0..callers)
@@ -148,21 +134,6 @@ impl Load {
                     .map(|name| awaited(handle.clone(), name.clone(), until));
                 futures::executor::block_on(try_join_all(futures))?
             }
-            Way::Tokio(handle, runtime) => runtime.block_on(async {
-                let tasks = names
-                    .iter()
-                    .map(|name| tokio::spawn(awaited(handle.clone(), name.clone(), until)));
-                try_join_all(tasks)
-                    .await?
-                    .into_iter()
-                    .collect::<Result<_, _>>()
-            })?,
-            Way::Smol(handle) => smol::block_on(async {
-                let tasks = names
-                    .iter()
-                    .map(|name| smol::spawn(awaited(handle.clone(), name.clone(), until)));
-                try_join_all(tasks).await
-            })?,
         };
         Ok(each.concat())
     }

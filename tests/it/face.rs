@@ -25,6 +25,18 @@ macro_rules! outcome {
     };
 }
 
+/// Takes a lock by the call of this name, and by that of its future.
+macro_rules! take {
+    ($face:expr, $kind:ident, $call:ident, $future:ident, ($($argument:expr),+), $driver:pat => $by_driver:expr) => {
+        match $face {
+            Face::Shared(redlock) => redlock.$call($($argument),+).map(Held::$kind),
+            Face::Future(redlock) => block_on(redlock.$future($($argument),+)).map(Held::$kind),
+            Face::Local(local) => local.$call($($argument),+).map(Held::Lock),
+            Face::Driver($driver) => $by_driver,
+        }
+    };
+}
+
 /// Which face.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Which {
@@ -172,14 +184,9 @@ impl Face {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.try_lock(resource, ttl).map(Held::Guard),
-            Self::Future(redlock) => {
-                block_on(redlock.try_lock_async(resource, ttl)).map(Held::Guard)
-            }
-            Self::Local(local) => local.try_lock(resource, ttl).map(Held::Lock),
-            Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl).tries(1)),
-        }
+        take!(self, Guard, try_lock, try_lock_async, (resource, ttl), _ => {
+            self.lock_with(resource, &LockOptions::new(ttl).tries(1))
+        })
     }
 
     pub(crate) fn lock(
@@ -187,12 +194,9 @@ impl Face {
         resource: impl AsRef<[u8]>,
         ttl: Duration,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.lock(resource, ttl).map(Held::Guard),
-            Self::Local(local) => local.lock(resource, ttl).map(Held::Lock),
-            Self::Future(redlock) => block_on(redlock.lock_async(resource, ttl)).map(Held::Guard),
-            Self::Driver(_) => self.lock_with(resource, &LockOptions::new(ttl)),
-        }
+        take!(self, Guard, lock, lock_async, (resource, ttl), _ => {
+            self.lock_with(resource, &LockOptions::new(ttl))
+        })
     }
 
     pub(crate) fn lock_with(
@@ -200,17 +204,10 @@ impl Face {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.lock_with(resource, options).map(Held::Guard),
-            Self::Future(redlock) => {
-                block_on(redlock.lock_with_async(resource, options)).map(Held::Guard)
-            }
-            Self::Local(local) => local.lock_with(resource, options).map(Held::Lock),
-            Self::Driver(driver) => {
-                let round = driver.acquire(resource.as_ref(), options)?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Guard, lock_with, lock_with_async, (resource, options), driver => {
+            let round = driver.acquire(resource.as_ref(), options)?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     pub(crate) fn lock_shared_with(
@@ -218,19 +215,10 @@ impl Face {
         resource: impl AsRef<[u8]>,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock
-                .lock_shared_with(resource, options)
-                .map(Held::Reader),
-            Self::Future(redlock) => {
-                block_on(redlock.lock_shared_with_async(resource, options)).map(Held::Reader)
-            }
-            Self::Local(local) => local.lock_shared_with(resource, options).map(Held::Lock),
-            Self::Driver(driver) => {
-                let round = driver.acquire_as(&Request::shared(resource.as_ref(), options))?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Reader, lock_shared_with, lock_shared_with_async, (resource, options), driver => {
+            let round = driver.acquire_as(&Request::shared(resource.as_ref(), options))?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     pub(crate) fn permit_with(
@@ -239,23 +227,10 @@ impl Face {
         permits: u32,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock
-                .permit_with(resource, permits, options)
-                .map(Held::Permit),
-            Self::Future(redlock) => {
-                let asked = redlock.permit_with_async(resource, permits, options);
-                block_on(asked).map(Held::Permit)
-            }
-            Self::Local(local) => local
-                .permit_with(resource, permits, options)
-                .map(Held::Lock),
-            Self::Driver(driver) => {
-                let round =
-                    driver.acquire_as(&Request::permit(resource.as_ref(), permits, options))?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Permit, permit_with, permit_with_async, (resource, permits, options), driver => {
+            let round = driver.acquire_as(&Request::permit(resource.as_ref(), permits, options))?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     pub(crate) fn lock_all_with(
@@ -263,19 +238,12 @@ impl Face {
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
         options: &LockOptions,
     ) -> Result<Held, LockError> {
-        match self {
-            Self::Shared(redlock) => redlock.lock_all_with(resources, options).map(Held::Guard),
-            Self::Future(redlock) => {
-                block_on(redlock.lock_all_with_async(resources, options)).map(Held::Guard)
-            }
-            Self::Local(local) => local.lock_all_with(resources, options).map(Held::Lock),
-            Self::Driver(driver) => {
-                let resources: Vec<_> = resources.into_iter().collect();
-                let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
-                let round = driver.acquire_as(&Request::all(&resources, options))?;
-                outcome!(driver, round, Acquired).map(Held::Lock)
-            }
-        }
+        take!(self, Guard, lock_all_with, lock_all_with_async, (resources, options), driver => {
+            let resources: Vec<_> = resources.into_iter().collect();
+            let resources: Vec<&[u8]> = resources.iter().map(AsRef::as_ref).collect();
+            let round = driver.acquire_as(&Request::all(&resources, options))?;
+            outcome!(driver, round, Acquired).map(Held::Lock)
+        })
     }
 
     /// Makes one attempt.

@@ -99,10 +99,7 @@ fn tokens_rise_through_every_face_and_stay_with_their_lock() {
 /// Each holder writes its number where its slot points to. The nodes get the requests in any order.
 #[test]
 fn the_numbers_of_a_slot_rise_from_holder_to_holder() {
-    not_with!(
-        Acl | NoScripts,
-        "permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     for cluster in clusters() {
         let handles = [trusted(&cluster), shared(&cluster)];
         let stores = [(); 2].map(|()| AtomicU64::new(0));

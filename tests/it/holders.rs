@@ -23,10 +23,7 @@ fn holders(raws: &mut [Raw], key: &str) -> Vec<i64> {
 
 #[test]
 fn readers_share_a_lock_that_a_writer_has_alone() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     Scene::each(|scene| {
         let (key, mut raws) = (scene.key.clone(), scene.cluster.raws());
         let mut other = Face::Shared(shared(scene.cluster));
@@ -62,10 +59,7 @@ fn readers_share_a_lock_that_a_writer_has_alone() {
 /// Locks of other libraries are plain keys.
 #[test]
 fn readers_exclude_locks_of_other_libraries_and_are_excluded() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     Scene::each(|scene| {
         let (key, mut raws) = (scene.key.clone(), scene.cluster.raws());
         let reader = read(&mut scene.face, &key).expect("free");
@@ -96,10 +90,7 @@ fn readers_exclude_locks_of_other_libraries_and_are_excluded() {
 
 #[test]
 fn many_readers_of_one_handle_hold_at_the_same_time() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let redlock = shared(&cluster);
     let (reading, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -122,10 +113,7 @@ fn many_readers_of_one_handle_hold_at_the_same_time() {
 /// Whoever has the lock changes two numbers one after the other; readers must see both or none of it.
 #[test]
 fn no_reader_sees_half_of_what_a_writer_does() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let numbers = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let handles = [shared(&cluster), shared(&cluster)];
@@ -159,10 +147,7 @@ fn no_reader_sees_half_of_what_a_writer_does() {
 
 #[test]
 fn a_shared_lock_goes_to_another_handle_as_what_it_is() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     Scene::each(|scene| {
         let key = scene.key.clone();
         let reader = read(&mut scene.face, &key).expect("free");
@@ -192,10 +177,7 @@ fn without_scripts_no_shared_lock_is_asked_for() {
 
 #[test]
 fn a_lock_becomes_a_shared_one_without_a_gap() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let [redlock, other] = [shared(&cluster), shared(&cluster)];
     let patient = LockOptions::new(LONG).wait(LONG);
@@ -247,10 +229,7 @@ fn permit(face: &mut Face, key: &str) -> Result<Held, LockError> {
 
 #[test]
 fn as_many_hold_as_there_are_permits_and_each_has_its_own_number() {
-    not_with!(
-        Acl | NoScripts,
-        "permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     Scene::each(|scene| {
         let key = scene.key.clone();
         let mut other = Face::Shared(shared(scene.cluster));
@@ -289,10 +268,7 @@ fn as_many_hold_as_there_are_permits_and_each_has_its_own_number() {
 /// Each caller writes its name where its number points to, and finds it there at the end.
 #[test]
 fn callers_of_many_handles_share_few_permits() {
-    not_with!(
-        Acl | NoScripts,
-        "permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let handles = [shared(&cluster), shared(&cluster), shared(&cluster)];
     let (desks, most) = ([0, 0, 0].map(AtomicUsize::new), AtomicUsize::new(0));
@@ -337,10 +313,7 @@ fn a_number_of_permits_out_of_range_is_refused() {
 
 #[test]
 fn a_lock_that_is_adopted_as_another_kind_is_lost_and_released_with_its_guard() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     Scene::each(|scene| {
         let redlock = shared(scene.cluster);
         let lock = redlock.try_lock(&scene.key, LONG).expect("free");

@@ -130,10 +130,7 @@ fn full_memory_is_named() {
 
 #[test]
 fn permits_that_are_taken_are_named() {
-    not_with!(
-        Acl | NoScripts,
-        "permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = servers::three();
     let redlock = shared(&cluster);
     let once = LockOptions::new(LONG).tries(1);

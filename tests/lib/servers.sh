@@ -85,10 +85,3 @@ examples() {
     done
     return $status
 }
-
-# benches_as_tests: criterion runs each bench once when it is started as a test. Five servers are there for
-# those that need them.
-benches_as_tests() {
-    trap end_servers EXIT
-    start_servers 5 && with_time 600 cargo test --workspace --all-features --bench '*'
-}

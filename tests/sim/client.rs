@@ -881,15 +881,10 @@ impl World {
         self.is_newer_than_the_last(client, conn);
         let len = self.write(conn, bytes);
         self.watch_writes(conn, &bytes[..len]);
-        let there = &self.clients[client];
+        let writing = self.writing(client);
         let writing = Writing {
-            place: self.inputs,
-            asked: there.flushed,
-            since: there.turn_began,
-            ticked: there.ticked,
-            ticked_before: there.ticked_before,
-            to_silent: self.is_beyond_patience(client, conn, there.ticked_before),
-            ..Writing::default()
+            to_silent: self.is_beyond_patience(client, conn, writing.ticked_before),
+            ..writing
         };
         let written = &mut self.conns[conn].written;
         written.wrote(len, len == bytes.len(), writing);
@@ -906,16 +901,21 @@ impl World {
             let Some(conn) = self.clients[client].links[node] else {
                 continue;
             };
-            let there = &self.clients[client];
-            let writing = Writing {
-                place: self.inputs,
-                asked: there.flushed,
-                since: there.turn_began,
-                ticked: there.ticked,
-                ticked_before: there.ticked_before,
-                ..Writing::default()
-            };
+            let writing = self.writing(client);
             self.asked_to_wait(client, conn, writing);
+        }
+    }
+
+    /// What a client writes now.
+    fn writing(&self, client: usize) -> Writing {
+        let there = &self.clients[client];
+        Writing {
+            place: self.inputs,
+            asked: there.flushed,
+            since: there.turn_began,
+            ticked: there.ticked,
+            ticked_before: there.ticked_before,
+            ..Writing::default()
         }
     }
 

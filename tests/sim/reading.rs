@@ -7,6 +7,7 @@
 use crate::case::Kind;
 use crate::clock::{MICRO, MILLI, SECOND};
 use crate::delaying::DELAY;
+use crate::entropy::Entropy;
 use crate::faults::Fault;
 use crate::kinds::{contended, kind};
 use crate::plan::{Kinds, Plan};
@@ -17,7 +18,6 @@ pub(crate) const SHARED: Kind = kind("shared", |entropy| {
     let nodes = entropy.pick(&[3, 3, 5, 4, 1]);
     let clients = 1 + entropy.below(5) as usize;
     let users = entropy.pick(&[1, 1, 2, 4]);
-    let alone = users == 1;
     let shortest_ttl = entropy.pick(&[100, 300, 1_000]);
     Plan {
         nodes,
@@ -28,6 +28,21 @@ pub(crate) const SHARED: Kind = kind("shared", |entropy| {
         users,
         shared: entropy.pick(&[500_000, 800_000, 200_000]),
         downgrades: entropy.pick(&[0, 300_000]),
+        ..busy(entropy, clients, users, shortest_ttl, true)
+    }
+});
+
+/// Users of clients take, extend, keep and hand over locks for three seconds, while much happens. The rest of a world
+/// was drawn before.
+pub(crate) fn busy(
+    entropy: &mut Entropy,
+    clients: usize,
+    users: usize,
+    shortest_ttl: u64,
+    clocks_step: bool,
+) -> Plan {
+    let alone = users == 1;
+    let mut plan = Plan {
         kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Newest, Kinds::Mixed]),
         length: 3 * SECOND,
         server_drift: entropy.pick(&[0, 4_000_000]),
@@ -75,21 +90,34 @@ pub(crate) const SHARED: Kind = kind("shared", |entropy| {
         ])
         .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
         ..Plan::tame(clients)
+    };
+    if !clocks_step {
+        plan.faults[Fault::Drift as usize] = 0;
+        plan.faults[Fault::Jump as usize] = 0;
     }
-});
+    plan
+}
 
-/// The same where locks have a delay, or servers forget and clients know that, or the servers say so; in every
-/// fourth world neither. Locks are kept, also from when they are held or were handed over.
-pub(crate) const GUARDED_SHARED: Kind = kind("guarded-shared", |entropy| {
-    let plan = (SHARED.draw)(entropy);
+/// Locks have a delay, perhaps, and are kept, also from when they are held or were handed over.
+pub(crate) fn guarded(entropy: &mut Entropy, plan: Plan) -> Plan {
     let alone = u32::from(plan.users == 1);
-    // Clocks that drift apart look stepped.
-    let still = plan.server_drift == 0 && plan.client_drift == 0;
     Plan {
         lock_delay: entropy.pick(&[0, DELAY]),
         keeps: alone * entropy.pick(&[0, 500_000]),
         keeps_held: alone * entropy.pick(&[0, 500_000]),
         alerts: 300_000,
+        ..plan
+    }
+}
+
+/// The same where locks have a delay, or servers forget and clients know that, or the servers say so; in every
+/// fourth world neither. Locks are kept, also from when they are held or were handed over.
+pub(crate) const GUARDED_SHARED: Kind = kind("guarded-shared", |entropy| {
+    let plan = (SHARED.draw)(entropy);
+    let plan = guarded(entropy, plan);
+    // Clocks that drift apart look stepped.
+    let still = plan.server_drift == 0 && plan.client_drift == 0;
+    Plan {
         watch: still && entropy.pick(&[false, true]),
         ..plan
     }
@@ -135,21 +163,14 @@ pub(crate) const SLOW_READERS: Kind = kind("slow-readers", |entropy| {
 /// Permits of few names, one to four of each.
 pub(crate) const PERMITS: Kind = kind("permits", |entropy| {
     let plan = (SHARED.draw)(entropy);
+    let plan = of_permits(entropy, plan);
     Plan {
-        shared: 0,
-        downgrades: 0,
-        permits: (
-            entropy.pick(&[1_000_000, 700_000]),
-            entropy.pick(&[2, 1, 3, 4]),
-        ),
         other_permits: entropy.pick(&[false, false, true]),
         ..plan
     }
 });
 
-/// The same where locks have a delay, or servers forget, as in [`GUARDED_SHARED`].
-pub(crate) const GUARDED_PERMITS: Kind = kind("guarded-permits", |entropy| {
-    let plan = (GUARDED_SHARED.draw)(entropy);
+fn of_permits(entropy: &mut Entropy, plan: Plan) -> Plan {
     Plan {
         shared: 0,
         downgrades: 0,
@@ -159,6 +180,12 @@ pub(crate) const GUARDED_PERMITS: Kind = kind("guarded-permits", |entropy| {
         ),
         ..plan
     }
+}
+
+/// The same where locks have a delay, or servers forget, as in [`GUARDED_SHARED`].
+pub(crate) const GUARDED_PERMITS: Kind = kind("guarded-permits", |entropy| {
+    let plan = (GUARDED_SHARED.draw)(entropy);
+    of_permits(entropy, plan)
 });
 
 /// Many want permits of one resource all the time, and nothing else gets in their way.

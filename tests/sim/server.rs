@@ -939,17 +939,8 @@ impl World {
             after,
         };
         let answer = Answer {
-            number: deed.number,
-            end: link.far.replied,
-            asked: link.asked(),
-            since: begun.since,
-            verb: command.verb,
-            token: None,
-            sent,
-            said,
-            life: there.starts,
-            jumped: there.jumped,
             open,
+            ..answer(link, &deed, there.jumped)
         };
         let token = self.executed(&deed, &held);
         self.lengthened(&deed, words);
@@ -1016,19 +1007,7 @@ impl World {
             before: piece.before,
             after: piece.after,
         };
-        let answer = Answer {
-            number: deed.number,
-            end: link.far.replied,
-            asked: link.asked(),
-            since: begun.since,
-            verb: piece.command.verb,
-            token: None,
-            sent,
-            said: piece.said,
-            life: there.starts,
-            jumped: there.jumped,
-            open: None,
-        };
+        let answer = answer(link, &deed, there.jumped);
         let token = self.executed(&deed, &Held::default());
         self.set_executed(&deed, &names.0, Some(&names.1));
         let answer = Answer { token, ..answer };
@@ -1051,5 +1030,22 @@ impl World {
                 }
             }
         }
+    }
+}
+
+/// The end of what a server has written is the answer to this.
+fn answer(link: &Conn, deed: &Deed<'_>, jumped: Time) -> Answer {
+    Answer {
+        number: deed.number,
+        end: link.far.replied,
+        asked: link.asked(),
+        since: deed.begun.since,
+        verb: deed.command.verb,
+        token: None,
+        sent: deed.sent,
+        said: deed.said,
+        life: deed.life,
+        jumped,
+        open: None,
     }
 }

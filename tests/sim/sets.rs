@@ -7,16 +7,13 @@
 
 use shearline::Lock;
 
-use crate::clock::{MICRO, MILLI, SECOND};
-use crate::delaying::DELAY;
-use crate::faults::Fault;
+use crate::case::Kind;
 use crate::kinds::kind;
 use crate::oracle::name_of;
-use crate::plan::{Kinds, Plan};
+use crate::plan::Plan;
+use crate::reading::{busy, guarded};
 use crate::user::Hold;
 use crate::world::World;
-
-use crate::case::Kind;
 
 /// The most names of a set.
 const NAMES_MAX: usize = 4;
@@ -27,7 +24,6 @@ pub(crate) const SETS: Kind = kind("sets", |entropy| {
     let nodes = entropy.pick(&[3, 3, 5, 1]);
     let clients = 1 + entropy.below(4) as usize;
     let users = entropy.pick(&[1, 1, 2, 3]);
-    let alone = users == 1;
     let shortest_ttl = entropy.pick(&[100, 300, 1_000]);
     Plan {
         nodes,
@@ -37,51 +33,7 @@ pub(crate) const SETS: Kind = kind("sets", |entropy| {
         resources: 2 + entropy.below(4) as usize + 1,
         sets: 1,
         users,
-        kinds: entropy.pick(&[Kinds::Redis, Kinds::Valkey, Kinds::Newest, Kinds::Mixed]),
-        length: 3 * SECOND,
-        server_drift: entropy.pick(&[0, 4_000_000]),
-        client_drift: entropy.pick(&[0, 4_000_000]),
-        delay: entropy.pick(&[50, 20, 500]) * MICRO,
-        delay_tail: entropy.pick(&[0, 0, 1, 10]) * MILLI,
-        node_timeout: entropy.pick(&[None, None, Some(50)]),
-        shortest_ttl,
-        longest_ttl: shortest_ttl * entropy.pick(&[1, 3]),
-        work: entropy.pick(&[5, 50]) * MILLI,
-        rest: entropy.pick(&[5, 50]) * MILLI,
-        wait: entropy.pick(&[300, 20, 1_000]) * MILLI,
-        habits: if alone {
-            [4, 1, 2, 1, 1, 1]
-        } else {
-            [8, 2, 0, 1, 1, 0]
-        },
-        keeps: if alone {
-            entropy.pick(&[0, 0, 500_000])
-        } else {
-            0
-        },
-        cancels: entropy.pick(&[0, 50_000, 300_000]),
-        second_thoughts: entropy.pick(&[0, 0, 100_000]),
-        pause: entropy.pick(&[0, 0, 1_000]),
-        longest_pause: 100 * MILLI,
-        gap: entropy.pick(&[1_000, 100, 300]) * MILLI,
-        longest_fault: entropy.pick(&[100, 10, 500]) * MILLI,
-        faults: Plan::only(&[
-            Fault::Reset,
-            Fault::Dark,
-            Fault::Partition,
-            Fault::Stall,
-            Fault::Slow,
-            Fault::Pause,
-            Fault::Restart,
-            Fault::ForgetScripts,
-            Fault::Mood,
-            Fault::Kill,
-            Fault::Suspend,
-            Fault::Delete,
-            Fault::Expire,
-        ])
-        .map(|weight| weight * entropy.pick(&[0, 0, 1, 2])),
-        ..Plan::tame(clients)
+        ..busy(entropy, clients, users, shortest_ttl, false)
     }
 });
 
@@ -89,15 +41,7 @@ pub(crate) const SETS: Kind = kind("sets", |entropy| {
 /// fourth world neither. Locks are kept, also from when they are held or were handed over.
 pub(crate) const GUARDED_SETS: Kind = kind("guarded-sets", |entropy| {
     let plan = (SETS.draw)(entropy);
-    let alone = u32::from(plan.users == 1);
-    Plan {
-        lock_delay: entropy.pick(&[0, DELAY]),
-        keeps: alone * entropy.pick(&[0, 500_000]),
-        keeps_held: alone * entropy.pick(&[0, 500_000]),
-        alerts: 300_000,
-        ..plan
-    }
-    .forgetting(entropy)
+    guarded(entropy, plan).forgetting(entropy)
 });
 
 impl World {

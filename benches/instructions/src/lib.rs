@@ -20,4 +20,4 @@ pub mod baseline;
 pub mod callgrind;
 pub mod nodes;
 pub mod paths;
-pub mod random;
+mod random;

@@ -2,27 +2,20 @@
 
 /// xorshift64*, at a cost that is nothing beside what is counted.
 #[derive(Debug)]
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// The first of the choices.
-    #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
     /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         let number = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
         ((u128::from(number) * u128::from(bound)) >> 64) as u64
-    }
-}
-
-impl Default for Random {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -3,8 +3,11 @@
 //! A [`Client`] runs cycles, alone or with many callers at once, and records in a [`Log`] how long
 //! each took. [`Caller`] and [`Futures`] are the interfaces of a library for that.
 
+use std::fmt;
 use std::future::Future;
 use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Failure;
 
@@ -27,6 +30,17 @@ pub enum Span {
 impl Span {
     /// All of them, each at its own place.
     pub const ALL: [Self; 4] = [Self::Cycle, Self::Acquire, Self::Extend, Self::Release];
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cycle => "cycle",
+            Self::Acquire => "acquire",
+            Self::Extend => "extend",
+            Self::Release => "release",
+        })
+    }
 }
 
 /// When to stop. A cycle that was begun is always finished.
@@ -228,6 +242,19 @@ pub async fn run_futures(
         log.note(begun, acquired, acquired, now);
     }
     Ok(())
+}
+
+/// Returns the processor time of all threads of this process: as `getrusage`, but finer.
+#[must_use]
+pub fn process_time() -> Duration {
+    of_clock(ClockId::ProcessCPUTime)
+}
+
+/// Returns what this clock says.
+#[must_use]
+pub fn of_clock(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Returns the time.

@@ -27,27 +27,15 @@ impl Encryption {
         let params = CertificateParams::new(vec!["127.0.0.1".into()])?;
         let certificate = params.signed_by(&key, &authority)?;
         let files = Self(tempfile::tempdir()?);
-        fs::write(files.authority(), authority.pem())?;
-        fs::write(files.certificate(), certificate.pem())?;
-        fs::write(files.key(), key.serialize_pem())?;
+        fs::write(files.path("ca.pem"), authority.pem())?;
+        fs::write(files.path("server.pem"), certificate.pem())?;
+        fs::write(files.path("server.key"), key.serialize_pem())?;
         Ok(files)
     }
 
-    /// The authority.
+    /// Where one of them is: `ca.pem`, `server.pem` or `server.key`.
     #[must_use]
-    pub fn authority(&self) -> PathBuf {
-        self.0.path().join("ca.pem")
-    }
-
-    /// The certificate.
-    #[must_use]
-    pub fn certificate(&self) -> PathBuf {
-        self.0.path().join("server.pem")
-    }
-
-    /// Its key.
-    #[must_use]
-    pub fn key(&self) -> PathBuf {
-        self.0.path().join("server.key")
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 }

@@ -3,6 +3,7 @@
 //! A [`Figure`] is a median with its 95 % interval from the bootstrap. A [`Bound`] is missed only
 //! by a figure whose whole interval is beyond it.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use crate::random::Random;
@@ -24,7 +25,8 @@ impl Figure {
 
     /// Returns the figure of these values; there must be at least one.
     #[must_use]
-    pub fn of(values: &[f64]) -> Self {
+    pub fn of(values: impl IntoIterator<Item: Borrow<f64>>) -> Self {
+        let values: Vec<f64> = values.into_iter().map(|value| *value.borrow()).collect();
         let mut random = Random::new(Self::SEED);
         let mut drawn = vec![0.0; values.len()];
         let mut medians: Vec<f64> = (0..Self::RESAMPLES)
@@ -122,7 +124,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Returns the middle of the values, of which there must be at least one; sorts them.
-pub(crate) fn median(values: &mut [f64]) -> f64 {
+pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::Failure;
 use crate::figure::{Bound, Figure, Verdict};
+use crate::table::Table;
 
 /// Counts verdicts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -13,21 +14,13 @@ pub struct Judgement {
     pub met: usize,
     /// Certainly beyond it.
     pub missed: usize,
-    /// Without a contestant to compare with.
-    pub unjudged: usize,
 }
 
 impl Judgement {
-    /// Returns `true` if anything was compared with a bound.
-    #[must_use]
-    pub const fn any(self) -> bool {
-        self.met + self.missed + self.unjudged > 0
-    }
-
-    /// Returns `true` if everything was compared and met.
+    /// Returns `true` if everything was met.
     #[must_use]
     pub const fn good(self) -> bool {
-        self.missed == 0 && self.unjudged == 0
+        self.missed == 0
     }
 
     /// Compares a figure with a bound, and says the result.
@@ -45,6 +38,16 @@ impl Judgement {
         format!("{} {}", number, self.count(bound.judge(figure)))
     }
 
+    /// As [`note`](Self::note), and says the bound too.
+    pub fn with_bound(&mut self, figure: Figure, bound: Bound) -> String {
+        format!("{}, {bound}", self.note(figure, bound))
+    }
+
+    /// As [`note_exact`](Self::note_exact), and says the bound too.
+    pub fn exact_with_bound(&mut self, number: f64, bound: Bound) -> String {
+        format!("{}, {bound}", self.note_exact(number, bound))
+    }
+
     fn count(&mut self, verdict: Verdict) -> Verdict {
         match verdict {
             Verdict::Met | Verdict::Open => self.met += 1,
@@ -56,21 +59,48 @@ impl Judgement {
 
 impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            met,
-            missed,
-            unjudged,
-        } = self;
-        write!(f, "{met} met, {missed} not met, {unjudged} not judged.")
+        let Self { met, missed } = self;
+        write!(f, "{met} met, {missed} not met.")
     }
 }
 
-/// Returns the exit status of a program that has `measured`: 0 if that is good, 1 if it is not, 2 if it failed, which it
-/// also says.
-pub fn status(measured: Result<bool, Failure>) -> ExitCode {
+/// What was measured, and its bounds.
+pub trait Contest {
+    /// What stands above its table.
+    fn title(&self) -> String;
+
+    /// Adds a line for each bound: the case, what, the bound and the figure.
+    fn judge(&self, judgement: &mut Judgement, table: &mut Table);
+
+    /// All measurements.
+    fn table(&self) -> Table;
+}
+
+/// Prints all tables. Returns whether every bound is met.
+pub fn print(contests: &[impl Contest]) -> bool {
+    let mut judgement = Judgement::default();
+    let mut bounds = Table::new(&["case", "what", "bound", "figure"]);
+    for contest in contests {
+        contest.judge(&mut judgement, &mut bounds);
+    }
+    if !bounds.is_empty() {
+        println!("### Bounds\n\n{bounds}\n{judgement}\n");
+    }
+    for contest in contests {
+        println!("### {}\n\n{}", contest.title(), contest.table());
+    }
+    judgement.good()
+}
+
+/// Returns the exit status of a program that has `measured`: 0 if that is good or is not checked, 1 if it is not good,
+/// and 2 if it failed, which it also says.
+pub fn status(check: bool, measured: Result<bool, Failure>) -> ExitCode {
+    if cfg!(debug_assertions) {
+        eprintln!("built without --release: the figures mean nothing");
+    }
     match measured {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(good) if good || !check => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(2)

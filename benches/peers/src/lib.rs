@@ -3,7 +3,7 @@
 //! Each comparison is a program in `src/bin`. Not here: what is compared, and the bounds.
 //!
 //! * [`turns`] measures [`cycle`]s of the [`clients`], the [`floor`] among them, on
-//!   [`servers`], with a [`proxy`] in front of those that are disturbed.
+//!   [`servers`], with a [`proxy`] in front of those that are disturbed, and in other processes by a [`mate`].
 //! * [`figure`], [`judgement`], [`allocations`], [`random`], [`table`] and [`progress`] say what came out.
 
 pub mod allocations;
@@ -13,6 +13,7 @@ pub mod encryption;
 pub mod figure;
 pub mod floor;
 pub mod judgement;
+pub mod mate;
 pub mod progress;
 pub mod proxy;
 pub mod random;

@@ -1,5 +1,6 @@
 //! Shows the progress: on a terminal one line that changes, otherwise a line for each contest.
 
+use std::fs;
 use std::io::{IsTerminal, Write, stderr};
 
 /// Progress on standard error while contests run.
@@ -62,4 +63,11 @@ impl Progress {
             eprint!("\r\x1b[K");
         }
     }
+}
+
+/// The load of the machine in the last minute.
+#[must_use]
+pub fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next().unwrap_or_default().to_owned()
 }

@@ -6,7 +6,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -23,7 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What it does with the bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
 enum Mode {
     Pass,
     Slow,
@@ -42,7 +40,7 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     server: SocketAddr,
-    mode: AtomicU8,
+    mode: Mutex<Mode>,
     /// Both sides of every connection, to close them.
     streams: Mutex<Vec<TcpStream>>,
 }
@@ -57,7 +55,7 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let shared = Arc::new(Shared {
             server,
-            mode: AtomicU8::new(Mode::Pass as u8),
+            mode: Mutex::new(Mode::Pass),
             streams: Mutex::new(Vec::new()),
         });
         Ok(Self {
@@ -100,9 +98,7 @@ impl Proxy {
     ///
     /// Another process has taken the port of one that was closed.
     pub fn recover(&mut self) -> Result<(), Failure> {
-        let before = self.shared.mode();
-        self.shared.set(Mode::Pass);
-        if before == Mode::Swallow as u8 {
+        if self.shared.set(Mode::Pass) == Mode::Swallow {
             self.shared.cut();
         }
         let begin = now();
@@ -124,28 +120,25 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn mode(&self) -> u8 {
-        self.mode.load(Ordering::SeqCst)
-    }
-
     fn is(&self, mode: Mode) -> bool {
-        self.mode() == mode as u8
+        *guard(&self.mode) == mode
     }
 
-    fn set(&self, mode: Mode) {
-        self.mode.store(mode as u8, Ordering::SeqCst);
-    }
-
-    fn streams(&self) -> MutexGuard<'_, Vec<TcpStream>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the mode before.
+    fn set(&self, mode: Mode) -> Mode {
+        std::mem::replace(&mut *guard(&self.mode), mode)
     }
 
     fn cut(&self) {
-        for stream in self.streams().drain(..) {
+        for stream in guard(&self.streams).drain(..) {
             // It may have ended by itself.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
+}
+
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn listen(shared: &Arc<Shared>, listener: TcpListener) -> JoinHandle<()> {
@@ -166,7 +159,7 @@ fn relay(shared: &Arc<Shared>, client: TcpStream) -> Result<(), Failure> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let own = [client.try_clone()?, server.try_clone()?];
-    shared.streams().extend(own);
+    guard(&shared.streams).extend(own);
     let commands = (client.try_clone()?, server.try_clone()?);
     let (pieces, late) = channel();
     let own = Arc::clone(shared);
@@ -213,59 +206,4 @@ fn deliver(mut client: TcpStream, pieces: &Receiver<(Instant, Vec<u8>)>) {
         }
     }
     let _ = client.shutdown(Shutdown::Both);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A server that answers every byte with the same.
-    fn echo() -> SocketAddr {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let address = listener.local_addr().unwrap();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let mut back = stream.try_clone().unwrap();
-                thread::spawn(move || pump(stream, |piece| back.write_all(piece).is_ok()));
-            }
-        });
-        address
-    }
-
-    fn round_trip(stream: &mut TcpStream) -> std::io::Result<u8> {
-        let mut answer = [0];
-        stream.write_all(b"x")?;
-        stream.read_exact(&mut answer)?;
-        Ok(answer[0])
-    }
-
-    #[test]
-    fn the_proxy_passes_delays_swallows_and_refuses_and_recovers() {
-        let mut proxy = Proxy::to(echo()).unwrap();
-        let mut stream = TcpStream::connect(proxy.address).unwrap();
-        assert_eq!(round_trip(&mut stream).unwrap(), b'x');
-
-        proxy.slow();
-        let begin = now();
-        assert_eq!(round_trip(&mut stream).unwrap(), b'x');
-        assert!(DELAY <= begin.elapsed());
-
-        proxy.swallow();
-        let short = Some(Duration::from_millis(30));
-        stream.set_read_timeout(short).unwrap();
-        assert!(round_trip(&mut stream).is_err());
-        proxy.recover().unwrap();
-        stream.set_read_timeout(None).unwrap();
-        assert_eq!(
-            stream.read(&mut [0]).unwrap(),
-            0,
-            "connections that lost bytes are closed"
-        );
-
-        proxy.close();
-        assert!(TcpStream::connect(proxy.address).is_err());
-        proxy.recover().unwrap();
-        let mut stream = TcpStream::connect(proxy.address).unwrap();
-        assert_eq!(round_trip(&mut stream).unwrap(), b'x');
-    }
 }

@@ -47,7 +47,7 @@ pub struct Server {
 ///
 /// There is no `redis-server`, or it does not answer.
 pub fn start(count: usize) -> Result<Vec<Server>, Failure> {
-    (0..count).map(|_| Server::start()).collect()
+    (0..count).map(|_| Server::start(None)).collect()
 }
 
 /// Starts so many that have a TLS port too.
@@ -56,22 +56,12 @@ pub fn start(count: usize) -> Result<Vec<Server>, Failure> {
 ///
 /// There is no `redis-server`, or it does not answer.
 pub fn start_encrypted(count: usize, encryption: &Encryption) -> Result<Vec<Server>, Failure> {
-    (0..count)
-        .map(|_| Server::start_with(Some(encryption)))
-        .collect()
+    let server = |_| Server::start(Some(encryption));
+    (0..count).map(server).collect()
 }
 
 impl Server {
-    /// Starts one, and waits until it answers.
-    ///
-    /// # Errors
-    ///
-    /// There is no `redis-server`, or it does not answer.
-    pub fn start() -> Result<Self, Failure> {
-        Self::start_with(None)
-    }
-
-    fn start_with(encryption: Option<&Encryption>) -> Result<Self, Failure> {
+    fn start(encryption: Option<&Encryption>) -> Result<Self, Failure> {
         for _ in 0..TRIES {
             let (port, other) = free_ports()?;
             let encryption = encryption.map(|files| (other, files));
@@ -81,7 +71,7 @@ impl Server {
                 encrypted: encryption.map(|(port, files)| {
                     format!(
                         "rediss://127.0.0.1:{port}?ca={}",
-                        files.authority().display()
+                        files.path("ca.pem").display()
                     )
                 }),
             };
@@ -238,11 +228,11 @@ fn spawn(port: u16, encryption: Option<(u16, &Encryption)>) -> Result<Child, Fai
         command
             .args(["--tls-port", &port.to_string(), "--tls-auth-clients", "no"])
             .arg("--tls-ca-cert-file")
-            .arg(files.authority())
+            .arg(files.path("ca.pem"))
             .arg("--tls-cert-file")
-            .arg(files.certificate())
+            .arg(files.path("server.pem"))
             .arg("--tls-key-file")
-            .arg(files.key());
+            .arg(files.path("server.key"));
     }
     ends_with_us(&mut command).spawn().map_err(|error| {
         if error.kind() != ErrorKind::NotFound {

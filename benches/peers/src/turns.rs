@@ -6,22 +6,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::Failure;
 use crate::allocations::counted;
-use crate::cycle::{Client, Log, Span, Until, now};
+use crate::cycle::{Client, Log, Span, Until, now, process_time};
 use crate::figure::{Figure, median};
 use crate::table::Table;
-
-/// How long to measure.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// So many rounds.
-    pub rounds: usize,
-    /// How long a turn is; it ends with the cycle that is open then.
-    pub slot: Duration,
-}
 
 /// A figure of a turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,21 +72,22 @@ pub struct Turns {
     samples: Vec<Vec<Sample>>,
 }
 
-/// Lets the clients take turns. Reports to `progress` how many rounds are over. A first turn of
-/// each does not count.
+/// Lets the clients take turns, each for so long and until the cycle ends that is open then. Reports to `progress` how
+/// many rounds are over. A first turn of each does not count.
 ///
 /// # Errors
 ///
 /// The first one that a client gives.
 pub fn take_turns(
-    plan: &Plan,
+    rounds: usize,
+    slot: Duration,
     clients: &mut [&mut dyn Client],
     progress: impl FnMut(usize),
 ) -> Result<Turns, Failure> {
     let mut log = Log::default();
     let contestants = clients.len();
-    let turn = |index: usize| turn(plan.slot, clients[index], &mut log);
-    interleave(plan.rounds, contestants, turn, progress)
+    let turn = |index: usize| turn(slot, clients[index], &mut log);
+    interleave(rounds, contestants, turn, progress)
 }
 
 /// As [`take_turns`], of so many contestants of any kind: `turn` lets one of them, by its place, have a turn.
@@ -228,8 +218,7 @@ impl Turns {
         compare: impl Fn(f64, f64) -> f64,
     ) -> Figure {
         let pairs = self.samples[client].iter().zip(&self.samples[other]);
-        let values = pairs.map(|(one, other)| compare(one.get(metric), other.get(metric)));
-        Figure::of(&values.collect::<Vec<_>>())
+        Figure::of(pairs.map(|(one, other)| compare(one.get(metric), other.get(metric))))
     }
 }
 
@@ -252,23 +241,13 @@ fn rank(times: &mut [u32], hundredths: usize) -> f64 {
     f64::from(*times.select_nth_unstable(place).1)
 }
 
-/// Returns the processor time of all threads of this process: as `getrusage`, but finer.
-fn process_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = |span| match span {
-            Span::Cycle => "",
-            Span::Acquire => " of acquire",
-            Span::Extend => " of extend",
-            Span::Release => " of release",
-        };
         match self {
-            Self::Median(span) => write!(f, "p50{}", of(*span)),
-            Self::Tail(span) => write!(f, "p99{}", of(*span)),
+            Self::Median(Span::Cycle) => f.write_str("p50"),
+            Self::Median(span) => write!(f, "p50 of {span}"),
+            Self::Tail(Span::Cycle) => f.write_str("p99"),
+            Self::Tail(span) => write!(f, "p99 of {span}"),
             Self::Cpu => f.write_str("CPU for each cycle"),
             Self::Rate => f.write_str("cycles/s"),
         }
@@ -318,11 +297,7 @@ mod tests {
             name,
         };
         let (mut one, mut other) = (scripted('a', 4), scripted('b', 2));
-        let plan = Plan {
-            rounds: 3,
-            slot: Duration::ZERO,
-        };
-        let turns = take_turns(&plan, &mut [&mut one, &mut other], |_| ()).unwrap();
+        let turns = take_turns(3, Duration::ZERO, &mut [&mut one, &mut other], |_| ()).unwrap();
         assert_eq!(*order.borrow(), "ab ab ba ab".replace(' ', ""));
         let (cycle, acquire) = (Metric::Median(Span::Cycle), Metric::Tail(Span::Acquire));
         assert_eq!(turns.ratio(cycle, 0, 1).median, 2.0);

@@ -188,31 +188,29 @@ fn a_lock_from_another_clock_is_confirmed_without_its_delay() {
     assert_eq!(lock.valid_until(), end(sent, 5_000));
 }
 
-/// Its keys are still there, but its validity had ended before.
+/// Its keys are still there, but its validity had ended before. An engine has adopted it, or none.
 #[test]
 fn a_lock_from_another_clock_of_which_the_delay_is_left_is_over() {
-    let (mut world, lock) = World::delaying(3);
-    let lock = world.detach_without_end(lock);
-    let lock = world.adopt(lock);
-    world.confirm(&lock);
-    world.all_keep(0..3, 900);
-    world.runs_out(&lock);
-    // What is left of it is not released: its holder may hang.
-    assert_eq!(world.take_all().concat(), NOTHING);
-    assert!(!lock.is_valid_at(world.now));
-    world.is_expired(&lock);
-    world.is_clean();
-}
-
-/// The same for a lock that no engine has adopted.
-#[test]
-fn a_detached_lock_of_which_the_delay_is_left_is_over() {
-    let (mut world, lock) = World::delaying(3);
-    let lock = world.detach_without_end(lock);
-    world.confirm(&lock);
-    world.all_keep(0..3, 900);
-    assert_matches!(world.not_extended(), ExtendError::Expired);
-    world.is_clean();
+    for adopted in [true, false] {
+        let (mut world, lock) = World::delaying(3);
+        let mut lock = world.detach_without_end(lock);
+        if adopted {
+            lock = world.adopt(lock);
+        }
+        world.confirm(&lock);
+        world.all_keep(0..3, 900);
+        match adopted {
+            true => world.runs_out(&lock),
+            false => assert_matches!(world.not_extended(), ExtendError::Expired),
+        }
+        // What is left of it is not released: its holder may hang.
+        assert_eq!(world.take_all().concat(), NOTHING);
+        assert!(!lock.is_valid_at(world.now));
+        if adopted {
+            world.is_expired(&lock);
+        }
+        world.is_clean();
+    }
 }
 
 #[test]
@@ -346,37 +344,28 @@ fn the_delay_does_not_prolong_a_vote() {
     assert_eq!(span(100 * SECOND), span(Duration::ZERO));
 }
 
-/// No timer of it stays either.
+/// No timer of it stays either. One that no engine has adopted has no claim, and shows that it is lost.
 #[test]
 fn what_is_left_of_a_lost_lock_of_another_handle_is_forgotten() {
-    let (mut world, lock) = World::delaying(3);
-    let lock = world.detach(lock);
-    let lock = world.adopt(lock);
-    world.extend(&lock);
-    world.take_all();
-    world.all_say(0..2, ":0|");
-    world.expired_first(&lock);
-    assert_matches!(world.not_extended(), ExtendError::Lost(_));
-    world.say(2, ":1|");
-    assert_eq!(world.take_all().concat(), NOTHING);
-    assert_eq!(world.engine.poll_timeout(), None);
-    world.is_clean();
-}
-
-/// It has no claim.
-#[test]
-fn a_detached_lock_that_is_lost_shows_that() {
-    let (mut world, lock) = World::delaying(3);
-    let lock = world.detach(lock);
-    world.extend(&lock);
-    world.take_all();
-    world.all_say(0..2, ":0|");
-    assert_matches!(world.not_extended(), ExtendError::Lost(_));
-    assert_eq!(lock.valid_until(), world.now);
-    world.say(2, ":1|");
-    assert_eq!(world.take_all().concat(), NOTHING, "its copy stays");
-    assert_eq!(world.engine.poll_timeout(), None);
-    world.is_clean();
+    for adopted in [true, false] {
+        let (mut world, lock) = World::delaying(3);
+        let mut lock = world.detach(lock);
+        if adopted {
+            lock = world.adopt(lock);
+        }
+        world.extend(&lock);
+        world.take_all();
+        world.all_say(0..2, ":0|");
+        if adopted {
+            world.expired_first(&lock);
+        }
+        assert_matches!(world.not_extended(), ExtendError::Lost(_));
+        assert_eq!(lock.valid_until(), world.now);
+        world.say(2, ":1|");
+        assert_eq!(world.take_all().concat(), NOTHING, "its copy stays");
+        assert_eq!(world.engine.poll_timeout(), None);
+        world.is_clean();
+    }
 }
 
 /// A majority has lost it, and its holder may hang: the remaining copies keep others out.

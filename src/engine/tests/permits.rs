@@ -44,14 +44,6 @@ impl World {
         self.ask_for(4, &patient())
     }
 
-    /// All nodes were sent this.
-    #[track_caller]
-    fn each_was_sent(&mut self, sent: &[&str]) {
-        for node in 0..self.sent.len() {
-            assert_eq!(self.take(node), sent, "node {node}");
-        }
-    }
-
     /// Each node was sent this since the last look, and has answered in this way.
     #[track_caller]
     fn play(&mut self, story: &[(&[&str], &str)]) {
@@ -61,15 +53,14 @@ impl World {
         }
     }
 
-    /// The permits that were granted, in order.
-    #[track_caller]
-    fn permits(&mut self) -> Vec<(RoundId, Lock)> {
-        let events = core::mem::take(&mut self.events).into_iter();
-        let granted = events.map(|event| match event {
-            Event::Acquired { round, result } => (round, result.expect("granted")),
-            other => panic!("{other:?}"),
-        });
-        granted.collect()
+    /// A caller of one of four permits, to whom two nodes of three gave different slots.
+    fn torn(options: &LockOptions) -> Self {
+        let mut world = Self::ready(3);
+        world.ask_for(4, options);
+        world.take_all();
+        world.say(0, &gives(2));
+        world.say(1, &gives(3));
+        world
     }
 
     /// A permit in the first slot, which all nodes gave.
@@ -102,7 +93,7 @@ fn below_their_number_all_callers_of_a_handle_have_a_permit_after_one_round_trip
         let rounds: Vec<_> = (0..callers)
             .map(|_| world.ask_for(16, &patient()))
             .collect();
-        world.each_was_sent(&vec!["SLOT k 10000 10 of 16"; callers]);
+        world.all_were_sent(&vec!["SLOT k 10000 10 of 16"; callers]);
         let slots: Vec<u16> = (0..callers as u16)
             .map(|caller| (10 + caller) % 16)
             .collect();
@@ -110,7 +101,7 @@ fn below_their_number_all_callers_of_a_handle_have_a_permit_after_one_round_trip
         world.all_say(0..1, &given);
         assert!(world.events.is_empty(), "one node is no majority");
         world.all_say(1..2, &given);
-        let (found, locks): (Vec<_>, Vec<_>) = world.permits().into_iter().unzip();
+        let (found, locks) = world.all_granted();
         assert_eq!(found, rounds);
         let held: Vec<_> = locks.iter().filter_map(Lock::slot).collect();
         assert_eq!(held, slots);
@@ -136,13 +127,13 @@ fn below_their_number_all_callers_of_a_handle_have_a_permit_after_one_round_trip
 fn no_more_callers_of_a_handle_ask_than_there_are_permits() {
     let mut world = World::ready(3);
     let rounds = [(); 7].map(|()| world.ask());
-    world.each_was_sent(&["SLOT k 10000 2 of 4"; 4]);
+    world.all_were_sent(&["SLOT k 10000 2 of 4"; 4]);
     world.all_say(0..3, &[2, 3, 0, 1].map(gives).concat());
-    let permits = world.permits();
+    let (_, permits) = world.all_granted();
     assert_eq!(permits.len(), 4);
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     // Two are released in one step: both slots go on in the same write.
-    let mut permits = permits.into_iter().map(|(_, lock)| lock);
+    let mut permits = permits.into_iter();
     for _ in 0..2 {
         let lock = permits.next().expect("four");
         world.engine.give_back(world.now, lock);
@@ -157,16 +148,11 @@ fn no_more_callers_of_a_handle_ask_than_there_are_permits() {
         "CLIENT CACHING YES",
         "SLOT k 10000 2 of 4",
     ];
-    world.each_was_sent(&sent);
+    world.all_were_sent(&sent);
     let answers = format!(":1|+OK|+OK|{}:1|+OK|{}", gives(2), gives(3));
     world.all_say(0..3, &answers);
-    let next: Vec<_> = world
-        .permits()
-        .into_iter()
-        .map(|(round, _)| round)
-        .collect();
-    assert_eq!(next, rounds[4..6]);
-    world.each_was_sent(&[]);
+    assert_eq!(world.all_granted().0, rounds[4..6]);
+    world.all_were_sent(&[]);
     world.cancel(rounds[6]);
     assert_eq!(world.engine.load().rounds, 0);
 }
@@ -175,11 +161,7 @@ fn no_more_callers_of_a_handle_ask_than_there_are_permits() {
 
 #[test]
 fn a_node_that_gave_another_slot_moves_the_token() {
-    let mut world = World::ready(3);
-    world.ask();
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&patient());
     assert!(world.events.is_empty(), "no slot has a majority");
     world.pass(MS);
     world.play(&[(&["MOVE k 4/3/"], ":1|"), (&[], "")]);
@@ -195,7 +177,7 @@ fn a_node_that_gave_another_slot_moves_the_token() {
     );
     world.say(2, &format!(":1|{}", gives(3)));
     world.release(lock);
-    world.each_was_sent(&["RELEASE k 4/3/"]);
+    world.all_were_sent(&["RELEASE k 4/3/"]);
     world.all_say(0..3, ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
@@ -203,14 +185,10 @@ fn a_node_that_gave_another_slot_moves_the_token() {
 
 #[test]
 fn a_slot_that_another_client_has_on_a_node_is_not_asked_for_again() {
-    let mut world = World::ready(3);
-    world.ask();
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&patient());
     world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":1|")]);
     assert_eq!(world.lock().slot(), Some(2));
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
 }
 
 #[test]
@@ -221,11 +199,7 @@ fn where_no_slot_is_left_the_last_node_decides() {
         (full(50), None),
         (gives(0), None),
     ] {
-        let mut world = World::ready(3);
-        world.ask_for(4, &once());
-        world.take_all();
-        world.say(0, &gives(2));
-        world.say(1, &gives(3));
+        let mut world = World::torn(&once());
         world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":-1|")]);
         assert!(world.events.is_empty());
         world.say(2, &answer);
@@ -250,7 +224,7 @@ fn where_no_slot_is_left_the_last_node_decides() {
                 }
                 let said = outcomes(&world.held_by_another());
                 assert_eq!(said, [NodeOutcome::Granted; 3]);
-                world.each_was_sent(&["RELEASE k 4/2/"]);
+                world.all_were_sent(&["RELEASE k 4/2/"]);
             }
             None => {
                 use NodeOutcome::{Granted, Held};
@@ -310,11 +284,7 @@ fn a_node_that_is_silent_when_it_should_move_the_token_ends_the_attempt() {
 
 #[test]
 fn a_node_that_is_lost_while_the_others_differ_lets_the_attempt_end() {
-    let mut world = World::ready(3);
-    world.ask_for(4, &once());
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&once());
     world.play(&[(&["MOVE k 4/3/"], ":-1|"), (&["MOVE k 4/2/"], ":-1|")]);
     assert!(world.events.is_empty());
     world.lose(2);
@@ -324,11 +294,7 @@ fn a_node_that_is_lost_while_the_others_differ_lets_the_attempt_end() {
 
 #[test]
 fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
-    let mut world = World::ready(3);
-    world.ask_for(4, &once());
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&once());
     world.play(&[(&["MOVE k 4/3/"], ":0|")]);
     world.say(2, &full(100));
     let said = outcomes(&world.held_by_another());
@@ -346,11 +312,7 @@ fn a_token_that_is_gone_when_it_should_be_moved_is_no_vote() {
 #[test]
 fn what_a_node_says_of_an_earlier_attempt_costs_no_vote() {
     for answer in [":0|", ":1|", ":-1|", "-OOM|", "-ERR unknown|", "-BUSY|"] {
-        let mut world = World::ready(3);
-        world.ask();
-        world.take_all();
-        world.say(0, &gives(2));
-        world.say(1, &gives(3));
+        let mut world = World::torn(&patient());
         assert_eq!(world.take(0), ["MOVE k 4/3/"]);
         world.say(2, &full(9_000));
         world.lose(1);
@@ -399,7 +361,7 @@ impl World {
     fn one_waits_for_a_permit() -> (Self, RoundId) {
         let mut world = Self::ready(3);
         let round = world.ask_for(1, &patient());
-        world.each_was_sent(&["SLOT k 10000 0 of 1"]);
+        world.all_were_sent(&["SLOT k 10000 0 of 1"]);
         world.all_say(0..2, &full(9_000));
         // It asks again at once, and the nodes report the next change.
         let again = [&WATCHED[..], &["SLOT k 10000 0 of 1"]].concat();
@@ -447,10 +409,10 @@ fn an_error_says_that_its_own_program_has_all_permits() {
     let mut world = World::ready(3);
     let _rounds = [(); 4].map(|()| world.ask());
     world.all_say(0..3, &[2, 3, 0, 1].map(gives).concat());
-    let _permits = world.permits();
+    let _permits = world.all_granted();
     world.take_all();
     world.ask_for(4, &patient().wait(SECOND));
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.sleep_until_event();
     let error = LockError::Held(world.held_by_another()).to_string();
     assert_eq!(error, "lock `k`: all 4 permits are taken");
@@ -462,12 +424,13 @@ const AGAIN: [&str; 2] = ["CLIENT CACHING YES", "SLOT k 10000 0 of 1"];
 fn a_caller_that_waits_asks_when_a_majority_has_told_of_a_change() {
     let (mut world, round) = World::one_waits_for_a_permit();
     world.say(0, PUSH);
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.say(1, PUSH);
-    world.each_was_sent(&AGAIN);
+    world.all_were_sent(&AGAIN);
     world.all_say(0..3, &format!("+OK|{}", gives(0)));
-    let [(found, lock)] = world.permits().try_into().expect("one");
-    assert_eq!((found, lock.slot()), (round, Some(0)));
+    let (found, locks) = world.all_granted();
+    assert_eq!(found, [round]);
+    assert_eq!(locks[0].slot(), Some(0));
 }
 
 /// A node reports that the key has changed.
@@ -491,22 +454,22 @@ fn a_caller_that_waits_asks_when_the_first_permit_has_ended_on_a_majority() {
 fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
     let (mut world, round) = World::one_waits_for_a_permit();
     let others = [(); 3].map(|()| world.ask_for(1, &patient()));
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.all_say(0..3, PUSH);
-    world.each_was_sent(&AGAIN);
+    world.all_were_sent(&AGAIN);
     world.all_say(0..3, &format!("+OK|{}", gives(0)));
-    let [(found, lock)] = world.permits().try_into().expect("one");
-    assert_eq!(found, round);
-    world.each_was_sent(&[]);
+    let (found, mut locks) = world.all_granted();
+    assert_eq!(found, [round]);
+    world.all_were_sent(&[]);
     // The next one asks behind the release, in the same write.
     let writes = world.writes.clone();
-    world.give_back(lock);
+    world.give_back(locks.remove(0));
     let sent = [
         "RELEASE k 1/0/",
         "CLIENT CACHING YES",
         "SLOT k 10000 0 of 1",
     ];
-    world.each_was_sent(&sent);
+    world.all_were_sent(&sent);
     assert!(
         world
             .writes
@@ -515,9 +478,7 @@ fn all_others_wait_behind_the_first_and_ask_when_it_has_its_permit() {
             .all(|(now, before)| *now == before + 1)
     );
     world.all_say(0..3, &format!(":1|+OK|{}", gives(0)));
-    let [(found, lock)] = world.permits().try_into().expect("one");
-    assert_eq!(found, others[0]);
-    drop(lock);
+    assert_eq!(world.all_granted().0, others[..1]);
 }
 
 /// All of them have asked at the same time. The first tries alone; when two have a permit, the others ask together.
@@ -539,7 +500,7 @@ fn callers_that_were_refused_together_have_their_turns_in_the_order_in_which_the
             .map(|slot| format!("+OK|{}", gives(*slot)))
             .collect();
         world.say(0, &given);
-        found.extend(world.permits().into_iter().map(|(round, _)| round));
+        found.extend(world.all_granted().0);
     }
     assert_eq!(found, rounds);
 }
@@ -556,16 +517,15 @@ fn a_permit_that_is_given_back_while_another_caller_asks_is_not_missed() {
     world.take_all();
     world.pass(MS);
     world.give_back(lock);
-    world.each_was_sent(&["RELEASE k 2/0/"]);
+    world.all_were_sent(&["RELEASE k 2/0/"]);
     world.all_say(0..3, &full(9_000));
     for node in 0..3 {
         let sent = world.take(node);
         assert_eq!(sent[sent.len() - 3..][..2], WATCHED, "at once");
         world.say(node, &format!(":1|+OK|+OK|{}", gives(1)));
     }
-    let [(found, _)] = world.permits().try_into().expect("one");
-    assert_eq!(found, round);
-    assert_ne!(found, other);
+    assert_eq!(world.all_granted().0, [round]);
+    assert_ne!(round, other);
 }
 
 // ----- another number of permits --------------------------------------------------------------
@@ -636,7 +596,7 @@ fn requests_that_cannot_be_served_are_refused_at_once() {
         );
         assert_eq!(why.to_string(), text);
     }
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.is_clean();
     let mut world = World::with(named(3).without_scripts(true));
     let options = LockOptions::new(TTL);
@@ -663,13 +623,13 @@ fn a_permit_is_extended_confirmed_and_released_in_its_slot() {
     let (mut world, mut lock) = World::with_permit(3);
     world.pass(SECOND);
     world.extend(&lock);
-    world.each_was_sent(&["EXTEND k 10000 4/2/"]);
+    world.all_were_sent(&["EXTEND k 10000 4/2/"]);
     world.all_say(0..2, ":1|");
     world.extended(&mut lock);
     assert_eq!(lock.validity_at(world.now), VALIDITY);
     world.say(2, ":1|");
     world.ask_confirm(&lock);
-    world.each_was_sent(&["CONFIRM k 4/2/"]);
+    world.all_were_sent(&["CONFIRM k 4/2/"]);
     world.all_say(0..3, ":10001|");
     world.extended(&mut lock);
     assert_eq!(
@@ -677,7 +637,7 @@ fn a_permit_is_extended_confirmed_and_released_in_its_slot() {
         (Some(2), VALIDITY)
     );
     world.release(lock);
-    world.each_was_sent(&["RELEASE k 4/2/"]);
+    world.all_were_sent(&["RELEASE k 4/2/"]);
     world.all_say(0..3, ":1|");
     assert_eq!(world.unlocked().expect("released").deleted, 2);
     world.is_clean();
@@ -700,7 +660,7 @@ fn a_node_that_lacks_a_permit_gets_it_in_its_slot_with_the_extension_after_the_n
     for (answer, copies) in [(":0|", false), (":0|", true), (":1|", false)] {
         world.pass(SECOND);
         world.extend(&lock);
-        world.each_was_sent(&["EXTEND k 10000 4/2/"]);
+        world.all_were_sent(&["EXTEND k 10000 4/2/"]);
         world.say(2, answer);
         world.all_say(0..2, ":1|");
         world.extended(&mut lock);
@@ -735,7 +695,7 @@ fn a_copy_in_another_slot_is_taken_out_once() {
         "the next extension asks again"
     );
     world.release(lock);
-    world.each_was_sent(&["RELEASE k 4/2/"]);
+    world.all_were_sent(&["RELEASE k 4/2/"]);
 }
 
 #[test]
@@ -751,7 +711,7 @@ fn a_late_node_gets_the_slot_or_gives_the_other_back() {
         ["TAKE OUT k but 4/2/", "SLOT k 10000 alone 2 of 4"]
     );
     world.say(2, &format!(":1|{}", full(1_000)));
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.release(lock);
     world.all_say(0..3, ":1|");
     world.events.clear();
@@ -764,7 +724,7 @@ fn a_late_node_gets_the_slot_or_gives_the_other_back() {
     world.release(lock);
     world.take_all();
     world.say(2, &gives(3));
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
 }
 
 #[test]
@@ -806,12 +766,12 @@ fn bytes_keep_the_slot_and_the_number_of_permits() {
     drop(world.detach(lock));
     let (mut other, mut read) = World::taken_over(world.now, read);
     other.ask_confirm(&read);
-    other.each_was_sent(&["CONFIRM k 4/2/"]);
+    other.all_were_sent(&["CONFIRM k 4/2/"]);
     other.all_say(0..3, ":9001|");
     other.extended(&mut read);
     assert!(read.is_valid_at(other.now));
     other.release(read);
-    other.each_was_sent(&["RELEASE k 4/2/"]);
+    other.all_were_sent(&["RELEASE k 4/2/"]);
     let lock = World::held(3).1;
     assert_eq!(lock.slot(), None);
 }
@@ -824,7 +784,7 @@ fn a_kept_permit_is_extended_in_its_slot() {
     let lock = world.lock();
     world.take_all();
     world.pass(5 * SECOND);
-    world.each_was_sent(&["EXTEND k 10000 4/2/"]);
+    world.all_were_sent(&["EXTEND k 10000 4/2/"]);
     world.all_say(0..3, ":1|");
     assert_eq!(lock.validity_at(world.now), VALIDITY);
 }
@@ -855,7 +815,7 @@ fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
     world.ask_for(4, &once());
     assert!(world.held_by_another().is_held_here());
     let rounds = [(); 3].map(|()| world.ask());
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.give_back(lock);
     let mut found = Vec::new();
     for node in 0..3 {
@@ -869,7 +829,7 @@ fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
         assert_eq!(asked, 2, "{sent:?}");
     }
     world.all_say(0..3, &format!("+OK|{}+OK|{}", gives(3), gives(0)));
-    found.extend(world.permits().into_iter().map(|(round, _)| round));
+    found.extend(world.all_granted().0);
     assert_eq!(found, rounds);
 }
 
@@ -877,11 +837,7 @@ fn an_exclusive_lock_of_the_handle_keeps_permits_out_and_all_ask_behind_it() {
 /// at any time, also when it has been taken in again and an extension counts it. So no other slot than that is held.
 #[test]
 fn a_move_that_was_not_answered_leaves_no_other_slot() {
-    let mut world = World::ready(3);
-    world.ask_for(4, &once());
-    world.take_all();
-    world.say(0, &gives(2));
-    world.say(1, &gives(3));
+    let mut world = World::torn(&once());
     assert_eq!(world.take(0), ["MOVE k 4/3/"]);
     world.lose(0);
     world.say(2, &gives(2));

@@ -41,25 +41,6 @@ impl World {
         world.take_all();
         (world, lock)
     }
-
-    /// All nodes were sent this.
-    #[track_caller]
-    fn all_were_sent(&mut self, sent: &[&str]) {
-        for node in 0..self.sent.len() {
-            assert_eq!(self.take(node), sent, "node {node}");
-        }
-    }
-
-    /// The rounds that were granted, in order, and their locks.
-    #[track_caller]
-    fn all_granted(&mut self) -> (Vec<RoundId>, Vec<Lock>) {
-        let events = core::mem::take(&mut self.events).into_iter();
-        let granted = events.map(|event| match event {
-            Event::Acquired { round, result } => (round, result.expect("granted")),
-            other => panic!("{other:?}"),
-        });
-        granted.unzip()
-    }
 }
 
 // ----- readers beside each other ------------------------------------------------------------

@@ -123,23 +123,28 @@ fn a_lock_whose_extensions_are_counted_is_not_extended_early() {
     assert_eq!(lock.extensions_left(), 2);
 }
 
+/// Nodes extend what they are asked to, until they are asked nothing. Returns how many locks this one was asked for.
+fn extended_until_rest(world: &mut World, node: usize) -> usize {
+    let mut extended = 0;
+    loop {
+        let sent = world.take_all();
+        if sent.concat().is_empty() {
+            return extended;
+        }
+        extended += renewals(&sent[node]);
+        for (node, sent) in sent.iter().enumerate() {
+            world.say(node, &answers(sent, ":1|"));
+        }
+    }
+}
+
 /// They follow when others have ended.
 #[test]
 fn more_locks_than_may_be_extended_at_once_are_all_made_whole() {
     let (mut world, locks) = keeping(EXTENSIONS_AT_ONCE + 60);
     world.lose(2);
     world.greet_as(2, "another", 0);
-    let mut extended = 0;
-    loop {
-        let sent = world.take_all();
-        if sent.concat().is_empty() {
-            break;
-        }
-        extended += renewals(&sent[0]);
-        for (node, sent) in sent.iter().enumerate() {
-            world.say(node, &answers(sent, ":1|"));
-        }
-    }
+    let extended = extended_until_rest(&mut world, 0);
     assert_eq!(extended, locks.len());
 }
 
@@ -156,17 +161,7 @@ fn a_second_node_that_is_back_meanwhile_is_asked_for_all_locks_too() {
     for node in [0, 1, 2, 4] {
         world.say(node, &answers(&first[node], ":1|"));
     }
-    let mut extended = 0;
-    loop {
-        let sent = world.take_all();
-        if sent.concat().is_empty() {
-            break;
-        }
-        extended += renewals(&sent[3]);
-        for (node, sent) in sent.iter().enumerate() {
-            world.say(node, &answers(sent, ":1|"));
-        }
-    }
+    let extended = extended_until_rest(&mut world, 3);
     assert!(locks.len() <= extended, "{extended} of {}", locks.len());
 }
 

@@ -54,6 +54,25 @@ pub(super) fn named(nodes: usize) -> Builder {
 }
 
 impl World {
+    /// All nodes were sent this.
+    #[track_caller]
+    pub(super) fn all_were_sent(&mut self, sent: &[&str]) {
+        for node in 0..self.sent.len() {
+            assert_eq!(self.take(node), sent, "node {node}");
+        }
+    }
+
+    /// The rounds that were granted, in order, and their locks.
+    #[track_caller]
+    pub(super) fn all_granted(&mut self) -> (Vec<RoundId>, Vec<Lock>) {
+        let events = core::mem::take(&mut self.events).into_iter();
+        let granted = events.map(|event| match event {
+            Event::Acquired { round, result } => (round, result.expect("granted")),
+            other => panic!("{other:?}"),
+        });
+        granted.unzip()
+    }
+
     /// `nodes` nodes, none connected.
     pub(super) fn new(nodes: usize) -> Self {
         Self::with(named(nodes))

@@ -10,7 +10,6 @@
 //!
 //! * Nobody believes that it holds the exclusive lock while another believes that it holds the lock, and no two that they
 //!   hold the same slot.
-//! * Histories of one [`Summary`] go on alike: that is tested while the search goes on, with a second history of each.
 //! * Two states with the same fingerprint go on alike: they differ in the names of nodes, and of claimants of one kind.
 //!
 //! # Not here
@@ -18,29 +17,21 @@
 //! No clock goes on: an entry ends when the search says so, which it does not while its claimant asks or believes. What is
 //! about no lock is done at once. Who waits, extends and keeps locks is in the worlds of [`reading`](crate::reading).
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use shearline::engine::{Engine, Event, Input, NodeId, Output, Request, RoundId};
-use shearline::internals::resp::Inbox;
-use shearline::internals::{LinkFault, Session, Store, scripts};
+use shearline::engine::{Engine, Event, Request, RoundId};
+use shearline::internals::{Store, scripts};
 use shearline::{Config, Instant, Lock, LockOptions};
 
-use super::hash_of;
+use super::histories::{BEGIN, Client, Did, Engines, Player, Playing};
 use super::node::{Words, run};
-use crate::mutations;
+use super::{RESOURCE, Searched, TTL, hash_of};
 use crate::oracle::{Command, Verb};
 
 const NODES: usize = 3;
 const CLAIMANTS: usize = 4;
-const RESOURCE: &[u8] = b"r";
 const INTENT: &[u8] = b"shearline:intent:r";
-
-/// Longer than any history.
-const TTL: Duration = Duration::from_secs(3_600);
-
-/// Servers have been up for longer when it begins.
-const BEGIN: Instant = Instant::from_millis(100_000_000);
 
 /// Stands for the token of a claimant.
 const TOKEN: &[u8] = b"\0token";
@@ -264,123 +255,44 @@ struct Summary {
     columns: [Column; NODES],
 }
 
-/// What follows when an engine is told something.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Step {
-    /// The number of the summary.
-    class: u32,
-    /// It believes from then on that it holds this.
-    got: Option<u8>,
-}
-
-struct Class {
-    summary: Summary,
-    history: Vec<Told>,
-    /// A second history, to compare with.
-    other: Option<Vec<Told>>,
-    hash: u64,
-    columns: [u64; NODES],
-}
-
-struct Engines {
+/// The claimants of a search.
+struct Claimants {
     config: Config,
-    classes: Vec<Class>,
-    numbers: HashMap<Summary, u32>,
-    steps: HashMap<(u32, Told), Step>,
-    played: usize,
-    is_compared: bool,
+    nodes: Nodes,
     /// Connections break: what is owed then depends on what was heard before.
     keeps_all: bool,
-    unlike: Option<String>,
 }
 
-impl Engines {
-    fn new(keeps_all: bool) -> Self {
-        let config = Config::builder()
-            .nodes(["node0", "node1", "node2"])
-            .max_ttl(TTL)
-            .watch_clocks(false)
-            .node_timeout(Duration::from_secs(600))
-            .dead_after(Duration::from_secs(600));
-        Self {
-            config: config.config().expect("a valid configuration"),
-            classes: Vec::new(),
-            numbers: HashMap::new(),
-            steps: HashMap::new(),
-            played: 0,
-            is_compared: mutations::chosen().is_none(),
-            keeps_all,
-            unlike: None,
-        }
-    }
+impl Player for Claimants {
+    type Told = Told;
+    type Summary = Summary;
 
-    fn summary(&self, class: u32) -> &Summary {
-        &self.classes[class as usize].summary
-    }
-
-    /// An engine whose history has the summary `class` is told something.
-    fn tell(&mut self, class: u32, told: Told, nodes: &mut Nodes) -> Step {
-        if let Some(step) = self.steps.get(&(class, told)) {
-            return *step;
-        }
-        let known = &self.classes[class as usize];
-        let summary = known.summary.clone();
-        let other = known.other.clone().filter(|_| self.is_compared);
-        let history = [&known.history[..], &[told]].concat();
-        let step = self.play(&summary, history, nodes);
-        if let Some(mut other) = other {
-            other.push(told);
-            let also = self.play(&summary, other.clone(), nodes);
-            if step != also {
-                let history = &self.classes[class as usize].history;
-                let unlike = format!("{history:?} and {other:?}: {step:?}, {also:?}");
-                self.unlike.get_or_insert(unlike);
-            }
-        }
-        self.steps.insert((class, told), step);
-        step
-    }
-
-    fn play(&mut self, before: &Summary, history: Vec<Told>, nodes: &mut Nodes) -> Step {
-        self.played += 1;
-        let mut playing = Playing::new(before.kind, &self.config, nodes);
+    fn play(&mut self, before: &Summary, history: &[Told]) -> (Summary, Option<u8>) {
+        let asking = Asking {
+            kind: before.kind,
+            nodes: &mut self.nodes,
+            token: None,
+            round: None,
+            lock: None,
+        };
+        let mut playing = Playing::new(NODES, &self.config, asking);
         let mut last = Did::default();
-        for told in &history {
-            last = playing.tell(*told, nodes);
+        for told in history {
+            last = playing.tell(*told);
         }
         let told = history.last().copied().expect("it was told something");
-        let summary = before.after(told, &last, self.keeps_all);
-        Step {
-            class: self.number(summary, &history),
-            got: last.got,
-        }
+        (before.after(told, &last, self.keeps_all), last.got)
     }
 
-    /// Returns the number of a summary, which `history` has.
-    fn number(&mut self, summary: Summary, history: &[Told]) -> u32 {
-        if let Some(number) = self.numbers.get(&summary) {
-            let known = &mut self.classes[*number as usize];
-            if known.other.is_none() && known.history != history {
-                known.other = Some(history.to_vec());
-            }
-            return *number;
-        }
-        let number = self.classes.len() as u32;
-        self.classes.push(Class {
-            hash: hash_of(&(summary.kind, summary.phase)),
-            columns: std::array::from_fn(|node| hash_of(&summary.columns[node])),
-            summary: summary.clone(),
-            history: history.to_vec(),
-            other: None,
-        });
-        self.numbers.insert(summary, number);
-        number
+    fn hashes(summary: &Summary) -> (u64, Vec<u64>) {
+        let same = hash_of(&(summary.kind, summary.phase));
+        (same, summary.columns.iter().map(hash_of).collect())
     }
 }
 
 impl Summary {
     /// If it `keeps_all`, nothing that was heard is forgotten.
-    fn after(&self, told: Told, did: &Did, keeps_all: bool) -> Self {
+    fn after(&self, told: Told, did: &Did<Number>, keeps_all: bool) -> Self {
         let mut next = self.clone();
         match told {
             Told::Begin => next.phase = Phase::Open,
@@ -422,170 +334,39 @@ impl Summary {
     }
 }
 
-/// What an engine did when it was told the last thing.
-#[derive(Debug, Default)]
-struct Did {
-    sent: Vec<(usize, Number)>,
-    got: Option<u8>,
-    is_over: bool,
-}
-
-struct Link {
-    id: Option<NodeId>,
-    store: Store,
-    session: Session,
-    commands: Box<Inbox>,
-    runs: u64,
-    /// How many commands are on their way; and of these, those that are about no lock.
-    up: usize,
-    asides: VecDeque<Words>,
-}
-
-impl Link {
-    fn run(&mut self, now: Instant, words: &Words) -> Vec<u8> {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        run(&mut self.store, &mut self.session, now, &words)
-    }
-}
-
-/// An engine that is told a history.
-struct Playing {
+/// Asks for what it wants.
+struct Asking<'a> {
     kind: Kind,
-    engine: Engine,
-    now: Instant,
-    links: Vec<Link>,
+    nodes: &'a mut Nodes,
     token: Option<Vec<u8>>,
     round: Option<RoundId>,
     lock: Option<Lock>,
 }
 
-impl Playing {
-    fn new(kind: Kind, config: &Config, nodes: &mut Nodes) -> Self {
-        let link = |node: usize| {
-            let mut store = Store::new(node as u64, Instant::ZERO);
-            Link {
-                id: None,
-                session: store.session(),
-                store,
-                commands: Box::new(Inbox::default()),
-                runs: 0,
-                up: 0,
-                asides: VecDeque::new(),
-            }
-        };
-        let mut playing = Self {
-            kind,
-            engine: Engine::new(config, [3; 32], BEGIN),
-            now: BEGIN,
-            links: (0..NODES).map(link).collect(),
-            token: None,
-            round: None,
-            lock: None,
-        };
-        playing.pump(nodes);
-        playing
+impl Client for Asking<'_> {
+    type Command = Number;
+
+    fn aside(&mut self) -> Number {
+        self.nodes.commands.number(&vec![ASIDE.to_vec()])
     }
 
-    fn tell(&mut self, told: Told, nodes: &mut Nodes) -> Did {
-        let now = self.now;
-        match told {
-            Told::Begin => {
-                let options = LockOptions::new(TTL).tries(1);
-                let request = match self.kind {
-                    Kind::Writer => Request::new(RESOURCE, &options),
-                    Kind::Reader => Request::shared(RESOURCE, &options),
-                    Kind::Permit(all) => Request::permit(RESOURCE, all.into(), &options),
-                };
-                let round = self.engine.acquire(now, &request);
-                self.round = Some(round.expect("there is room"));
+    /// Reads a command about a lock.
+    fn read(&mut self, words: &Words) -> Option<Number> {
+        if !words.iter().any(|word| word == RESOURCE) {
+            if words[0] == b"SCRIPT" && !self.nodes.loads.contains(words) {
+                self.nodes.loads.push(words.clone());
             }
-            Told::GiveUp => {
-                let round = self.round.take().expect("an attempt is open");
-                self.engine.cancel(now, round);
-            }
-            Told::Release => {
-                let lock = self.lock.take().expect("a lock is held");
-                self.engine.release(now, lock);
-            }
-            Told::Downgrade => {
-                let lock = self.lock.as_mut().expect("a lock is held");
-                let round = self.engine.downgrade(now, lock);
-                round.expect("it is valid");
-            }
-            Told::Answer(node, reply) => {
-                let link = &mut self.links[usize::from(node)];
-                link.up -= 1;
-                let node = link.id.expect("it is connected");
-                let reply = &nodes.replies.all[usize::from(reply)];
-                let bytes = match reply == ASIDE {
-                    true => {
-                        let words = link.asides.pop_front().expect("one is on its way");
-                        link.run(now, &words)
-                    }
-                    false => reply.clone(),
-                };
-                let bytes = &bytes[..];
-                self.engine.handle(now, Input::Received { node, bytes });
-            }
-            Told::Cut(node, has_restarted) => {
-                // A connection that has lasted for some time is opened again at once.
-                self.now = now.saturating_add(Duration::from_secs(10));
-                let now = self.now;
-                let link = &mut self.links[usize::from(node)];
-                link.up = 0;
-                link.asides.clear();
-                if has_restarted {
-                    link.runs += 1;
-                    let seed = u64::from(node) + NODES as u64 * link.runs;
-                    let memory = shearline::embedded::Memory::Lost;
-                    link.store.restart(seed, now, memory);
-                }
-                if let Some(node) = link.id.take() {
-                    let reason = LinkFault::Reset.into();
-                    self.engine
-                        .handle(now, Input::Disconnected { node, reason });
-                }
-            }
+            return None;
         }
-        self.pump(nodes)
+        let own = self.token.get_or_insert_with(|| token_in(words));
+        let words = words.iter().map(|word| match word == own {
+            true => TOKEN.to_vec(),
+            false => word.clone(),
+        });
+        Some(self.nodes.commands.number(&words.collect()))
     }
 
-    /// Does what the engine asks for. What is about no lock is answered at once.
-    fn pump(&mut self, nodes: &mut Nodes) -> Did {
-        let mut did = Did::default();
-        let now = self.now;
-        self.engine.handle(now, Input::Tick);
-        loop {
-            let mut sent: Vec<(NodeId, Words)> = Vec::new();
-            match self.engine.poll(now) {
-                None => return did,
-                Some(Output::Connect { node }) => {
-                    let link = &mut self.links[node.index()];
-                    link.id = Some(node);
-                    link.session = link.store.session();
-                    *link.commands = Inbox::default();
-                    self.engine.handle(now, Input::Connected { node });
-                }
-                Some(Output::Transmit { node, mut bytes }) => {
-                    let len = bytes.len();
-                    let commands = &mut self.links[node.index()].commands;
-                    while let Ok(Some(frame)) = commands.next(&mut bytes) {
-                        let words = frame.value.as_items().expect("a command").iter();
-                        let words = words.map(|word| word.as_bytes().expect("a word").to_vec());
-                        sent.push((node, words.collect()));
-                    }
-                    self.engine.handle(now, Input::Transmitted { node, len });
-                }
-                Some(Output::Event(event)) => self.hear(event, &mut did),
-                Some(_) => {}
-            }
-            for (node, words) in sent {
-                self.send(node, words, nodes, &mut did);
-            }
-        }
-    }
-
-    fn hear(&mut self, event: Event, did: &mut Did) {
+    fn hear(&mut self, _: Instant, _: &mut Engine, event: Event, did: &mut Did<Number>) {
         match event {
             Event::Acquired { round, result } if self.round == Some(round) => {
                 self.round = None;
@@ -608,36 +389,43 @@ impl Playing {
             Event::Acquired { .. } | Event::Confirmed { .. } | Event::Released { .. } | _ => {}
         }
     }
+}
 
-    fn send(&mut self, node: NodeId, mut words: Words, nodes: &mut Nodes, did: &mut Did) {
-        let link = &mut self.links[node.index()];
-        if words.iter().any(|word| word == RESOURCE) {
-            if self.token.is_none() {
-                self.token = Some(token_in(&words));
+impl Playing<Asking<'_>> {
+    fn tell(&mut self, told: Told) -> Did<Number> {
+        let (engine, now) = (&mut self.wired.engine, self.wired.now);
+        let client = &mut self.client;
+        match told {
+            Told::Begin => {
+                let options = LockOptions::new(TTL).tries(1);
+                let request = match client.kind {
+                    Kind::Writer => Request::new(RESOURCE, &options),
+                    Kind::Reader => Request::shared(RESOURCE, &options),
+                    Kind::Permit(all) => Request::permit(RESOURCE, all.into(), &options),
+                };
+                let round = engine.acquire(now, &request);
+                client.round = Some(round.expect("there is room"));
             }
-            for word in &mut words {
-                if Some(&*word) == self.token.as_ref() {
-                    *word = TOKEN.to_vec();
-                }
+            Told::GiveUp => {
+                let round = client.round.take().expect("an attempt is open");
+                engine.cancel(now, round);
             }
-            link.up += 1;
-            did.sent.push((node.index(), nodes.commands.number(&words)));
-            return;
+            Told::Release => {
+                let lock = client.lock.take().expect("a lock is held");
+                engine.release(now, lock);
+            }
+            Told::Downgrade => {
+                let lock = client.lock.as_mut().expect("a lock is held");
+                engine.downgrade(now, lock).expect("it is valid");
+            }
+            Told::Answer(node, reply) => {
+                let reply = &client.nodes.replies.all[usize::from(reply)];
+                let bytes = (reply != ASIDE).then(|| reply.clone());
+                self.answer(node, bytes);
+            }
+            Told::Cut(node, has_restarted) => self.cut(node, has_restarted),
         }
-        if 0 < link.up {
-            link.up += 1;
-            link.asides.push_back(words);
-            did.sent
-                .push((node.index(), nodes.commands.number(&vec![ASIDE.to_vec()])));
-            return;
-        }
-        if words[0] == b"SCRIPT" && !nodes.loads.contains(&words) {
-            nodes.loads.push(words.clone());
-        }
-        let bytes = link.run(self.now, &words);
-        let bytes = &bytes[..];
-        self.engine
-            .handle(self.now, Input::Received { node, bytes });
+        self.pump()
     }
 }
 
@@ -697,8 +485,7 @@ struct State {
 
 struct World {
     bounds: Bounds,
-    engines: Engines,
-    nodes: Nodes,
+    engines: Engines<Claimants>,
     /// The orders of claimants that make no difference.
     orders: Vec<Vec<usize>>,
 }
@@ -715,15 +502,34 @@ impl World {
             });
             orders = longer.collect();
         }
-        Self {
-            bounds,
-            engines: Engines::new(bounds.breaks != 0),
+        let config = Config::builder()
+            .nodes(["node0", "node1", "node2"])
+            .max_ttl(TTL)
+            .watch_clocks(false)
+            .node_timeout(Duration::from_secs(600))
+            .dead_after(Duration::from_secs(600));
+        let claimants = Claimants {
+            config: config.config().expect("a valid configuration"),
             nodes: Nodes {
                 kinds,
                 ..Nodes::default()
             },
+            keeps_all: bounds.breaks != 0,
+        };
+        Self {
+            bounds,
+            engines: Engines::new(claimants),
             orders,
         }
+    }
+}
+
+impl Searched for World {
+    type State = State;
+    type Move = Move;
+
+    fn played(&self) -> (usize, usize, Option<String>) {
+        self.engines.played()
     }
 
     fn first(&mut self) -> State {
@@ -786,6 +592,74 @@ impl World {
         }
     }
 
+    fn go(&mut self, state: &mut State, step: Move) -> Option<String> {
+        match step {
+            Move::Begin(claimant) => self.tell(state, claimant, Told::Begin),
+            Move::GiveUp(claimant) => {
+                state.give_ups -= u8::from(state.give_ups != ANY_NUMBER);
+                self.tell(state, claimant, Told::GiveUp);
+            }
+            Move::Release(claimant) => {
+                state.claimants[usize::from(claimant)].believes = NOTHING;
+                self.tell(state, claimant, Told::Release);
+            }
+            Move::Downgrade(claimant) => {
+                state.downgrades -= 1;
+                state.claimants[usize::from(claimant)].believes = READS;
+                self.tell(state, claimant, Told::Downgrade);
+            }
+            Move::Run(claimant, node, ends) => {
+                self.end(state, node, ends);
+                let reply = self.run(state, claimant, node);
+                self.tell(state, claimant, Told::Answer(node, reply));
+            }
+            Move::RunUnheard(claimant, node, ends) => {
+                state.breaks -= 1;
+                self.end(state, node, ends);
+                self.run(state, claimant, node);
+                self.tell(state, claimant, Told::Cut(node, false));
+            }
+            Move::Break(claimant, node) => {
+                state.breaks -= 1;
+                self.tell(state, claimant, Told::Cut(node, false));
+            }
+            Move::Lose(node) => {
+                state.losses -= 1;
+                state.nodes[usize::from(node)] = [NOTHING; CLAIMANTS];
+                for claimant in 0..self.bounds.claimants.len() as u8 {
+                    self.tell(state, claimant, Told::Cut(node, true));
+                }
+            }
+        }
+        wrong(self.bounds.claimants, state)
+    }
+
+    fn fingerprint(&self, state: &State) -> u64 {
+        let by = |order: &Vec<usize>| {
+            let mut words: Vec<u64> = (0..NODES)
+                .map(|node| {
+                    let own = order.iter().map(|claimant| {
+                        let class = state.claimants[*claimant].class;
+                        let column = self.engines.class(class).columns[node];
+                        (state.nodes[node][*claimant], column)
+                    });
+                    hash_of(&own.collect::<Vec<_>>())
+                })
+                .collect();
+            words.sort_unstable();
+            let all = order.iter().map(|claimant| {
+                let Claimant { class, believes } = state.claimants[*claimant];
+                (self.engines.class(class).hash, believes)
+            });
+            let all: Vec<_> = all.collect();
+            let left = (state.breaks, state.losses, state.downgrades, state.give_ups);
+            hash_of(&(words, all, left))
+        };
+        self.orders.iter().map(by).min().unwrap_or(0)
+    }
+}
+
+impl World {
     /// A node runs the next command of a claimant, after any entries have ended there that may.
     ///
     /// An entry need not end before a command comes that can see it. So the release of an attempt that is over is not run
@@ -848,53 +722,10 @@ impl World {
             .up
             .front();
         next.is_some_and(|command| {
-            let words = &self.nodes.commands.all[usize::from(*command)];
+            let words = &self.engines.player.nodes.commands.all[usize::from(*command)];
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             words == [ASIDE] || Command::of(&words, b"").verb == Verb::Release
         })
-    }
-
-    /// Returns what is wrong, if anything is.
-    fn go(&mut self, state: &mut State, step: Move) -> Option<String> {
-        match step {
-            Move::Begin(claimant) => self.tell(state, claimant, Told::Begin),
-            Move::GiveUp(claimant) => {
-                state.give_ups -= u8::from(state.give_ups != ANY_NUMBER);
-                self.tell(state, claimant, Told::GiveUp);
-            }
-            Move::Release(claimant) => {
-                state.claimants[usize::from(claimant)].believes = NOTHING;
-                self.tell(state, claimant, Told::Release);
-            }
-            Move::Downgrade(claimant) => {
-                state.downgrades -= 1;
-                state.claimants[usize::from(claimant)].believes = READS;
-                self.tell(state, claimant, Told::Downgrade);
-            }
-            Move::Run(claimant, node, ends) => {
-                self.end(state, node, ends);
-                let reply = self.run(state, claimant, node);
-                self.tell(state, claimant, Told::Answer(node, reply));
-            }
-            Move::RunUnheard(claimant, node, ends) => {
-                state.breaks -= 1;
-                self.end(state, node, ends);
-                self.run(state, claimant, node);
-                self.tell(state, claimant, Told::Cut(node, false));
-            }
-            Move::Break(claimant, node) => {
-                state.breaks -= 1;
-                self.tell(state, claimant, Told::Cut(node, false));
-            }
-            Move::Lose(node) => {
-                state.losses -= 1;
-                state.nodes[usize::from(node)] = [NOTHING; CLAIMANTS];
-                for claimant in 0..self.bounds.claimants.len() as u8 {
-                    self.tell(state, claimant, Told::Cut(node, true));
-                }
-            }
-        }
-        wrong(self.bounds.claimants, state)
     }
 
     /// The entries of these claimants end on a node.
@@ -918,44 +749,23 @@ impl World {
         let summary = self.engines.summary(state.claimants[claimant].class);
         let command = summary.columns[node].up.front();
         let command = *command.expect("a command is on its way");
-        let (after, reply) = self.nodes.run(state.nodes[node], claimant, command);
+        let (after, reply) = self
+            .engines
+            .player
+            .nodes
+            .run(state.nodes[node], claimant, command);
         state.nodes[node] = after;
         reply
     }
 
     fn tell(&mut self, state: &mut State, claimant: u8, told: Told) {
         let there = &mut state.claimants[usize::from(claimant)];
-        let step = self.engines.tell(there.class, told, &mut self.nodes);
+        let step = self.engines.tell(there.class, told);
         there.class = step.class;
         there.believes = step.got.unwrap_or(there.believes);
         if self.engines.summary(step.class).phase == Phase::Over {
             there.believes = NOTHING;
         }
-    }
-
-    /// Returns the same number for states that go on alike.
-    fn fingerprint(&self, state: &State) -> u64 {
-        let by = |order: &Vec<usize>| {
-            let mut words: Vec<u64> = (0..NODES)
-                .map(|node| {
-                    let own = order.iter().map(|claimant| {
-                        let class = state.claimants[*claimant].class;
-                        let column = self.engines.classes[class as usize].columns[node];
-                        (state.nodes[node][*claimant], column)
-                    });
-                    hash_of(&own.collect::<Vec<_>>())
-                })
-                .collect();
-            words.sort_unstable();
-            let all = order.iter().map(|claimant| {
-                let Claimant { class, believes } = state.claimants[*claimant];
-                (self.engines.classes[class as usize].hash, believes)
-            });
-            let all: Vec<_> = all.collect();
-            let left = (state.breaks, state.losses, state.downgrades, state.give_ups);
-            hash_of(&(words, all, left))
-        };
-        self.orders.iter().map(by).min().unwrap_or(0)
     }
 }
 
@@ -982,87 +792,14 @@ fn wrong(kinds: &[Kind], state: &State) -> Option<String> {
     bad.then(|| format!("{:?} hold the lock", who()))
 }
 
-/// What a search has found.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) states: usize,
-    pub(crate) steps: usize,
-    pub(crate) depth: usize,
-    pub(crate) played: usize,
-    pub(crate) classes: usize,
-    pub(crate) unlike: Option<String>,
-    /// There are no others.
-    pub(crate) all: bool,
-    pub(crate) violation: Option<(Vec<Move>, String)>,
-}
-
-/// Looks at all states within the bounds, until two beliefs do not go together, or there are `most`.
-pub(crate) fn search(bounds: Bounds, most: usize) -> Found {
-    let mut world = World::new(bounds);
-    let first = world.first();
-    let mut seen = HashSet::from([world.fingerprint(&first)]);
-    // By state: the one before it, and the move.
-    let mut ways: Vec<(u32, Option<Move>)> = vec![(0, None)];
-    let mut row = vec![first];
-    let (mut steps, mut depth, mut violation, mut all) = (0, 0, None, true);
-    let mut moves = Vec::new();
-    while !row.is_empty() && all {
-        let mut next = Vec::new();
-        let begin = ways.len() - row.len();
-        'row: for (at, state) in (begin..).zip(&row) {
-            world.moves(state, &mut moves);
-            for step in &moves {
-                steps += 1;
-                let mut after = *state;
-                if let Some(wrong) = world.go(&mut after, *step) {
-                    let way = way_to(&ways, at).into_iter().chain([*step]);
-                    violation = Some((way.collect(), wrong));
-                    all = false;
-                    break 'row;
-                }
-                if !seen.insert(world.fingerprint(&after)) {
-                    continue;
-                }
-                if ways.len() == most {
-                    all = false;
-                    break 'row;
-                }
-                ways.push((at as u32, Some(*step)));
-                next.push(after);
-            }
-        }
-        row = next;
-        depth += usize::from(!row.is_empty());
-    }
-    Found {
-        states: ways.len(),
-        steps,
-        depth,
-        played: world.engines.played,
-        classes: world.engines.classes.len(),
-        unlike: world.engines.unlike,
-        all,
-        violation,
-    }
-}
-
-fn way_to(ways: &[(u32, Option<Move>)], mut at: usize) -> Vec<Move> {
-    let mut way = Vec::new();
-    while let (before, Some(step)) = ways[at] {
-        way.push(step);
-        at = before as usize;
-    }
-    way.reverse();
-    way
-}
-
 #[cfg(test)]
 mod tests {
     use super::Kind::{Permit, Reader, Writer};
     use super::*;
     use crate::mutations::Chosen;
-    use crate::replay::{effort, number};
-    use crate::sweep::{real_time, say};
+    #[cfg(shearline_mutants)]
+    use crate::search::all_are_found;
+    use crate::search::nothing_is_wrong;
 
     const NONE: Bounds = Bounds {
         claimants: &[Reader, Reader, Writer],
@@ -1151,73 +888,31 @@ mod tests {
     /// States of each that the long run looks at: of those that it looks at to the end, and of the others.
     const STATES: [u64; 2] = [30_000_000, 100_000];
 
-    /// States of each that the ordinary run looks at.
-    const STATES_OF_ORDINARY_RUN: u64 = 3_000;
-
-    fn look(name: &str, bounds: Bounds, most: u64) -> Found {
-        let begun = real_time();
-        let found = search(bounds, most as usize);
-        say(&format!(
-            "{name}: {} states, {} steps, {} moves at most, {} histories of {} kinds, {:.1} s, {}",
-            found.states,
-            found.steps,
-            found.depth,
-            found.played,
-            found.classes,
-            begun.elapsed().as_secs_f64(),
-            match (&found.violation, found.all) {
-                (Some((way, wrong)), _) => format!("{wrong}: {way:?}"),
-                (None, true) => "there are no others".to_owned(),
-                (None, false) => "there are others".to_owned(),
-            }
-        ));
-        found
-    }
-
-    /// `STATES` looks further, by hand, and `WORLD` at one of them.
     #[test]
     fn no_order_of_events_gives_two_holders() {
         let _none = Chosen::new(None);
         for (name, bounds, to_the_end) in ALL {
-            let [all, some] = STATES;
-            let many = if to_the_end { all } else { some };
-            let most = number("STATES").unwrap_or(effort(STATES_OF_ORDINARY_RUN, many));
-            if std::env::var("WORLD").is_ok_and(|world| world != name) {
-                continue;
-            }
-            let found = look(name, bounds, most);
-            assert!(found.violation.is_none());
-            assert_eq!(found.unlike, None, "histories of one kind");
-            assert!(found.all || !to_the_end || most < all, "there are others");
+            let long = STATES[usize::from(!to_the_end)];
+            nothing_is_wrong(name, World::new(bounds), long, to_the_end);
         }
     }
 
     /// What makes exclusion wrong.
     #[cfg(shearline_mutants)]
-    const FOUND: [(&str, Bounds); 8] = [
-        ("AnySlotCounts", PERMITS),
-        ("SlotGivenTwice", PERMITS),
-        ("SlotMovedOver", PERMITS),
-        ("ReadersIgnored", NONE),
-        ("ReaderOverWriter", NONE),
-        ("RefusedReaderCounts", NONE),
-        ("ReleaseDeletesAll", NONE),
-        ("QuarantineIgnored", Bounds { losses: 1, ..NONE }),
+    const FOUND: [(&str, &str, Bounds); 8] = [
+        ("AnySlotCounts", "permits", PERMITS),
+        ("SlotGivenTwice", "permits", PERMITS),
+        ("SlotMovedOver", "permits", PERMITS),
+        ("ReadersIgnored", "readers and a writer", NONE),
+        ("ReaderOverWriter", "readers and a writer", NONE),
+        ("RefusedReaderCounts", "readers and a writer", NONE),
+        ("ReleaseDeletesAll", "readers and a writer", NONE),
+        ("QuarantineIgnored", "a loss", Bounds { losses: 1, ..NONE }),
     ];
 
     #[cfg(shearline_mutants)]
     #[test]
     fn mutants_of_holders_are_found_by_the_search() {
-        let most = number("STATES").unwrap_or(1_000_000);
-        let missed: Vec<_> = FOUND
-            .into_iter()
-            .filter(|(mutant, _)| crate::mutations::tests::is_asked_for(mutant))
-            .filter(|(mutant, bounds)| {
-                let _chosen = Chosen::new(Some(mutant));
-                look(mutant, *bounds, most).violation.is_none()
-            })
-            .map(|(mutant, _)| mutant)
-            .collect();
-        assert!(missed.is_empty(), "not found: {missed:?}");
+        all_are_found(&FOUND, World::new);
     }
 }

@@ -1,12 +1,14 @@
-//! Search: every order of events of a small world with fencing tokens, breadth first.
+//! Search: every order of events of a small world, breadth first: with fencing tokens here, with several
+//! [`holders`] of one name there.
 //!
 //! Two engines, and three nodes or five, of which each is a store that runs the scripts. What happens next is chosen
 //! in every way: a client begins an attempt and gives up the one before; a node runs the next command of a connection
 //! when its key is still there or has ended, and its counter too, and its answer arrives or is lost with the
-//! connection; a connection breaks with all that is on its way; a node loses its data, in a restart or by a `FLUSHALL`; and what was lost is repaired
-//! by a handle that waits until every attempt from before the loss is over.
+//! connection; a connection breaks with all that is on its way; a node loses its data, in a restart or by a
+//! `FLUSHALL`; and what was lost is repaired by a handle that waits until every attempt from before the loss is over.
 //!
-//! * [`engine`]: what an engine does, by what it has heard.
+//! * [`histories`]: what engines do, by what they have heard; [`wired`] connects one with its nodes.
+//! * [`engine`]: what a client does, and what it has heard.
 //! * [`node`]: what a node does.
 //! * [`repair`]: what the handle does that repairs.
 //! * [`state`]: a state, what may happen in it, and what follows.
@@ -16,7 +18,7 @@
 //!
 //! # Guarantees
 //!
-//! * Two states with the same fingerprint go on alike: [`engine`] and [`state`] say why. The clients are
+//! * Two states with the same fingerprint go on alike: [`histories`] and [`state`] say why. The clients are
 //!   interchangeable if they make as many attempts, and so are nodes that began with the same counter.
 //! * No token is reported twice, and none that is not above all that were reported when its attempt began.
 //!
@@ -29,20 +31,26 @@
 //! [`fencing`](crate::fencing).
 
 mod engine;
+mod histories;
 mod holders;
 mod node;
 mod repair;
 mod state;
 #[cfg(test)]
 mod tests;
+mod wired;
 
 use std::collections::HashSet;
+use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use shearline::{Config, RestartGuard};
 
-use state::{Move, State, World};
+#[cfg(shearline_mutants)]
+use crate::mutations;
+use crate::replay::{effort, number};
+use crate::sweep::{real_time, say};
 
 /// How many nodes there are at most.
 const NODES: usize = 5;
@@ -94,82 +102,146 @@ pub(crate) struct Bounds {
     pub(crate) deaf: u8,
 }
 
+/// What is searched: states, and what may happen in each.
+pub(crate) trait Searched {
+    type State: Copy;
+    type Move: Copy + Debug;
+
+    fn first(&mut self) -> Self::State;
+
+    /// Says in `moves` what may happen.
+    fn moves(&self, state: &Self::State, moves: &mut Vec<Self::Move>);
+
+    /// Returns what is wrong, if anything is.
+    fn go(&mut self, state: &mut Self::State, step: Self::Move) -> Option<String>;
+
+    /// Returns the same number for states that go on alike.
+    fn fingerprint(&self, state: &Self::State) -> u64;
+
+    /// Returns how many histories of an engine were played, of how many kinds they are, and two of one kind that do
+    /// not go on alike.
+    fn played(&self) -> (usize, usize, Option<String>);
+}
+
 /// What a search has found.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct Found<M> {
     pub(crate) states: usize,
     pub(crate) steps: usize,
     /// How many moves the longest way has.
     pub(crate) depth: usize,
-    /// How many histories of an engine were played, and of how many kinds they are.
-    pub(crate) played: usize,
-    pub(crate) classes: usize,
-    /// Two of one kind that do not go on alike.
-    pub(crate) unlike: Option<String>,
+    pub(crate) played: (usize, usize, Option<String>),
     /// There are no others.
     pub(crate) all: bool,
-    pub(crate) violation: Option<(Vec<Move>, String)>,
+    pub(crate) violation: Option<(Vec<M>, String)>,
 }
 
-/// Looks at all states within the bounds, until there is one in which a token is wrong, or there are `most`.
-pub(crate) fn search(bounds: Bounds, most: usize) -> Found {
-    let mut world = World::new(bounds);
+/// Looks at all states, until something is wrong, or there are `most`.
+pub(crate) fn search<W: Searched>(mut world: W, most: usize) -> Found<W::Move> {
     let first = world.first();
     let mut seen = HashSet::from([world.fingerprint(&first)]);
     // By state: the one before it, and the move.
-    let mut ways: Vec<(u32, u8)> = vec![(0, 0)];
-    let mut row: Vec<State> = vec![first];
-    let mut found = Found {
-        states: 1,
-        steps: 0,
-        depth: 0,
-        played: 0,
-        classes: 0,
-        unlike: None,
-        all: true,
-        violation: None,
-    };
+    let mut ways: Vec<(u32, Option<W::Move>)> = vec![(0, None)];
+    let mut row = vec![first];
+    let (mut steps, mut depth, mut violation, mut all) = (0, 0, None, true);
     let mut moves = Vec::new();
-    while !row.is_empty() && found.all {
+    while !row.is_empty() && all {
         let mut next = Vec::new();
         let begin = ways.len() - row.len();
         'row: for (at, state) in (begin..).zip(&row) {
             world.moves(state, &mut moves);
             for step in &moves {
-                found.steps += 1;
+                steps += 1;
                 let mut after = *state;
                 if let Some(wrong) = world.go(&mut after, *step) {
-                    let way = way_to(&ways, at).into_iter().chain([step.to_byte()]);
-                    found.violation = Some((way.map(Move::of_byte).collect(), wrong));
-                    found.all = false;
+                    let way = way_to(&ways, at).into_iter().chain([*step]);
+                    violation = Some((way.collect(), wrong));
+                    all = false;
                     break 'row;
                 }
                 if !seen.insert(world.fingerprint(&after)) {
                     continue;
                 }
                 if ways.len() == most {
-                    found.all = false;
+                    all = false;
                     break 'row;
                 }
-                ways.push((at as u32, step.to_byte()));
+                ways.push((at as u32, Some(*step)));
                 next.push(after);
             }
         }
         row = next;
-        found.depth += usize::from(!row.is_empty());
+        depth += usize::from(!row.is_empty());
     }
-    found.states = ways.len();
-    (found.played, found.classes, found.unlike) = world.played();
-    found
+    Found {
+        states: ways.len(),
+        steps,
+        depth,
+        played: world.played(),
+        all,
+        violation,
+    }
 }
 
-fn way_to(ways: &[(u32, u8)], mut at: usize) -> Vec<u8> {
+fn way_to<M: Copy>(ways: &[(u32, Option<M>)], mut at: usize) -> Vec<M> {
     let mut way = Vec::new();
-    while at != 0 {
-        let (before, step) = ways[at];
+    while let (before, Some(step)) = ways[at] {
         way.push(step);
         at = before as usize;
     }
     way.reverse();
     way
+}
+
+/// Searches, and says what came out.
+fn look<W: Searched>(name: &str, world: W, most: u64) -> Found<W::Move> {
+    let begun = real_time();
+    let found = search(world, most as usize);
+    let (played, classes, _) = found.played;
+    say(&format!(
+        "{name}: {} states, {} steps, {} moves at most, {played} histories of {classes} kinds, {:.1} s, {}",
+        found.states,
+        found.steps,
+        found.depth,
+        begun.elapsed().as_secs_f64(),
+        match (&found.violation, found.all) {
+            (Some((way, wrong)), _) => format!("{wrong}: {way:?}"),
+            (None, true) => "there are no others".to_owned(),
+            (None, false) => "there are others".to_owned(),
+        }
+    ));
+    found
+}
+
+/// States that the ordinary run looks at of each world.
+const STATES_OF_ORDINARY_RUN: u64 = 3_000;
+
+/// Nothing is wrong in a world. The long run looks at so many states of it; if it looks `to_the_end`, there are no
+/// others. `STATES` looks further, by hand, and `WORLD` at one world.
+fn nothing_is_wrong(name: &str, world: impl Searched, long: u64, to_the_end: bool) {
+    let most = number("STATES").unwrap_or(effort(STATES_OF_ORDINARY_RUN, long));
+    if std::env::var("WORLD").is_ok_and(|world| world != name) {
+        return;
+    }
+    let found = look(name, world, most);
+    assert!(found.violation.is_none());
+    assert_eq!(found.played.2, None, "histories of one kind");
+    assert!(found.all || !to_the_end || most < long, "there are others");
+}
+
+/// Each of these mutants makes something wrong in its world.
+#[cfg(shearline_mutants)]
+fn all_are_found<B: Copy, W: Searched>(mutants: &[(&str, &str, B)], world: impl Fn(B) -> W) {
+    let most = number("STATES").unwrap_or(1_000_000);
+    let missed: Vec<_> = mutants
+        .iter()
+        .filter(|(mutant, ..)| mutations::tests::is_asked_for(mutant))
+        .filter(|(mutant, name, bounds)| {
+            let _chosen = mutations::Chosen::new(Some(mutant));
+            let name = format!("{mutant}, {name}");
+            look(&name, world(*bounds), most).violation.is_none()
+        })
+        .map(|(mutant, name, _)| (mutant, name))
+        .collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -8,13 +8,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use shearline::engine::{Engine, Input, NodeId, Output, Request};
-use shearline::internals::FLOOR_KEY;
-use shearline::internals::resp::Inbox;
-use shearline::internals::{LinkFault, Session, Store};
+use shearline::engine::Request;
+use shearline::internals::{FLOOR_KEY, Store};
 use shearline::{Instant, LockOptions};
 
 use super::node::{Floor, Kind, Words, run, run_id};
+use super::wired::{Link, User, Wired};
 use super::{NODES, TTL, config};
 use crate::oracle::fencing_arguments;
 
@@ -40,7 +39,7 @@ impl Repairs {
     /// A handle meets the floors that are missing.
     pub(super) fn mark(&mut self, floors: Floors, nodes: usize) -> Floors {
         *self.marked.entry(floors).or_insert_with(|| {
-            let mut witness = Witness::new(floors, nodes, NONCE);
+            let mut witness = Witness::new(floors, nodes);
             witness.meet();
             witness.read()
         })
@@ -60,105 +59,87 @@ impl Repairs {
                 base: 0,
                 number: 0,
             });
-            let mut witness = Witness::new(before, nodes, NONCE);
+            let mut witness = Witness::new(before, nodes);
             witness.meet();
             witness.change(floors);
             witness.deaf = deaf;
-            witness.now = witness.now.saturating_add(SPAN);
+            witness.wired.now = witness.wired.now.saturating_add(SPAN);
             witness.pump();
             witness.read()
         })
     }
 }
 
-struct Place {
-    store: Store,
-    run_id: String,
-    session: Session,
-    link: Option<NodeId>,
-    commands: Box<Inbox>,
-}
-
 struct Witness {
-    now: Instant,
-    engine: Engine,
-    places: Vec<Place>,
+    wired: Wired,
+    run_ids: Vec<String>,
     deaf: Option<usize>,
 }
 
-fn put(place: &mut Place, now: Instant, key: &[u8], value: &[u8]) {
-    let mut session = place.store.session();
-    run(&mut place.store, &mut session, now, &[b"SET", key, value]);
+/// Writes what is there before the handle looks.
+fn put(store: &mut Store, now: Instant, key: &[u8], value: &[u8]) {
+    let mut session = store.session();
+    run(store, &mut session, now, &[b"SET", key, value]);
 }
 
 impl Witness {
-    fn new(floors: Floors, nodes: usize, nonce: u64) -> Self {
+    fn new(floors: Floors, nodes: usize) -> Self {
         let now = Instant::from_millis(1_000);
-        let place = |node: usize| {
-            let mut store = Store::new(100 + node as u64, now);
-            let run_id = run_id(&mut store, now);
-            let session = store.session();
-            let mut place = Place {
-                store,
-                run_id,
-                session,
-                link: None,
-                commands: Box::new(Inbox::default()),
-            };
-            let text = floors[node].text(&place.run_id, nonce);
-            put(&mut place, now, FLOOR_KEY, text.as_bytes());
-            put(&mut place, now, WITNESS, b"another");
-            place
-        };
+        let stores = (0..nodes).map(|node| Store::new(100 + node as u64, now));
         let mut witness = Self {
-            now,
-            engine: Engine::new(&config(nodes), [9; 32], now),
-            places: (0..nodes).map(place).collect(),
+            wired: Wired::new(&config(nodes), 9, now, stores),
+            run_ids: vec![String::new(); nodes],
             deaf: None,
         };
+        for (node, floor) in floors.into_iter().enumerate().take(nodes) {
+            witness.begin(node);
+            witness.put_floor(node, floor);
+        }
         witness.pump();
-        witness.now = Instant::from_millis(5_000);
+        witness.wired.now = Instant::from_millis(5_000);
         witness
+    }
+
+    /// A node has begun a life.
+    fn begin(&mut self, node: usize) {
+        let (store, now) = (&mut self.wired.links[node].store, self.wired.now);
+        self.run_ids[node] = run_id(store, now);
+        put(store, now, WITNESS, b"another");
+    }
+
+    fn put_floor(&mut self, node: usize, floor: Floor) {
+        let text = floor.text(&self.run_ids[node], NONCE);
+        let (store, now) = (&mut self.wired.links[node].store, self.wired.now);
+        put(store, now, FLOOR_KEY, text.as_bytes());
     }
 
     /// It asks for a lock, and is refused. It looks at the floors that are missing.
     fn meet(&mut self) {
         let options = LockOptions::new(TTL).tries(1).fenced();
-        let round = self
-            .engine
-            .acquire(self.now, &Request::new(WITNESS, &options));
+        let (engine, now) = (&mut self.wired.engine, self.wired.now);
+        let round = engine.acquire(now, &Request::new(WITNESS, &options));
         round.expect("there is room");
         self.pump();
     }
 
     /// The floors are these now.
     fn change(&mut self, floors: Floors) {
-        for (node, floor) in floors.into_iter().enumerate().take(self.places.len()) {
+        for (node, floor) in floors.into_iter().enumerate().take(self.run_ids.len()) {
             if floor.kind == Kind::Lost {
-                self.restart(node);
+                self.wired.restart(node, 200 + node as u64);
+                self.begin(node);
+                self.wired.cut(node);
             }
-            let place = &mut self.places[node];
-            let text = floor.text(&place.run_id, NONCE);
-            put(place, self.now, FLOOR_KEY, text.as_bytes());
-        }
-    }
-
-    fn restart(&mut self, node: usize) {
-        let place = &mut self.places[node];
-        let memory = shearline::embedded::Memory::Lost;
-        place.store.restart(200 + node as u64, self.now, memory);
-        place.run_id = run_id(&mut place.store, self.now);
-        put(place, self.now, WITNESS, b"another");
-        if let Some(node) = place.link.take() {
-            let reason = LinkFault::Reset.into();
-            self.engine
-                .handle(self.now, Input::Disconnected { node, reason });
+            self.put_floor(node, floor);
         }
     }
 
     fn read(&self) -> Floors {
-        std::array::from_fn(|node| match self.places.get(node) {
-            Some(place) => Floor::read(place.store.get(self.now, FLOOR_KEY), &place.run_id),
+        std::array::from_fn(|node| match self.wired.links.get(node) {
+            Some(link) => {
+                let text = link.store.get(self.wired.now, FLOOR_KEY);
+                Floor::read(text, &self.run_ids[node])
+            }
             None => Floor {
                 kind: Kind::Own,
                 base: 0,
@@ -167,49 +148,27 @@ impl Witness {
         })
     }
 
-    /// Does what the engine asks for, until it asks for nothing more.
     fn pump(&mut self) {
-        self.engine.handle(self.now, Input::Tick);
-        loop {
-            let mut sent: Vec<(NodeId, Words)> = Vec::new();
-            match self.engine.poll(self.now) {
-                None => return,
-                Some(Output::Connect { node }) => {
-                    let place = &mut self.places[node.index()];
-                    place.session = place.store.session();
-                    place.link = Some(node);
-                    *place.commands = Inbox::default();
-                    self.engine.handle(self.now, Input::Connected { node });
-                }
-                Some(Output::Transmit { node, mut bytes }) => {
-                    let len = bytes.len();
-                    let place = &mut self.places[node.index()];
-                    while let Ok(Some(frame)) = place.commands.next(&mut bytes) {
-                        let words = frame.value.as_items().expect("a command").iter();
-                        let words = words.map(|word| word.as_bytes().expect("a word").to_vec());
-                        sent.push((node, words.collect()));
-                    }
-                    self.engine
-                        .handle(self.now, Input::Transmitted { node, len });
-                }
-                Some(_) => {}
-            }
-            for (node, words) in sent {
-                self.answer(node, &words);
-            }
-        }
+        self.wired.pump(&mut Deaf(self.deaf));
     }
+}
 
-    fn answer(&mut self, node: NodeId, words: &Words) {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let looks = fencing_arguments(&words).is_some_and(|(names, _)| names.is_empty());
-        let place = &mut self.places[node.index()];
-        let bytes = match looks && self.deaf == Some(node.index()) {
+/// All nodes answer at once, but that this one says nothing of its floor.
+struct Deaf(Option<usize>);
+
+impl User for Deaf {
+    fn send(
+        &mut self,
+        now: Instant,
+        node: usize,
+        link: &mut Link,
+        words: Words,
+    ) -> Option<Vec<u8>> {
+        let slices: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let looks = fencing_arguments(&slices).is_some_and(|(names, _)| names.is_empty());
+        Some(match looks && self.0 == Some(node) {
             true => b"-ERR nothing is heard of it\r\n".to_vec(),
-            false => run(&mut place.store, &mut place.session, self.now, &words),
-        };
-        let bytes = &bytes[..];
-        self.engine
-            .handle(self.now, Input::Received { node, bytes });
+            false => link.run(now, &words),
+        })
     }
 }

@@ -9,10 +9,11 @@
 //!   each node, with all that is about that node, and these are sorted.
 //! * A lock of an attempt that neither asks nor counts any more is the lock of anybody.
 
-use super::engine::{Engines, Step, Told};
+use super::engine::{Clients, Summary, Told};
+use super::histories::{Engines, Step};
 use super::node::{ATTEMPTS, Command, FOREIGN, Floor, Kind, NONE, Node, Nodes, holder};
 use super::repair::Repairs;
-use super::{Bounds, CLIENTS, NODES};
+use super::{Bounds, CLIENTS, NODES, Searched};
 
 /// How many tokens may be reported.
 const TOLD: usize = 4;
@@ -43,46 +44,6 @@ pub(crate) enum Move {
     RepairUnheard(usize),
 }
 
-impl Move {
-    const PLACES: usize = CLIENTS * NODES;
-
-    pub(super) fn to_byte(self) -> u8 {
-        let (kind, client, node) = match self {
-            Self::Begin(client) => (0, client, 0),
-            Self::Run(client, node) => (1, client, node),
-            Self::RunFree(client, node) => (2, client, node),
-            Self::RunEnded(client, node) => (3, client, node),
-            Self::RunUnheard(client, node) => (4, client, node),
-            Self::Break(client, node) => (5, client, node),
-            Self::Lose(node) => (6, 0, node),
-            Self::Repair => (7, 0, 0),
-            Self::RepairUnheard(node) => (8, 0, node),
-            Self::Flush(node) => (9, 0, node),
-        };
-        (kind * Self::PLACES + client * NODES + node) as u8
-    }
-
-    pub(super) fn of_byte(byte: u8) -> Self {
-        let (kind, place) = (
-            usize::from(byte) / Self::PLACES,
-            usize::from(byte) % Self::PLACES,
-        );
-        let (client, node) = (place / NODES, place % NODES);
-        match kind {
-            0 => Self::Begin(client),
-            1 => Self::Run(client, node),
-            2 => Self::RunFree(client, node),
-            3 => Self::RunEnded(client, node),
-            4 => Self::RunUnheard(client, node),
-            5 => Self::Break(client, node),
-            6 => Self::Lose(node),
-            7 => Self::Repair,
-            8 => Self::RepairUnheard(node),
-            _ => Self::Flush(node),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Client {
     /// The summary of what it has heard.
@@ -94,7 +55,7 @@ struct Client {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     nodes: [Node; NODES],
     clients: [Client; CLIENTS],
     /// The tokens that were reported, the largest first, and zeros.
@@ -106,36 +67,35 @@ pub(super) struct State {
 }
 
 /// What is known of the world beside its present state.
-pub(super) struct World {
+pub(crate) struct World {
     bounds: Bounds,
-    engines: Engines,
+    engines: Engines<Clients>,
     nodes: Nodes,
     repairs: Repairs,
 }
 
 impl World {
     pub(super) fn new(bounds: Bounds) -> Self {
+        let mut engines = Engines::new(Clients::new(bounds.nodes));
+        engines.number(Summary::default(), &[]);
         Self {
             bounds,
-            engines: Engines::new(bounds.nodes),
+            engines,
             nodes: Nodes::default(),
             repairs: Repairs::default(),
         }
     }
+}
 
-    /// Returns how many histories of an engine were played, of how many kinds they are, and two of one kind that do
-    /// not go on alike.
-    pub(super) fn played(&self) -> (usize, usize, Option<String>) {
-        let Engines {
-            played,
-            classes,
-            unlike,
-            ..
-        } = &self.engines;
-        (*played, classes.len(), unlike.clone())
+impl Searched for World {
+    type State = State;
+    type Move = Move;
+
+    fn played(&self) -> (usize, usize, Option<String>) {
+        self.engines.played()
     }
 
-    pub(super) fn first(&self) -> State {
+    fn first(&mut self) -> State {
         let node = |node: usize| Node {
             holder: NONE,
             counter: NONE,
@@ -168,9 +128,7 @@ impl World {
         }
     }
 
-    // ----- what may happen ------------------------------------------------------------------
-
-    pub(super) fn moves(&self, state: &State, moves: &mut Vec<Move>) {
+    fn moves(&self, state: &State, moves: &mut Vec<Move>) {
         moves.clear();
         let is_lost = |node: &Node| node.floor.kind != Kind::Own;
         if state.nodes.iter().any(is_lost) {
@@ -200,6 +158,61 @@ impl World {
         }
     }
 
+    fn go(&mut self, state: &mut State, step: Move) -> Option<String> {
+        let wrong = match step {
+            Move::Begin(client) => self.begin(state, client),
+            Move::Run(client, node) => self.run(state, client, node),
+            Move::RunFree(client, node) => {
+                state.nodes[node].holder = NONE;
+                self.run(state, client, node)
+            }
+            Move::RunEnded(client, node) => {
+                state.ends -= 1;
+                state.nodes[node].counter = NONE;
+                self.free_to_take(state, client, node);
+                self.run(state, client, node)
+            }
+            Move::RunUnheard(client, node) => {
+                state.breaks -= 1;
+                self.free_to_take(state, client, node);
+                let command = self.next(state, client, node);
+                let (there, wording) = (&mut state.nodes[node], &self.engines.player.wording);
+                (*there, _) = self.nodes.run(wording, *there, client, command);
+                self.tell(state, client, Told::Cut(node as u8, false))
+            }
+            Move::Break(client, node) => {
+                state.breaks -= 1;
+                self.tell(state, client, Told::Cut(node as u8, false))
+            }
+            Move::Lose(node) => {
+                self.lose(state, node, self.bounds.counters[node]);
+                self.restarted(state, node)
+            }
+            Move::Flush(node) => {
+                self.lose(state, node, 0);
+                None
+            }
+            Move::Repair => self.repair(state, None),
+            Move::RepairUnheard(node) => {
+                state.deaf -= 1;
+                self.repair(state, Some(node))
+            }
+        };
+        self.settle(state);
+        wrong
+    }
+
+    fn fingerprint(&self, state: &State) -> u64 {
+        let [one, other] = self.bounds.attempts;
+        let by_name = self.hash_by(state, [0, 1]);
+        match one == other {
+            true => by_name.min(self.hash_by(state, [1, 0])),
+            false => by_name,
+        }
+    }
+}
+
+impl World {
     /// In which ways a node may run this command.
     fn runs(
         &self,
@@ -230,51 +243,6 @@ impl World {
         if does && 0 < state.breaks {
             moves.push(Move::RunUnheard(client, node));
         }
-    }
-
-    /// Returns what is wrong, if anything is.
-    pub(super) fn go(&mut self, state: &mut State, step: Move) -> Option<String> {
-        let wrong = match step {
-            Move::Begin(client) => self.begin(state, client),
-            Move::Run(client, node) => self.run(state, client, node),
-            Move::RunFree(client, node) => {
-                state.nodes[node].holder = NONE;
-                self.run(state, client, node)
-            }
-            Move::RunEnded(client, node) => {
-                state.ends -= 1;
-                state.nodes[node].counter = NONE;
-                self.free_to_take(state, client, node);
-                self.run(state, client, node)
-            }
-            Move::RunUnheard(client, node) => {
-                state.breaks -= 1;
-                self.free_to_take(state, client, node);
-                let command = self.next(state, client, node);
-                let (there, wording) = (&mut state.nodes[node], &self.engines.wording);
-                (*there, _) = self.nodes.run(wording, *there, client, command);
-                self.tell(state, client, Told::Cut(node as u8, false))
-            }
-            Move::Break(client, node) => {
-                state.breaks -= 1;
-                self.tell(state, client, Told::Cut(node as u8, false))
-            }
-            Move::Lose(node) => {
-                self.lose(state, node, self.bounds.counters[node]);
-                self.restarted(state, node)
-            }
-            Move::Flush(node) => {
-                self.lose(state, node, 0);
-                None
-            }
-            Move::Repair => self.repair(state, None),
-            Move::RepairUnheard(node) => {
-                state.deaf -= 1;
-                self.repair(state, Some(node))
-            }
-        };
-        self.settle(state);
-        wrong
     }
 
     fn next(&self, state: &State, client: usize, node: usize) -> Command {
@@ -315,7 +283,7 @@ impl World {
 
     fn answer(&mut self, state: &mut State, client: usize, node: usize) -> Told {
         let command = self.next(state, client, node);
-        let (there, wording) = (&mut state.nodes[node], &self.engines.wording);
+        let (there, wording) = (&mut state.nodes[node], &self.engines.player.wording);
         let (after, reply) = self.nodes.run(wording, *there, client, command);
         *there = after;
         Told::Answer(node as u8, reply)
@@ -325,9 +293,9 @@ impl World {
     fn tell(&mut self, state: &mut State, client: usize, mut told: Told) -> Option<String> {
         let mut wrong = None;
         for _ in 0..AT_ONCE {
-            let Step { class, token } = self.engines.tell(state.clients[client].class, told);
+            let Step { class, got } = self.engines.tell(state.clients[client].class, told);
             state.clients[client].class = class;
-            wrong = wrong.or(token.and_then(|token| report(state, client, token)));
+            wrong = wrong.or(got.and_then(|token| report(state, client, token)));
             let columns = &self.engines.class(class).summary.columns;
             let next = columns.iter().position(|column| {
                 matches!(
@@ -433,18 +401,6 @@ impl World {
                     node.holder = FOREIGN;
                 }
             }
-        }
-    }
-
-    // ----- what it is -----------------------------------------------------------------------
-
-    /// Returns the same number for states that go on alike.
-    pub(super) fn fingerprint(&self, state: &State) -> u64 {
-        let [one, other] = self.bounds.attempts;
-        let by_name = self.hash_by(state, [0, 1]);
-        match one == other {
-            true => by_name.min(self.hash_by(state, [1, 0])),
-            false => by_name,
         }
     }
 

@@ -1,9 +1,10 @@
 //! The searches of the ordinary run, and what each breakage of tokens is found by.
 
-use super::{Bounds, Found, search};
+#[cfg(shearline_mutants)]
+use super::all_are_found;
+use super::state::World;
+use super::{Bounds, nothing_is_wrong};
 use crate::mutations::Chosen;
-use crate::replay::{effort, number};
-use crate::sweep::{real_time, say};
 
 /// One attempt of each client, whose keys may end at any time.
 const TWO: Bounds = Bounds {
@@ -111,44 +112,12 @@ const ALL: [(&str, Bounds, bool); 14] = [
 /// States of each that the long run looks at: of those that it looks at to the end, and of the others.
 const STATES: [u64; 2] = [100_000, 25_000];
 
-/// States of each that the ordinary run looks at.
-const STATES_OF_ORDINARY_RUN: u64 = 3_000;
-
-fn look(name: &str, bounds: Bounds, most: u64) -> Found {
-    let begun = real_time();
-    let found = search(bounds, most as usize);
-    say(&format!(
-        "{name}: {} states, {} steps, {} moves at most, {} histories of {} kinds, {:.1} s, {}",
-        found.states,
-        found.steps,
-        found.depth,
-        found.played,
-        found.classes,
-        begun.elapsed().as_secs_f64(),
-        match (&found.violation, found.all) {
-            (Some((way, wrong)), _) => format!("{wrong}: {way:?}"),
-            (None, true) => "there are no others".to_owned(),
-            (None, false) => "there are others".to_owned(),
-        }
-    ));
-    found
-}
-
-/// `STATES` looks further, by hand, and `WORLD` at one of them.
 #[test]
 fn no_order_of_events_gives_a_wrong_token() {
     let _none = Chosen::new(None);
     for (name, bounds, to_the_end) in ALL {
-        let [all, some] = STATES;
-        let many = if to_the_end { all } else { some };
-        let most = number("STATES").unwrap_or(effort(STATES_OF_ORDINARY_RUN, many));
-        if std::env::var("WORLD").is_ok_and(|world| world != name) {
-            continue;
-        }
-        let found = look(name, bounds, most);
-        assert!(found.violation.is_none());
-        assert_eq!(found.unlike, None, "histories of one kind");
-        assert!(found.all || !to_the_end || most < all, "there are others");
+        let long = STATES[usize::from(!to_the_end)];
+        nothing_is_wrong(name, World::new(bounds), long, to_the_end);
     }
 }
 
@@ -173,16 +142,5 @@ const FOUND: [(&str, &str, Bounds); 13] = [
 #[cfg(shearline_mutants)]
 #[test]
 fn mutants_of_tokens_are_found_by_the_search() {
-    let most = number("STATES").unwrap_or(1_000_000);
-    let missed: Vec<_> = FOUND
-        .into_iter()
-        .filter(|(mutant, ..)| crate::mutations::tests::is_asked_for(mutant))
-        .filter(|(mutant, name, bounds)| {
-            let _chosen = Chosen::new(Some(mutant));
-            let name = format!("{mutant}, {name}");
-            look(&name, *bounds, most).violation.is_none()
-        })
-        .map(|(mutant, name, _)| (mutant, name))
-        .collect();
-    assert!(missed.is_empty(), "not found: {missed:?}");
+    all_are_found(&FOUND, World::new);
 }

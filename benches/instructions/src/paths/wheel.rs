@@ -12,21 +12,13 @@ use super::{Path, Play};
 use crate::callgrind::counted;
 use crate::random::Random;
 
-pub(super) const PATHS: [Path; 8] = [
+pub(super) const PATHS: [Path; 6] = [
     path("wheel insert, 64 armed", 200, || insert(FEW)),
     path("wheel cancel, 64 armed", 200, || cancel(FEW)),
     path("wheel fire, 64 armed", 100, || fire(FEW)),
-    path("wheel cancel any, insert another, 64 armed", 1_000, || {
-        churn(FEW)
-    }),
     path("wheel insert, 1,000,000 armed", 200, || insert(MANY)),
     path("wheel cancel, 1,000,000 armed", 200, || cancel(MANY)),
     path("wheel fire, 1,000,000 armed", 1, || fire(MANY)),
-    path(
-        "wheel cancel any, insert another, 1,000,000 armed",
-        1_000,
-        || churn(MANY),
-    ),
 ];
 
 const FEW: u64 = 64;
@@ -108,30 +100,6 @@ fn cancel(armed: u64) -> Play {
         counted(|| {
             for key in &keys {
                 black_box(timers.wheel.cancel(*key));
-            }
-        });
-        repetitions
-    })
-}
-
-/// All timers in turn, in an order that is independent of when they were armed or are due.
-fn churn(armed: u64) -> Play {
-    let mut timers = Timers::new(0);
-    let deadlines = timers.deadlines(armed);
-    let arm = |at: &Instant| timers.wheel.insert(*at, 7);
-    let mut keys: Vec<TimerKey> = deadlines.iter().map(arm).collect();
-    for index in (1..keys.len()).rev() {
-        let other = timers.random.below(index as u64 + 1);
-        keys.swap(index, other as usize);
-    }
-    let mut next = 0;
-    Box::new(move |repetitions| {
-        let deadlines = timers.deadlines(repetitions);
-        counted(|| {
-            for at in deadlines {
-                black_box(timers.wheel.cancel(keys[next]));
-                keys[next] = timers.wheel.insert(at, 7);
-                next = if next + 1 == keys.len() { 0 } else { next + 1 };
             }
         });
         repetitions

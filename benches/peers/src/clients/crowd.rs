@@ -7,7 +7,6 @@ use futures::executor::block_on;
 use futures::future::try_join_all;
 use tokio::runtime::Runtime;
 
-use super::settle;
 use crate::Failure;
 use crate::cycle::{Caller, Client, Futures, Log, PAUSE, Until, run_calls, run_futures};
 
@@ -83,7 +82,9 @@ impl<F: Futures> Client for Tasks<F> {
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
-        settle(&self.runtime);
+        // It goes on only while it runs.
+        self.runtime
+            .block_on(async { tokio::time::sleep(PAUSE).await });
         Ok(())
     }
 }
@@ -106,11 +107,6 @@ impl<F: Futures> Client for Joined<F> {
         for own in block_on(try_join_all(futures))? {
             log.merge(&own);
         }
-        Ok(())
-    }
-
-    fn settle(&mut self) -> Result<(), Failure> {
-        thread::sleep(PAUSE);
         Ok(())
     }
 }

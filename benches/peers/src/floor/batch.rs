@@ -55,7 +55,7 @@ impl Batch {
             out: Vec::new(),
             open: VecDeque::new(),
             closed: 0,
-            got: vec![0; sockets.len()],
+            got: vec![0; sockets.nodes()],
             sockets,
         })
     }
@@ -109,7 +109,7 @@ impl Batch {
                 }
             }
         })?;
-        let everybody = sockets.len();
+        let everybody = sockets.nodes();
         while open
             .front()
             .is_some_and(|asked| usize::from(asked.votes) == everybody)

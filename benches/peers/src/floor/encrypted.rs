@@ -6,85 +6,37 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 
-use rustix::event::epoll;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-use super::{Commands, Scripts, Step, add, count, ready};
+use super::solo::{Manner, Solo};
+use super::{Scripts, Sockets, Stream, count};
 use crate::Failure;
-use crate::cycle::{Caller, PAUSE};
 
-/// One lock, taken again and again.
+/// A connection over TLS.
 pub struct Encrypted {
-    nodes: Vec<Node>,
-    epoll: OwnedFd,
-    commands: Commands,
-    /// How many commands each node got.
-    sent: usize,
-}
-
-struct Node {
     stream: TcpStream,
     tls: ClientConnection,
-    /// How many commands it has answered.
-    got: usize,
 }
 
-impl Encrypted {
+impl Solo<Encrypted> {
     /// Connects to the nodes at `rediss://address?ca=file`; the lock has this name.
     ///
     /// # Errors
     ///
     /// A server does not answer, or a URL is of another kind.
-    pub fn connect(urls: &[String], name: &str) -> Result<Self, Failure> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let (mut nodes, mut scripts) = (Vec::new(), None);
-        for (index, url) in urls.iter().enumerate() {
-            let (mut node, known) = Node::connect(url)?;
-            node.stream.set_nonblocking(true)?;
-            add(&epoll, &node.stream, index)?;
-            // Tickets for later sessions may have come with the last answer.
-            node.answers()?;
-            nodes.push(node);
-            scripts = Some(known);
-        }
-        Ok(Self {
-            commands: Commands::new(&scripts.ok_or("there is no node")?, name),
-            nodes,
-            epoll,
-            sent: 0,
-        })
-    }
-
-    fn step(&mut self, step: Step) -> Result<(), Failure> {
-        for node in &mut self.nodes {
-            node.write(self.commands.bytes(step))?;
-        }
-        self.sent += 1;
-        self.wait(self.nodes.len() / 2 + 1)
-    }
-
-    /// Waits until so many have answered everything.
-    fn wait(&mut self, needed: usize) -> Result<(), Failure> {
-        let done = |nodes: &[Node], sent| nodes.iter().filter(|node| node.got == sent).count();
-        while done(&self.nodes, self.sent) < needed {
-            let nodes = &mut self.nodes;
-            ready(&self.epoll, false, |index| {
-                nodes[index].got += nodes[index].answers()?;
-                Ok(())
-            })?;
-        }
-        Ok(())
+    pub fn over_tls(urls: &[String], name: &str) -> Result<Self, Failure> {
+        let sockets = Sockets::of(urls.iter().map(|url| Encrypted::connect(url)))?;
+        Ok(Self::new(sockets, name, Manner::Majority))
     }
 }
 
-impl Node {
+impl Encrypted {
     fn connect(url: &str) -> Result<(Self, Scripts), Failure> {
         let url = url.strip_prefix("rediss://").ok_or("not over TLS")?;
         let (address, ca) = url.split_once("?ca=").ok_or("without an authority")?;
@@ -98,12 +50,21 @@ impl Node {
         let mut tls = ClientConnection::new(Arc::new(config), address.ip().into())?;
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        let scripts = Scripts::load(&mut Stream::new(&mut tls, &mut stream))?;
-        let got = 0;
-        Ok((Self { stream, tls, got }, scripts))
+        let scripts = Scripts::load(&mut rustls::Stream::new(&mut tls, &mut stream))?;
+        stream.set_nonblocking(true)?;
+        let mut encrypted = Self { stream, tls };
+        // Tickets for later sessions may have come with the last answer.
+        encrypted.answers(&mut [0; 64])?;
+        Ok((encrypted, scripts))
+    }
+}
+
+impl Stream for Encrypted {
+    fn socket(&self) -> &TcpStream {
+        &self.stream
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    fn send(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.tls.writer().write_all(bytes)?;
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
@@ -114,8 +75,7 @@ impl Node {
         Ok(())
     }
 
-    /// Reads what is there, and counts. A read that does not fill its buffer has drained the socket.
-    fn answers(&mut self) -> Result<usize, Failure> {
+    fn answers(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
         let mut answers = 0;
         loop {
             let mut tap = Tap {
@@ -130,10 +90,9 @@ impl Node {
             }
             let is_short = tap.is_short;
             let plain = self.tls.process_new_packets()?.plaintext_bytes_to_read();
-            let mut buffer = [0; 4 << 10];
-            let buffer = buffer.get_mut(..plain).ok_or("more than answers")?;
-            self.tls.reader().read_exact(buffer)?;
-            answers += count(buffer)?;
+            let plain = buffer.get_mut(..plain).ok_or("more than answers")?;
+            self.tls.reader().read_exact(plain)?;
+            answers += count(plain)?;
             if is_short {
                 return Ok(answers);
             }
@@ -152,24 +111,6 @@ impl Read for Tap<'_> {
         let len = self.stream.read(buffer)?;
         self.is_short = len < buffer.len();
         Ok(len)
-    }
-}
-
-impl Caller for Encrypted {
-    type Lock = ();
-
-    fn acquire(&mut self) -> Result<(), Failure> {
-        self.step(Step::Acquire)
-    }
-
-    fn release(&mut self, (): ()) -> Result<(), Failure> {
-        self.step(Step::Release)
-    }
-
-    fn settle(&mut self) -> Result<(), Failure> {
-        self.wait(self.nodes.len())?;
-        thread::sleep(PAUSE);
-        Ok(())
     }
 }
 

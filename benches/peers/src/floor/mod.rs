@@ -109,9 +109,29 @@ impl Scripts {
     }
 }
 
+/// A connection to a node, which does not block.
+pub trait Stream {
+    /// What the poll waits for.
+    fn socket(&self) -> &TcpStream;
+
+    /// Writes all of it. Waits for a full socket.
+    ///
+    /// # Errors
+    ///
+    /// The node is gone.
+    fn send(&mut self, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// Reads what is there, and counts the answers. A read that does not fill the buffer has drained the socket.
+    ///
+    /// # Errors
+    ///
+    /// The node is gone, or answered something else than `+OK` and `:1`.
+    fn answers(&mut self, buffer: &mut [u8]) -> Result<usize, Failure>;
+}
+
 /// Connections to all nodes, and their poll.
-pub struct Sockets {
-    streams: Vec<TcpStream>,
+pub struct Sockets<S = TcpStream> {
+    streams: Vec<S>,
     epoll: OwnedFd,
     buffer: Box<[u8]>,
 }
@@ -123,16 +143,28 @@ impl Sockets {
     ///
     /// A server does not answer.
     pub fn connect(addresses: &[SocketAddr]) -> Result<(Self, Scripts), Failure> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let mut streams = Vec::new();
-        let mut scripts = None;
-        for (index, address) in addresses.iter().enumerate() {
+        Self::of(addresses.iter().map(|address| {
             let mut stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
-            scripts = Some(Scripts::load(&mut stream)?);
+            let scripts = Scripts::load(&mut stream)?;
             stream.set_nonblocking(true)?;
-            add(&epoll, &stream, index)?;
+            Ok((stream, scripts))
+        }))
+    }
+}
+
+impl<S: Stream> Sockets<S> {
+    /// Takes these connections, whose servers have the scripts.
+    fn of(
+        connected: impl Iterator<Item = Result<(S, Scripts), Failure>>,
+    ) -> Result<(Self, Scripts), Failure> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let (mut streams, mut scripts) = (Vec::new(), None);
+        for (index, stream) in connected.enumerate() {
+            let (stream, known) = stream?;
+            add(&epoll, stream.socket(), index)?;
             streams.push(stream);
+            scripts = Some(known);
         }
         let sockets = Self {
             epoll,
@@ -144,25 +176,19 @@ impl Sockets {
 
     /// Returns how many nodes there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn nodes(&self) -> usize {
         self.streams.len()
-    }
-
-    /// Returns `true` if there is no node.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.streams.is_empty()
     }
 
     /// Returns how many are needed.
     #[must_use]
     pub fn majority(&self) -> usize {
-        self.len() / 2 + 1
+        self.nodes() / 2 + 1
     }
 
     /// Makes `source` wake the wait too.
     pub(crate) fn add(&self, source: impl AsFd) -> Result<(), Failure> {
-        add(&self.epoll, source, self.len())
+        add(&self.epoll, source, self.nodes())
     }
 
     /// Writes the same to all nodes. Waits for a full socket.
@@ -170,10 +196,9 @@ impl Sockets {
     /// # Errors
     ///
     /// A node is gone.
-    pub fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
-        self.streams
-            .iter()
-            .try_for_each(|stream| write(stream, bytes))
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut streams = self.streams.iter_mut();
+        streams.try_for_each(|stream| stream.send(bytes))
     }
 
     /// Waits, asleep or not, and reports which node gave how many answers.
@@ -188,19 +213,17 @@ impl Sockets {
     ) -> Result<(), Failure> {
         ready(&self.epoll, spin, |index| {
             // Sources beyond the nodes only wake.
-            if let Some(stream) = self.streams.get(index) {
-                answered(index, answers(stream, &mut self.buffer)?);
+            if let Some(stream) = self.streams.get_mut(index) {
+                answered(index, stream.answers(&mut self.buffer)?);
             }
             Ok(())
         })
     }
 }
 
-impl fmt::Debug for Sockets {
+impl<S> fmt::Debug for Sockets<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sockets")
-            .field("streams", &self.streams)
-            .finish_non_exhaustive()
+        f.debug_struct("Sockets").finish_non_exhaustive()
     }
 }
 
@@ -224,30 +247,35 @@ fn ready(
     }
 }
 
-fn write(mut stream: &TcpStream, mut bytes: &[u8]) -> Result<(), Failure> {
-    while !bytes.is_empty() {
-        match stream.write(bytes) {
-            Ok(len) => bytes = &bytes[len..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::yield_now(),
-            Err(error) => return Err(error.into()),
-        }
+impl Stream for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
     }
-    Ok(())
-}
 
-/// Reads what is there, and counts. A read that does not fill the buffer has drained the socket.
-fn answers(mut stream: &TcpStream, buffer: &mut [u8]) -> Result<usize, Failure> {
-    let mut answers = 0;
-    loop {
-        let len = match stream.read(buffer) {
-            Ok(0) => return Err("a server closed its connection".into()),
-            Ok(len) => len,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(error.into()),
-        };
-        answers += count(&buffer[..len])?;
-        if len < buffer.len() {
-            return Ok(answers);
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            match self.write(bytes) {
+                Ok(len) => bytes = &bytes[len..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::yield_now(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn answers(&mut self, buffer: &mut [u8]) -> Result<usize, Failure> {
+        let mut answers = 0;
+        loop {
+            let len = match self.read(buffer) {
+                Ok(0) => return Err("a server closed its connection".into()),
+                Ok(len) => len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+                Err(error) => return Err(error.into()),
+            };
+            answers += count(&buffer[..len])?;
+            if len < buffer.len() {
+                return Ok(answers);
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! One caller, one step after another.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
-use super::{Commands, Sockets, Step};
+use super::{Commands, Scripts, Sockets, Step, Stream};
 use crate::Failure;
 use crate::cycle::{Caller, PAUSE};
 
@@ -19,8 +19,8 @@ pub enum Manner {
 
 /// One lock, taken again and again.
 #[derive(Debug)]
-pub struct Solo {
-    sockets: Sockets,
+pub struct Solo<S = TcpStream> {
+    sockets: Sockets<S>,
     commands: Commands,
     needed: usize,
     spin: bool,
@@ -37,19 +37,28 @@ impl Solo {
     ///
     /// A server does not answer.
     pub fn connect(addresses: &[SocketAddr], name: &str, manner: Manner) -> Result<Self, Failure> {
-        let (sockets, scripts) = Sockets::connect(addresses)?;
+        Ok(Self::new(Sockets::connect(addresses)?, name, manner))
+    }
+}
+
+impl<S: Stream> Solo<S> {
+    pub(super) fn new(
+        (sockets, scripts): (Sockets<S>, Scripts),
+        name: &str,
+        manner: Manner,
+    ) -> Self {
         let needed = match manner {
-            Manner::All => sockets.len(),
+            Manner::All => sockets.nodes(),
             Manner::Majority | Manner::Spinning => sockets.majority(),
         };
-        Ok(Self {
+        Self {
             commands: Commands::new(&scripts, name),
             needed,
             spin: manner == Manner::Spinning,
             sent: 0,
-            got: vec![0; sockets.len()],
+            got: vec![0; sockets.nodes()],
             sockets,
-        })
+        }
     }
 
     fn step(&mut self, step: Step) -> Result<(), Failure> {
@@ -67,7 +76,7 @@ impl Solo {
     }
 }
 
-impl Caller for Solo {
+impl<S: Stream> Caller for Solo<S> {
     type Lock = ();
 
     fn acquire(&mut self) -> Result<(), Failure> {

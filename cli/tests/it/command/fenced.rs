@@ -44,10 +44,7 @@ fn token_with_guard(cluster: &Cluster, guard: &str, options: &[&str]) -> u64 {
 
 #[test]
 fn a_permit_comes_with_a_number_for_its_slot() {
-    not_with!(
-        Acl | NoScripts,
-        "permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     for cluster in clusters() {
         let trusted = token_of_run(&cluster, &["--trust", "--permits", "2"]);
         let token = token_of_run(&cluster, &["--permits", "2"]);

@@ -28,10 +28,7 @@ fn meets(cluster: &Cluster, folder: &Path, words: [&str; 3]) -> Tool {
 /// Each waits for the other.
 #[test]
 fn two_shared_runs_are_there_at_once() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let words = [["one", "other", "done"], ["other", "one", "done"]];
@@ -47,10 +44,7 @@ fn two_shared_runs_are_there_at_once() {
 
 #[test]
 fn a_plain_run_waits_for_all_shared_ones_and_keeps_later_ones_out() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let words = [["one", "end", "shared"], ["other", "end", "shared"]];
@@ -88,10 +82,7 @@ fn a_plain_run_waits_for_all_shared_ones_and_keeps_later_ones_out() {
 /// The third has the slot of the one that has ended.
 #[test]
 fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
-    not_with!(
-        Acl | NoScripts,
-        "permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| folder.path().join(name);
@@ -145,10 +136,7 @@ fn each_of_as_many_runs_as_there_are_permits_has_a_slot_of_its_own() {
 
 #[test]
 fn a_run_inside_another_has_its_own_names_and_no_slot() {
-    not_with!(
-        Acl | NoScripts,
-        "permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let shown = "echo \"$SHEARLINE_RESOURCE, $SHEARLINE_RESOURCES, ${SHEARLINE_SLOT-none}\"";
     let inner = format!("{shown}; exec \"$0\" run --guard off c -- sh -c '{shown}'");
@@ -161,10 +149,7 @@ fn a_run_inside_another_has_its_own_names_and_no_slot() {
 
 #[test]
 fn the_loss_of_a_shared_lock_or_a_permit_ends_the_command() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks and permits need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     for kind in ["--shared", "--permits=2"] {
         let folder = tempfile::tempdir().expect("a temporary directory");
@@ -188,10 +173,7 @@ fn the_loss_of_a_shared_lock_or_a_permit_ends_the_command() {
 
 #[test]
 fn signals_reach_the_command_of_a_shared_lock() {
-    not_with!(
-        Acl | NoScripts,
-        "shared locks need scripts, and more permissions"
-    );
+    not_with!(Acl | NoScripts, "needs scripts, and more permissions");
     let cluster = three();
     let folder = tempfile::tempdir().expect("a temporary directory");
     let mut command = run(

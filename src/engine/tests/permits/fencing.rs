@@ -13,7 +13,7 @@ const ALONE: &str = "NUMBERED SLOT k 10000 alone 3 of 4 from 1";
 fn asked_of(nodes: usize) -> World {
     let mut world = World::ready(nodes);
     world.ask_for(4, &once().fenced());
-    world.each_was_sent(&["NUMBERED SLOT k 10000 2 of 4 from 1"]);
+    world.all_were_sent(&["NUMBERED SLOT k 10000 2 of 4 from 1"]);
     world
 }
 
@@ -49,7 +49,7 @@ fn one_round_trip_is_enough_where_a_majority_gives_one_slot_and_one_number() {
     world.say(2, ":1|");
     world.is_clean();
     world.ask_for(4, &once().fenced());
-    world.each_was_sent(&["NUMBERED SLOT k 10000 2 of 4 from 10"]);
+    world.all_were_sent(&["NUMBERED SLOT k 10000 2 of 4 from 10"]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_node_that_has_moved_the_token_gives_another_number() {
     assert_eq!(world.take(0), ["MOVE k 4/3/", ALONE]);
     world.say(0, ":1|");
     assert!(world.events.is_empty());
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.say(0, &numbered(3, 12));
     assert_eq!(world.take(1), ["RAISE k 4/3/ to 12"]);
     assert!(world.events.is_empty());
@@ -109,7 +109,7 @@ fn a_node_that_cannot_move_the_token_says_so_with_its_next_number() {
     let mut world = given(3, [(2, 7), (3, 9)]);
     world.take_all();
     world.say(0, ":-1|");
-    world.each_was_sent(&[]);
+    world.all_were_sent(&[]);
     world.say(0, &numbered(2, 8));
     let sent = ["MOVE k 4/2/", "NUMBERED SLOT k 10000 alone 2 of 4 from 1"];
     assert_eq!(world.take(1), sent);
@@ -194,7 +194,7 @@ fn a_copy_has_no_number() {
     world.say(2, &format!(":1|{}", gives(2)));
     assert_eq!(lock.fencing_token(), Some(7));
     world.release(lock);
-    world.each_was_sent(&["RELEASE k 4/2/"]);
+    world.all_were_sent(&["RELEASE k 4/2/"]);
 }
 
 /// The attempt would have waited for that node until the end of its call.

@@ -1,13 +1,9 @@
 //! Stories of programs that take permits of one name on the same three nodes, which run the scripts as a server does.
 
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-
 use super::*;
 use crate::effort::effort;
-use crate::embedded::Memory;
 use crate::engine::tests::fencing::stores::trust;
-use crate::engine::tests::shared::programs::{NODES, Programs};
+use crate::engine::tests::shared::programs::Programs;
 
 impl Programs {
     fn takes_with(
@@ -25,13 +21,6 @@ impl Programs {
 
     fn slot(&self, call: (usize, RoundId)) -> Option<u16> {
         self.locks.get(&call).and_then(Lock::slot)
-    }
-
-    /// Each node has the token of this permit in its slot.
-    fn has_everywhere(&self, call: (usize, RoundId)) -> bool {
-        let lock = &self.locks[&call];
-        let engine = &self.net.clients[call.0].engine;
-        engine.confirmed_by(self.net.now, lock).len() == NODES
     }
 }
 
@@ -145,75 +134,6 @@ fn programs_that_ask_at_the_same_time_get_a_slot_each() {
     }
 }
 
-#[test]
-fn a_node_that_was_away_gets_the_slots_of_kept_permits() {
-    let mut world = Programs::new(2);
-    let kept = LockOptions::new(TTL).keep();
-    world.net.unreachable(2, true);
-    let calls = [0, 1].map(|program| world.takes_with(program, 4, &kept));
-    assert!(
-        calls.iter().all(|call| world.has(*call)),
-        "two are a majority"
-    );
-    world.net.unreachable(2, false);
-    world.pass(20 * SECOND);
-    assert!(calls.iter().all(|call| world.has_everywhere(*call)));
-    world.net.unreachable(0, true);
-    world.pass(20 * SECOND);
-    assert!(
-        calls
-            .iter()
-            .all(|call| world.locks[call].is_valid_at(world.net.now))
-    );
-    assert_eq!(world.lost, 0);
-    world.net.unreachable(0, false);
-    world.serve_all();
-}
-
-#[test]
-fn kept_permits_are_lost_when_their_key_is_deleted() {
-    let mut world = Programs::new(2);
-    let kept = LockOptions::new(TTL).keep();
-    let calls = [0, 1].map(|program| world.takes_with(program, 2, &kept));
-    world.pass(30 * SECOND);
-    assert_eq!(world.lost, 0);
-    (0..2).for_each(|node| world.net.admin(node, "DEL k"));
-    world.pass(SECOND);
-    assert_eq!(world.lost, 2);
-    assert!(
-        calls
-            .iter()
-            .all(|call| !world.locks[call].is_valid_at(world.net.now))
-    );
-    world.serve_all();
-}
-
-#[test]
-fn nodes_that_may_have_forgotten_permits_do_not_vote() {
-    let mut world = Programs::new(2);
-    let first = world.takes(0, 1);
-    (0..2).for_each(|node| world.net.restart(node, Memory::Lost));
-    let other = world.takes_with(1, 1, &LockOptions::new(TTL).tries(1));
-    assert_matches!(world.refused.remove(&other), Some(LockError::NoQuorum(_)));
-    world.exclude_each_other();
-    world.gives_back(first);
-}
-
-#[test]
-fn a_strict_guard_checks_the_marker_for_permits_too() {
-    let mut world = Programs::with(2, || net::builder(NODES));
-    world.pass(62 * SECOND); // The barriers of new nodes end.
-    let calls = [world.takes(0, 2), world.takes(1, 2)];
-    assert!(calls.iter().all(|call| world.has(*call)));
-    (0..2).for_each(|node| world.net.mark_as_anothers(node));
-    let once = world.takes_with(0, 4, &LockOptions::new(TTL).tries(1));
-    let refused = world.refused.remove(&once);
-    assert_matches!(
-        refused,
-        Some(LockError::NoQuorum(_) | LockError::OtherCluster(_))
-    );
-}
-
 /// 32 callers of four programs for four permits, each of which is given back after a millisecond.
 #[test]
 fn callers_of_several_programs_take_turns() {
@@ -260,76 +180,19 @@ fn sets_wait_in_the_same_order_behind_permits_as_elsewhere() {
 
 // ----- at random ------------------------------------------------------------------------------
 
-/// Permits, locks of the other kinds, cancels, cut connections and nodes that are away.
-fn at_random(programs: usize, seed: u64) {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut below = |bound: usize| random.random_range(0..bound);
-    let mut world = Programs::new(programs);
-    let (mut calls, mut away) = (Vec::new(), None);
-    let permits = [1, 2, 3, 5][below(4)];
-    trust(&mut world.net, 0);
-    for _ in 0..200 {
-        let program = below(programs);
-        match below(10) {
-            0..4 => {
-                let options = LockOptions::new([TTL, 300 * MS][below(2)]);
-                let options = match below(6) {
-                    0 => options.tries(1),
-                    1 => options.wait(30 * MS),
-                    2 => options.keep(),
-                    _ => options.wait(3600 * SECOND),
-                };
-                calls.push(match below(14) {
-                    12.. => world.asks(program, &Request::all(&[b"k", b"j"], &options)),
-                    0 => world.calls(program, false, &options),
-                    1 => world.calls(program, true, &options),
-                    2 => world.takes_with(program, permits + 1, &options),
-                    3..7 => world.takes_with(program, permits, &options.fenced()),
-                    _ => world.takes_with(program, permits, &options),
-                });
-            }
-            4..7 => {
-                let count = world.locks.len().max(1);
-                if let Some(&call) = world.locks.keys().nth(below(count)) {
-                    world.gives_back(call);
-                }
-            }
-            7 if !calls.is_empty() => {
-                let call = calls.swap_remove(below(calls.len()));
-                if !world.has(call) {
-                    let now = world.net.now;
-                    world.net.clients[call.0].engine.cancel(now, call.1);
-                    world.pump();
-                }
-            }
-            8 if below(4) == 0 => {
-                let node = below(NODES);
-                world.net.cut_link(program, node);
-                world.pump();
-            }
-            9 if below(4) == 0 => {
-                if let Some(node) = away.take() {
-                    world.net.unreachable(node, false);
-                } else {
-                    let node = below(NODES);
-                    world.net.unreachable(node, true);
-                    away = Some(node);
-                }
-                world.pump();
-            }
-            _ => world.pass([MS / 10, 2 * MS, 60 * MS, 400 * MS][below(4)]),
-        }
-        world.exclude_each_other();
-    }
-    if let Some(node) = away {
-        world.net.unreachable(node, false);
-    }
-    world.serve_all();
-}
-
 #[test]
 fn whatever_happens_no_slot_has_two_holders_and_all_have_their_turn() {
     for seed in 0..effort(30, 300) {
-        at_random(3, seed);
+        let mut world = Programs::new(3);
+        trust(&mut world.net, 0);
+        let permits = [1, 2, 3, 5][seed as usize % 4];
+        world.at_random(seed, |world, program, options, below| match below(14) {
+            12.. => world.asks(program, &Request::all(&[b"k", b"j"], options)),
+            0 => world.calls(program, false, options),
+            1 => world.calls(program, true, options),
+            2 => world.takes_with(program, permits + 1, options),
+            3..7 => world.takes_with(program, permits, &options.fenced()),
+            _ => world.takes_with(program, permits, options),
+        });
     }
 }

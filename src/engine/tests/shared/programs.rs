@@ -174,6 +174,77 @@ impl Programs {
         panic!("somebody waits for ever");
     }
 
+    /// Calls, releases, downgrades, cancels, cut connections and nodes that are away, until all are served. `call`
+    /// draws which call it is.
+    pub(in crate::engine::tests) fn at_random(
+        mut self,
+        seed: u64,
+        call: impl Fn(
+            &mut Self,
+            usize,
+            &LockOptions,
+            &mut dyn FnMut(usize) -> usize,
+        ) -> (usize, RoundId),
+    ) {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut below = |bound: usize| random.random_range(0..bound);
+        let (mut calls, mut away) = (Vec::new(), None);
+        for _ in 0..200 {
+            let program = below(self.net.clients.len());
+            match below(11) {
+                0..4 => {
+                    let options = LockOptions::new([TTL, 300 * MS][below(2)]);
+                    let options = match below(6) {
+                        0 => options.tries(1),
+                        1 => options.wait(30 * MS),
+                        2 => options.keep(),
+                        _ => options.wait(3600 * SECOND),
+                    };
+                    calls.push(call(&mut self, program, &options, &mut below));
+                }
+                4..7 => {
+                    let count = self.locks.len().max(1);
+                    if let Some(&call) = self.locks.keys().nth(below(count)) {
+                        self.gives_back(call);
+                    }
+                }
+                7 if !calls.is_empty() => {
+                    let (program, round) = calls.swap_remove(below(calls.len()));
+                    if !self.has((program, round)) {
+                        let now = self.net.now;
+                        self.net.clients[program].engine.cancel(now, round);
+                        self.pump();
+                    }
+                }
+                8 if below(2) == 0 => {
+                    let first = self.locks.iter().next();
+                    let is_one = |lock: &Lock| lock.slot().is_none() && lock.resources().len() == 1;
+                    if let Some((&call, _)) = first.filter(|(_, lock)| is_one(lock)) {
+                        self.downgrades(call);
+                    }
+                }
+                9 if below(4) == 0 => {
+                    let node = below(NODES);
+                    self.net.cut_link(program, node);
+                    self.pump();
+                }
+                10 if below(4) == 0 => {
+                    match away.take() {
+                        Some(node) => self.net.unreachable(node, false),
+                        None => self.net.unreachable(*away.insert(below(NODES)), true),
+                    }
+                    self.pump();
+                }
+                _ => self.pass([MS / 10, 2 * MS, 60 * MS, 400 * MS][below(4)]),
+            }
+            self.exclude_each_other();
+        }
+        if let Some(node) = away {
+            self.net.unreachable(node, false);
+        }
+        self.serve_all();
+    }
+
     /// Nothing is open, and no node has a key other than counters and an intent, which ends.
     fn is_clean(&mut self) {
         self.pass(SECOND);
@@ -432,85 +503,121 @@ fn the_intent_of_a_caller_that_has_gone_ends_by_itself() {
 
 // ----- holding --------------------------------------------------------------------------------
 
+/// What several may have at once: the shared lock, or one of two permits.
+const SEVERAL: [fn(&LockOptions) -> Request<'_>; 2] = [
+    |options| Request::shared(b"k", options),
+    |options| Request::permit(b"k", 2, options),
+];
+
+impl Programs {
+    /// Each of two programs has one of several.
+    fn both_hold(
+        &mut self,
+        one: fn(&LockOptions) -> Request<'_>,
+        options: &LockOptions,
+    ) -> Vec<(usize, RoundId)> {
+        let calls = [0, 1].map(|program| self.asks(program, &one(options)));
+        assert!(calls.iter().all(|call| self.has(*call)));
+        calls.to_vec()
+    }
+
+    fn are_valid(&self, calls: &[(usize, RoundId)]) -> bool {
+        let mut locks = calls.iter().map(|call| &self.locks[call]);
+        locks.all(|lock| lock.is_valid_at(self.net.now))
+    }
+
+    /// On how many nodes each is known to stand.
+    fn copies(&self, calls: &[(usize, RoundId)]) -> Vec<usize> {
+        let count = |call: &(usize, RoundId)| {
+            let engine = &self.net.clients[call.0].engine;
+            engine.confirmed_by(self.net.now, &self.locks[call]).len()
+        };
+        calls.iter().map(count).collect()
+    }
+
+    /// One try finds too few nodes that may vote.
+    fn has_no_quorum(&mut self, request: &Request<'_>) {
+        let call = self.asks(1, request);
+        let refused = self.refused.remove(&call);
+        assert_matches!(
+            refused,
+            Some(LockError::NoQuorum(_) | LockError::OtherCluster(_))
+        );
+    }
+}
+
 #[test]
-fn kept_readers_last_and_are_lost_when_their_keys_are_deleted() {
-    let mut world = Programs::new(2);
-    let kept = LockOptions::new(TTL).keep();
-    let readers = [0, 1].map(|program| world.calls(program, true, &kept));
-    world.pass(60 * SECOND);
-    assert!(
-        readers
-            .iter()
-            .all(|it| world.locks[it].is_valid_at(world.net.now))
-    );
-    assert_eq!(world.lost, 0);
-    (0..2).for_each(|node| world.net.admin(node, "DEL k"));
-    world.pass(SECOND);
-    assert_eq!(world.lost, 2, "both were told");
-    let valid = |lock: &Lock| lock.is_valid_at(world.net.now);
-    assert!(!world.locks.values().any(valid));
-    world.serve_all();
+fn kept_holders_last_and_are_lost_when_their_keys_are_deleted() {
+    for one in SEVERAL {
+        let mut world = Programs::new(2);
+        let calls = world.both_hold(one, &LockOptions::new(TTL).keep());
+        world.pass(60 * SECOND);
+        assert!(world.are_valid(&calls));
+        assert_eq!(world.lost, 0);
+        (0..2).for_each(|node| world.net.admin(node, "DEL k"));
+        world.pass(SECOND);
+        assert_eq!(world.lost, 2, "both were told");
+        assert!(!calls.iter().any(|call| world.are_valid(&[*call])));
+        world.serve_all();
+    }
 }
 
 /// After the first extension finds it lacking, the second sends a copy.
 #[test]
-fn a_node_that_has_lost_its_data_gets_the_members_of_kept_readers_again() {
-    let mut world = Programs::new(2);
-    let kept = LockOptions::new(TTL).keep();
-    let readers = [0, 1].map(|program| world.calls(program, true, &kept));
-    world.net.restart(2, Memory::Lost);
-    world.pass(SECOND);
-    let members = |world: &mut Programs| {
-        readers.map(|it| {
-            let lock = &world.locks[&it];
-            let engine = &world.net.clients[it.0].engine;
-            engine.confirmed_by(world.net.now, lock).len()
-        })
-    };
-    assert_eq!(
-        members(&mut world),
-        [2, 2],
-        "in quarantine it does not count"
-    );
-    world.pass(62 * SECOND);
-    assert_eq!(members(&mut world), [3, 3], "it had them all the time");
-    world.net.unreachable(0, true);
-    world.pass(20 * SECOND);
-    assert!(
-        readers
-            .iter()
-            .all(|it| world.locks[it].is_valid_at(world.net.now))
-    );
-    world.net.unreachable(0, false);
-    world.serve_all();
+fn a_node_that_has_lost_its_data_or_was_away_gets_the_members_of_kept_holders() {
+    for (one, is_away) in SEVERAL
+        .into_iter()
+        .flat_map(|one| [(one, false), (one, true)])
+    {
+        let mut world = Programs::new(2);
+        world.net.unreachable(2, is_away);
+        let calls = world.both_hold(one, &LockOptions::new(TTL).keep());
+        if is_away {
+            world.net.unreachable(2, false);
+        } else {
+            world.net.restart(2, Memory::Lost);
+            world.pass(SECOND);
+            assert_eq!(
+                world.copies(&calls),
+                [2, 2],
+                "in quarantine it does not count"
+            );
+            world.pass(42 * SECOND);
+        }
+        world.pass(20 * SECOND);
+        assert_eq!(world.copies(&calls), [3, 3], "it has them");
+        world.net.unreachable(0, true);
+        world.pass(20 * SECOND);
+        assert!(world.are_valid(&calls));
+        assert_eq!(world.lost, 0);
+        world.net.unreachable(0, false);
+        world.serve_all();
+    }
 }
 
 #[test]
-fn nodes_that_may_have_forgotten_readers_do_not_vote_for_an_exclusive_lock() {
-    let mut world = Programs::new(2);
-    let reader = world.reads(0);
-    (0..2).for_each(|node| world.net.restart(node, Memory::Lost));
-    let writer = world.calls(1, false, &LockOptions::new(TTL).tries(1));
-    assert_matches!(world.refused.remove(&writer), Some(LockError::NoQuorum(_)));
-    let other = world.calls(1, true, &LockOptions::new(TTL).tries(1));
-    assert_matches!(world.refused.remove(&other), Some(LockError::NoQuorum(_)));
-    world.exclude_each_other();
-    world.gives_back(reader);
+fn nodes_that_may_have_forgotten_holders_do_not_vote() {
+    let once = LockOptions::new(TTL).tries(1);
+    for one in SEVERAL {
+        let mut world = Programs::new(2);
+        let first = world.asks(0, &one(&patient()));
+        (0..2).for_each(|node| world.net.restart(node, Memory::Lost));
+        world.has_no_quorum(&Request::new(b"k", &once));
+        world.has_no_quorum(&one(&once));
+        world.exclude_each_other();
+        world.gives_back(first);
+    }
 }
 
 #[test]
-fn a_strict_guard_checks_the_marker_for_readers_too() {
-    let mut world = Programs::with(2, || builder(NODES));
-    world.pass(62 * SECOND); // The barriers of new nodes end.
-    let readers = [world.reads(0), world.reads(1)];
-    assert!(readers.iter().all(|reader| world.has(*reader)));
-    (0..2).for_each(|node| world.net.mark_as_anothers(node));
-    let once = world.calls(0, true, &LockOptions::new(TTL).tries(1));
-    let refused = world.refused.remove(&once);
-    assert_matches!(
-        refused,
-        Some(LockError::NoQuorum(_) | LockError::OtherCluster(_))
-    );
+fn a_strict_guard_checks_the_marker_for_holders_too() {
+    for one in SEVERAL {
+        let mut world = Programs::with(2, || builder(NODES));
+        world.pass(62 * SECOND); // The barriers of new nodes end.
+        world.both_hold(one, &patient());
+        (0..2).for_each(|node| world.net.mark_as_anothers(node));
+        world.has_no_quorum(&one(&LockOptions::new(TTL).tries(1)));
+    }
 }
 
 #[test]
@@ -593,73 +700,12 @@ fn readers_whose_numbers_differ_are_raised_to_the_largest() {
 
 // ----- at random ------------------------------------------------------------------------------
 
-/// Readers, callers of the exclusive lock, downgrades, cancels, cut connections and nodes that are away.
-fn at_random(programs: usize, seed: u64) {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut below = |bound: usize| random.random_range(0..bound);
-    let mut world = Programs::new(programs);
-    let (mut calls, mut away) = (Vec::new(), None);
-    for _ in 0..200 {
-        let program = below(programs);
-        match below(11) {
-            0..4 => {
-                let options = LockOptions::new([TTL, 300 * MS][below(2)]);
-                let options = match below(6) {
-                    0 => options.tries(1),
-                    1 => options.wait(30 * MS),
-                    2 => options.keep(),
-                    _ => options.wait(3600 * SECOND),
-                };
-                calls.push(world.calls(program, below(3) != 0, &options));
-            }
-            4..7 => {
-                let count = world.locks.len().max(1);
-                if let Some(&call) = world.locks.keys().nth(below(count)) {
-                    world.gives_back(call);
-                }
-            }
-            7 if !calls.is_empty() => {
-                let call = calls.swap_remove(below(calls.len()));
-                if !world.has(call) {
-                    let now = world.net.now;
-                    world.net.clients[call.0].engine.cancel(now, call.1);
-                    world.pump();
-                }
-            }
-            8 if below(2) == 0 => {
-                if let Some(&call) = world.locks.keys().next() {
-                    world.downgrades(call);
-                }
-            }
-            9 if below(4) == 0 => {
-                let node = below(NODES);
-                world.net.cut_link(program, node);
-                world.pump();
-            }
-            10 if below(4) == 0 => {
-                if let Some(node) = away.take() {
-                    world.net.unreachable(node, false);
-                } else {
-                    let node = below(NODES);
-                    world.net.unreachable(node, true);
-                    away = Some(node);
-                }
-                world.pump();
-            }
-            _ => world.pass([MS / 10, 2 * MS, 60 * MS, 400 * MS][below(4)]),
-        }
-        world.exclude_each_other();
-    }
-    if let Some(node) = away {
-        world.net.unreachable(node, false);
-    }
-    world.serve_all();
-}
-
 #[test]
 fn whatever_happens_no_reader_stands_beside_an_exclusive_lock_and_all_have_their_turn() {
     for seed in 0..effort(30, 300) {
-        at_random(3, seed);
+        Programs::new(3).at_random(seed, |world, program, options, below| {
+            world.calls(program, below(3) != 0, options)
+        });
     }
 }
 

@@ -7,11 +7,8 @@ use super::*;
 fn a_call_that_waits_is_refused_when_a_node_is_of_another_cluster() {
     let mut net = trusted(2);
     let lock = net.try_lock(1, TTL).expect("three vote");
-    net.acquire_with(
-        0,
-        b"k",
-        &LockOptions::new(TTL).wait(Duration::from_secs(60)),
-    );
+    let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
+    net.acquire_with(0, b"k", &patient);
     net.pump();
     assert!(net.event(0).is_none(), "it is held");
     net.mark_as_anothers(2);
@@ -64,11 +61,8 @@ fn a_call_with_one_try_is_refused_for_what_its_last_node_says() {
 fn a_call_between_two_tries_is_told_which_node_is_of_another_cluster() {
     let mut net = trusted_pair();
     net.unreachable(1, true);
-    net.acquire_with(
-        0,
-        b"k",
-        &LockOptions::new(TTL).wait(Duration::from_secs(60)),
-    );
+    let patient = LockOptions::new(TTL).wait(Duration::from_secs(60));
+    net.acquire_with(0, b"k", &patient);
     net.pump();
     assert!(net.event(0).is_none(), "it rests");
     net.mark_as_anothers(1);

@@ -3,72 +3,48 @@
 use std::thread;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use shearline_peers::Failure;
 use shearline_peers::figure::{Bound, Figure};
-use shearline_peers::judgement::Judgement;
-use shearline_peers::progress::Progress;
+use shearline_peers::progress::load;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
 
 use crate::hands::{LIBRARIES, Who, stamp};
-use crate::mate::Mate;
+use crate::mate;
 use crate::play::Part;
 use crate::statistics::Statistics;
-use crate::{addresses, load};
+use crate::{Report, addresses};
 
 /// How many there are.
-pub(crate) const CONTENDERS: usize = 16;
+const CONTENDERS: usize = 16;
 
 const HOLD: Duration = Duration::from_millis(1);
-const THINK: Duration = Duration::from_millis(20);
 
 /// Until all have heard when it begins.
 const LEAD: Duration = Duration::from_millis(200);
 
-/// How they are distributed, and whether they think in between.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Shape {
-    /// Eight threads in each of two processes, which want the lock all the time.
-    Two,
-    /// One in each of sixteen processes.
-    Sixteen,
-    /// As two, with 20 ms between a release and the next lock.
-    Thinking,
+/// How they are distributed. They want the lock all the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    title: &'static str,
+    processes: usize,
+    /// On the longest wait in fair shares, and on messages for each node and hand-over.
+    bounds: [Bound; 2],
 }
 
-impl Shape {
-    const fn processes(self) -> usize {
-        match self {
-            Self::Two | Self::Thinking => 2,
-            Self::Sixteen => CONTENDERS,
-        }
-    }
+/// Eight threads in each of two processes.
+pub(crate) const TWO: Shape = Shape {
+    title: "2 processes of 8",
+    processes: 2,
+    bounds: [Bound::AtMost(8.0), Bound::AtMost(6.0)],
+};
 
-    const fn think(self) -> Duration {
-        match self {
-            Self::Two | Self::Sixteen => Duration::ZERO,
-            Self::Thinking => THINK,
-        }
-    }
-
-    /// The longest wait in fair shares, and messages for each node and hand-over.
-    const fn bounds(self) -> Option<(f64, f64)> {
-        match self {
-            Self::Two => Some((8.0, 6.0)),
-            Self::Sixteen => Some((10.0, 35.0)),
-            Self::Thinking => None,
-        }
-    }
-
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Two => "2 processes of 8",
-            Self::Sixteen => "16 processes",
-            Self::Thinking => "2 processes of 8, 20 ms between",
-        }
-    }
-}
+/// One in each of sixteen processes.
+pub(crate) const SIXTEEN: Shape = Shape {
+    title: "16 processes",
+    processes: CONTENDERS,
+    bounds: [Bound::AtMost(10.0), Bound::AtMost(35.0)],
+};
 
 /// What became of one library.
 pub(crate) struct Crowd {
@@ -96,16 +72,15 @@ impl Crowd {
 
     fn turn(&mut self, shape: Shape, servers: &[Server], time: Duration) -> Result<(), Failure> {
         let nodes = addresses(servers);
-        let processes = shape.processes();
-        let mates = (0..processes).map(|_| Mate::process(Part::Contender, self.who, &nodes));
+        let processes = shape.processes;
+        let mates = (0..processes).map(|_| mate::process(Part::Contender, self.who, &nodes));
         let mut mates = mates.collect::<Result<Vec<_>, _>>()?;
         let before = Statistics::of(servers)?;
         let begin = stamp() + LEAD.as_nanos() as u64;
         let end = begin + time.as_nanos() as u64;
         let (threads, hold) = (CONTENDERS / processes, HOLD.as_micros());
-        let think = shape.think().as_micros();
         for mate in &mut mates {
-            mate.tell(&format!("{threads} {hold} {think} {begin} {end}"))?;
+            mate.tell(&format!("{threads} {hold} {begin} {end}"))?;
         }
         thread::sleep(LEAD + time);
         let mut locks = Vec::new();
@@ -136,25 +111,14 @@ impl Crowd {
     fn shares(&self) -> Figure {
         let pairs = self.longest.iter().zip(&self.rates);
         let share = |rate: f64| CONTENDERS as f64 * 1e3 / rate;
-        Figure::of(
-            &pairs
-                .map(|(wait, rate)| wait / share(*rate))
-                .collect::<Vec<_>>(),
-        )
+        Figure::of(pairs.map(|(wait, rate)| wait / share(*rate)))
     }
 
     fn messages(&self) -> Figure {
-        let messages = self.statistics.iter().map(Statistics::messages);
-        Figure::of(&messages.collect::<Vec<_>>())
+        Figure::of(self.statistics.iter().map(Statistics::messages))
     }
 
-    fn row(
-        &self,
-        nodes: usize,
-        shape: Shape,
-        faster: Option<String>,
-        verdicts: [String; 2],
-    ) -> Vec<String> {
+    fn row(&self, nodes: usize, shape: Shape, verdicts: [String; 2]) -> Vec<String> {
         let mut waits = self.waits.clone();
         waits.sort_by(f64::total_cmp);
         let last = waits.len().saturating_sub(1);
@@ -163,10 +127,9 @@ impl Crowd {
         let [shares, messages] = verdicts;
         vec![
             nodes.to_string(),
-            shape.title().to_owned(),
+            shape.title.to_owned(),
             self.who.title().to_owned(),
             Figure::of(&self.rates).to_string(),
-            faster.unwrap_or_default(),
             p50,
             p99,
             format!("{:.0}", self.longest.iter().copied().fold(0.0, f64::max)),
@@ -204,9 +167,7 @@ pub(crate) fn measure(
     shape: Shape,
     turns: usize,
     time: Duration,
-    progress: &Progress,
-    judgement: &mut Judgement,
-    table: &mut Table,
+    report: &mut Report,
 ) -> Result<(), Failure> {
     let mut crowds = LIBRARIES.map(Crowd::new);
     for turn in 0..turns {
@@ -214,32 +175,21 @@ pub(crate) fn measure(
             let index = (turn + place) % crowds.len();
             crowds[index].turn(shape, servers, time)?;
         }
-        progress.round(turn + 1);
+        report.progress.round(turn + 1);
     }
-    let [own, other] = &crowds;
-    let nodes = servers.len();
-    let verdicts = match shape.bounds() {
-        Some((shares, messages)) => [
-            judged(judgement, own.shares(), shares),
-            judged(judgement, own.messages(), messages),
-        ],
-        None => [own.shares().to_string(), own.messages().to_string()],
-    };
-    let faster = (shape == Shape::Thinking).then(|| {
-        let pairs = own.rates.iter().zip(&other.rates);
-        let times: Vec<f64> = pairs.map(|(own, other)| own / other).collect();
-        let bound = Bound::AtLeast(2.0);
-        format!("{}, {bound}", judgement.note(Figure::of(&times), bound))
-    });
-    table.row(own.row(nodes, shape, faster, verdicts));
-    let verdicts = [other.shares().to_string(), other.messages().to_string()];
-    table.row(other.row(nodes, shape, None, verdicts));
+    for crowd in &crowds {
+        let [shares, messages] = shape.bounds;
+        let judgement = &mut report.judgement;
+        let verdicts = match crowd.who {
+            Who::Redlock => [
+                judgement.with_bound(crowd.shares(), shares),
+                judgement.with_bound(crowd.messages(), messages),
+            ],
+            Who::Floor | Who::Rslock => [crowd.shares(), crowd.messages()].map(|it| it.to_string()),
+        };
+        report.crowds.row(crowd.row(servers.len(), shape, verdicts));
+    }
     Ok(())
-}
-
-fn judged(judgement: &mut Judgement, figure: Figure, most: f64) -> String {
-    let bound = Bound::AtMost(most);
-    format!("{}, {bound}", judgement.note(figure, bound))
 }
 
 pub(crate) fn table() -> Table {
@@ -248,7 +198,6 @@ pub(crate) fn table() -> Table {
         "contenders",
         "client",
         "hand-overs/s",
-        "times `rslock`",
         "wait p50, ms",
         "p99",
         "longest",
@@ -277,10 +226,8 @@ mod tests {
     fn a_wait_of_a_whole_round_is_one_fair_share() {
         let mut crowd = Crowd::new(Who::Redlock);
         // 1,000 hand-overs in a second: 16 of them take 16 ms.
-        let locks: Vec<_> = (0..1_000)
-            .map(|at| [at * 1_000_000, at * 1_000_000, 0])
-            .collect();
-        let mut locks: Vec<[u64; 3]> = locks;
+        let at = (0..1_000).map(|at| at * 1_000_000);
+        let mut locks: Vec<[u64; 3]> = at.map(|at| [at, at, 0]).collect();
         locks[20][0] -= 16_000_000;
         crowd.note(
             &locks,

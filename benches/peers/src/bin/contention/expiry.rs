@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use shearline_peers::Failure;
 use shearline_peers::figure::{Bound, Figure};
-use shearline_peers::judgement::Judgement;
-use shearline_peers::progress::Progress;
+use shearline_peers::mate::Mate;
+use shearline_peers::progress::load;
 use shearline_peers::random::Random;
 use shearline_peers::servers::{Server, ask};
 use shearline_peers::table::Table;
 
 use crate::hands::{LIBRARIES, Who, stamp};
-use crate::mate::Mate;
+use crate::mate;
 use crate::play::Part;
 use crate::raw::Raw;
-use crate::{addresses, load};
+use crate::{Report, addresses};
 
 /// A key lives for so long, and up to so many milliseconds more.
 const LIFE: u64 = 150;
@@ -63,14 +63,12 @@ fn late(
 pub(crate) fn measure(
     servers: &[Server],
     rounds: usize,
-    progress: &Progress,
-    judgement: &mut Judgement,
-    table: &mut Table,
+    report: &mut Report,
 ) -> Result<(), Failure> {
     let nodes = addresses(servers);
     let mut holder = Raw::connect(&nodes)?;
     let mut random = Random::new(3);
-    let connect = |who| Mate::process(Part::Waiter, who, &nodes);
+    let connect = |who| mate::process(Part::Waiter, who, &nodes);
     let mut mates = [connect(Who::Redlock)?, connect(Who::Rslock)?];
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..rounds {
@@ -79,18 +77,17 @@ pub(crate) fn measure(
             let name = format!("expires {index} {round}");
             times[index].push(late(&mut holder, mate, &nodes, &name, life)?);
         }
-        progress.round(round + 1);
+        report.progress.round(round + 1);
     }
     for (who, times) in LIBRARIES.into_iter().zip(times) {
         let figure = Figure::of(&times);
-        let bound = Bound::AtMost(MOST);
         let judged = match who {
-            Who::Redlock => format!("{}, {bound}", judgement.note(figure, bound)),
+            Who::Redlock => report.judgement.with_bound(figure, Bound::AtMost(MOST)),
             Who::Floor | Who::Rslock => figure.to_string(),
         };
         let longest = times.into_iter().fold(0.0, f64::max);
         let count = nodes.len().to_string();
-        table.row([
+        report.expiry.row([
             count,
             who.title().to_owned(),
             judged,

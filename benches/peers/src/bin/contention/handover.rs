@@ -5,18 +5,18 @@ use std::thread;
 use std::time::Duration;
 
 use shearline_peers::Failure;
-use shearline_peers::figure::{Bound, Figure};
-use shearline_peers::judgement::Judgement;
-use shearline_peers::progress::Progress;
+use shearline_peers::figure::{Bound, Figure, median};
+use shearline_peers::mate::Mate;
+use shearline_peers::progress::{Progress, load};
 use shearline_peers::random::Random;
+use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
 
 use crate::hands::{Hands, LIBRARIES, Who, stamp};
-use crate::mate::Mate;
+use crate::mate;
 use crate::play::Part;
 use crate::raw::Raw;
-use crate::{addresses, load, middle};
-use shearline_peers::servers::Server;
+use crate::{Report, addresses};
 
 /// How often everyone hands over in a round.
 const EACH: usize = 5;
@@ -26,9 +26,6 @@ const REST: Duration = Duration::from_millis(10);
 
 /// And for up to so many microseconds more, so that it is at no place of a rhythm.
 const MORE: usize = 20_000;
-
-/// What takes as long is reported.
-const SLOW: Duration = Duration::from_secs(1);
 
 /// Where the waiter is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -70,8 +67,8 @@ impl Pair {
     fn connect(place: Place, who: Who, nodes: &[SocketAddr]) -> Result<Self, Failure> {
         let holder = who.connect(nodes)?;
         let mate = match place {
-            Place::Between => Mate::process(Part::Waiter, who, nodes)?,
-            Place::Inside => Mate::thread(holder.twin()?)?,
+            Place::Between => mate::process(Part::Waiter, who, nodes)?,
+            Place::Inside => mate::thread(holder.twin()?)?,
         };
         Ok(Self {
             place,
@@ -90,9 +87,7 @@ impl Pair {
     /// Returns microseconds from the beginning of the release.
     fn hand_over(&mut self, rest: Duration) -> Result<f64, Failure> {
         let name = self.name();
-        let wanted = stamp();
-        let held = self.holder.lock(&name)?;
-        self.note_slow("the free lock", held - wanted);
+        self.holder.lock(&name)?;
         self.mate.tell(&format!("wait {name}"))?;
         self.mate.hear("waiting")?;
         thread::sleep(rest);
@@ -100,23 +95,13 @@ impl Pair {
         self.holder.release()?;
         let granted: u64 = self.mate.hear("got")?.parse()?;
         let time = granted.saturating_sub(released);
-        self.note_slow("the hand-over", time);
         self.longest = self.longest.max(time as f64 / 1e6);
         Ok(time as f64 / 1e3)
     }
 
-    /// A median says nothing about a single one.
-    fn note_slow(&self, what: &str, nanos: u64) {
-        if SLOW <= Duration::from_nanos(nanos) {
-            let (who, place) = (self.who.title(), self.place.title());
-            eprintln!("{who}, {place}: {what} took {} ms", nanos / 1_000_000);
-        }
-    }
-
     fn round(&mut self, random: &mut Random) -> Result<(), Failure> {
-        let times: Result<Vec<f64>, Failure> =
-            (0..EACH).map(|_| self.hand_over(rest(random))).collect();
-        self.times.push(middle(&times?));
+        let median = several(|| self.hand_over(rest(random)))?;
+        self.times.push(median);
         Ok(())
     }
 }
@@ -152,11 +137,8 @@ impl Contest {
             contest.inside.push(inside?);
             let count = contest.pairs.len();
             for place in 0..count {
-                let index = if round % 2 == 0 {
-                    place
-                } else {
-                    count - 1 - place
-                };
+                let reversed = count - 1 - place;
+                let index = if round % 2 == 0 { place } else { reversed };
                 contest.pairs[index].round(&mut random)?;
             }
             progress.round(round + 1);
@@ -196,13 +178,14 @@ impl Contest {
         format!("{:.1} and {:.0}", said[0], said[1])
     }
 
-    fn report(&self, count: usize, judgement: &mut Judgement, table: &mut Table) {
+    fn report(&self, count: usize, report: &mut Report) {
         for place in [Place::Between, Place::Inside] {
             let (trips, most) = place.bound();
             let own = self.times(place, Who::Redlock);
             let pairs = own.iter().zip(&self.trips);
-            let beyond: Vec<f64> = pairs.map(|(time, trip)| time - trips * trip).collect();
-            table.row([
+            let beyond = pairs.map(|(time, trip)| time - trips * trip);
+            let bound = Bound::AtMost(most);
+            report.hand_over.row([
                 count.to_string(),
                 place.title().to_owned(),
                 Figure::of(&self.busy).to_string(),
@@ -210,9 +193,8 @@ impl Contest {
                 Figure::of(self.times(place, Who::Floor)).to_string(),
                 Figure::of(own).to_string(),
                 format!(
-                    "{}: beyond {trips} trips {}",
-                    judgement.note(Figure::of(&beyond), Bound::AtMost(most)),
-                    Bound::AtMost(most)
+                    "{}: beyond {trips} trips {bound}",
+                    report.judgement.note(Figure::of(beyond), bound)
                 ),
                 Figure::of(self.times(place, Who::Rslock)).to_string(),
                 self.longest(place),
@@ -226,20 +208,19 @@ fn rest(random: &mut Random) -> Duration {
     REST + Duration::from_micros(random.below(MORE) as u64)
 }
 
-fn several(mut measure: impl FnMut() -> Result<u64, Failure>) -> Result<f64, Failure> {
-    let times: Result<Vec<f64>, Failure> = (0..EACH).map(|_| Ok(measure()? as f64 / 1e3)).collect();
-    Ok(middle(&times?))
+/// Returns the median of a round.
+fn several(mut measure: impl FnMut() -> Result<f64, Failure>) -> Result<f64, Failure> {
+    let times: Result<Vec<f64>, Failure> = (0..EACH).map(|_| measure()).collect();
+    Ok(median(&mut times?))
 }
 
 pub(crate) fn measure(
     servers: &[Server],
     rounds: usize,
-    progress: &Progress,
-    judgement: &mut Judgement,
-    table: &mut Table,
+    report: &mut Report,
 ) -> Result<(), Failure> {
-    let contest = Contest::hold(&addresses(servers), rounds, progress)?;
-    contest.report(servers.len(), judgement, table);
+    let contest = Contest::hold(&addresses(servers), rounds, &report.progress)?;
+    contest.report(servers.len(), report);
     Ok(())
 }
 

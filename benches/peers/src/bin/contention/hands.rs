@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use rslock::LockManager;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use shearline::{LockGuard, LockOptions, Redlock};
 use shearline_peers::Failure;
 use shearline_peers::clients::runtime;
 use shearline_peers::clients::shearline::patient;
-use shearline_peers::cycle::TTL;
+use shearline_peers::cycle::{TTL, of_clock};
 use tokio::runtime::Runtime;
 
 use crate::raw::Raw;
@@ -57,8 +57,7 @@ pub(crate) trait Hands: Send {
 
 /// Nanoseconds by the monotonic clock, which is the same for all processes of a machine.
 pub(crate) fn stamp() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    of_clock(ClockId::Monotonic).as_nanos() as u64
 }
 
 impl Who {

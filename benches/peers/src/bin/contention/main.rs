@@ -13,7 +13,6 @@ mod play;
 mod raw;
 mod statistics;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,11 +20,11 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use shearline_peers::Failure;
 use shearline_peers::judgement::{Judgement, status};
-use shearline_peers::progress::Progress;
+use shearline_peers::progress::{Progress, load};
 use shearline_peers::servers::{self, Server};
 use shearline_peers::table::Table;
 
-use crowd::Shape;
+use crowd::{SIXTEEN, TWO};
 use hands::Who;
 use play::Part;
 
@@ -82,8 +81,6 @@ enum Case {
     Two,
     /// Sixteen contenders in sixteen processes.
     Sixteen,
-    /// Sixteen contenders that think in between.
-    Thinking,
     /// A waiter on a key that expires.
     Expiry,
     /// Very many waiters in one process.
@@ -95,7 +92,7 @@ impl Case {
     const fn nodes(self) -> &'static [u64] {
         match self {
             Self::HandOver => &[1, 3, 5],
-            Self::Two | Self::Sixteen | Self::Thinking | Self::Expiry | Self::Many => &[3, 5],
+            Self::Two | Self::Sixteen | Self::Expiry | Self::Many => &[3, 5],
         }
     }
 }
@@ -106,12 +103,13 @@ fn main() -> ExitCode {
         (Some(part), Some(who)) => play::play(part, who, &arguments.at).map(|()| true),
         _ => measure(&arguments),
     };
-    status(ended.map(|good| good || !arguments.check))
+    status(arguments.check, ended)
 }
 
-/// The tables, and how many bounds were met.
+/// The tables, how many bounds were met, and how far it is.
 struct Report {
     judgement: Judgement,
+    progress: Progress,
     hand_over: Table,
     crowds: Table,
     expiry: Table,
@@ -120,20 +118,24 @@ struct Report {
 
 /// Measures and prints. Returns whether every bound is met.
 fn measure(arguments: &Arguments) -> Result<bool, Failure> {
-    if cfg!(debug_assertions) {
-        eprintln!("built without --release: the figures mean nothing");
-    }
     let contests = chosen(arguments);
-    let mut progress = Progress::new(contests.len());
-    let mut report = Report::new();
+    let mut report = Report {
+        judgement: Judgement::default(),
+        progress: Progress::new(contests.len()),
+        hand_over: handover::table(),
+        crowds: crowd::table(),
+        expiry: expiry::table(),
+        many: many::table(),
+    };
     for (case, nodes) in contests {
         let name = case.to_possible_value().map(|it| it.get_name().to_owned());
         let name = name.unwrap_or_default();
-        progress.next(format!("{name}, {nodes} nodes, load {}", load()));
+        let title = format!("{name}, {nodes} nodes, load {}", load());
+        report.progress.next(title);
         let servers = servers::start(usize::try_from(nodes)?)?;
-        report.contest(case, &servers, arguments, &progress)?;
+        report.contest(case, &servers, arguments)?;
     }
-    progress.end();
+    report.progress.end();
     report.print();
     Ok(report.judgement.good())
 }
@@ -151,62 +153,21 @@ fn chosen(arguments: &Arguments) -> Vec<(Case, u64)> {
 }
 
 impl Report {
-    fn new() -> Self {
-        Self {
-            judgement: Judgement::default(),
-            hand_over: handover::table(),
-            crowds: crowd::table(),
-            expiry: expiry::table(),
-            many: many::table(),
-        }
-    }
-
     fn contest(
         &mut self,
         case: Case,
         servers: &[Server],
         arguments: &Arguments,
-        progress: &Progress,
     ) -> Result<(), Failure> {
-        let rounds = usize::try_from(arguments.rounds)?;
-        let judgement = &mut self.judgement;
-        let shape = match case {
-            Case::HandOver => {
-                return handover::measure(
-                    servers,
-                    rounds,
-                    progress,
-                    judgement,
-                    &mut self.hand_over,
-                );
-            }
-            Case::Expiry => {
-                return expiry::measure(servers, rounds, progress, judgement, &mut self.expiry);
-            }
-            Case::Many => {
-                let time = Duration::from_millis(arguments.millis);
-                let waiters = arguments.waiters;
-                return many::measure(servers, waiters, time, progress, judgement, &mut self.many);
-            }
-            Case::Two => Shape::Two,
-            Case::Sixteen => Shape::Sixteen,
-            Case::Thinking => Shape::Thinking,
-        };
-        self.crowd(shape, servers, arguments, progress)
-    }
-
-    fn crowd(
-        &mut self,
-        shape: Shape,
-        servers: &[Server],
-        arguments: &Arguments,
-        progress: &Progress,
-    ) -> Result<(), Failure> {
-        let turns = usize::try_from(arguments.turns)?;
+        let [rounds, turns] = [arguments.rounds, arguments.turns].map(|it| it as usize);
         let time = Duration::from_millis(arguments.millis);
-        let judgement = &mut self.judgement;
-        let table = &mut self.crowds;
-        crowd::measure(servers, shape, turns, time, progress, judgement, table)
+        match case {
+            Case::HandOver => handover::measure(servers, rounds, self),
+            Case::Two => crowd::measure(servers, TWO, turns, time, self),
+            Case::Sixteen => crowd::measure(servers, SIXTEEN, turns, time, self),
+            Case::Expiry => expiry::measure(servers, rounds, self),
+            Case::Many => many::measure(servers, arguments.waiters, time, self),
+        }
     }
 
     fn print(&self) {
@@ -225,19 +186,6 @@ fn print(title: &str, table: &Table) {
     }
 }
 
-/// The load of the machine in the last minute.
-fn load() -> String {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').next().unwrap_or_default().to_owned()
-}
-
 fn addresses(servers: &[Server]) -> Vec<SocketAddr> {
     servers.iter().map(Server::address).collect()
-}
-
-/// Returns the middle of the values, or the upper one of two.
-fn middle(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use shearline_peers::Failure;
 use shearline_peers::figure::Bound;
-use shearline_peers::judgement::Judgement;
-use shearline_peers::progress::Progress;
+use shearline_peers::mate::Mate;
+use shearline_peers::progress::load;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
 
 use crate::hands::{Hands, LIBRARIES, Who, stamp};
-use crate::mate::Mate;
+use crate::mate;
 use crate::play::{Part, WANTED};
 use crate::raw::Raw;
-use crate::statistics::{Statistics, cpu};
-use crate::{addresses, load};
+use crate::statistics::Statistics;
+use crate::{Report, addresses};
 
 /// The key lives longer than anybody looks.
 const LONG: Duration = Duration::from_secs(600);
@@ -40,6 +40,12 @@ struct Idle {
     messages: f64,
 }
 
+/// Returns the processor time that the nodes have used together, in seconds.
+fn cpu(servers: &[Server]) -> Result<f64, Failure> {
+    let times = servers.iter().map(Server::processor_time);
+    Ok(times.sum::<Result<Duration, _>>()?.as_secs_f64())
+}
+
 impl Idle {
     fn watch(mate: &mut Mate, servers: &[Server], time: Duration) -> Result<Self, Failure> {
         let (client, nodes) = (mate.ask("cpu")?, cpu(servers)?);
@@ -59,12 +65,10 @@ pub(crate) fn measure(
     servers: &[Server],
     waiters: u64,
     time: Duration,
-    progress: &Progress,
-    judgement: &mut Judgement,
-    table: &mut Table,
+    report: &mut Report,
 ) -> Result<(), Failure> {
     for (index, who) in LIBRARIES.into_iter().enumerate() {
-        let mut mate = Mate::process(Part::Many, who, &addresses(servers))?;
+        let mut mate = mate::process(Part::Many, who, &addresses(servers))?;
         let none = Idle::watch(&mut mate, servers, time)?;
         let mut holder = Raw::connect(&addresses(servers))?;
         holder.hold(WANTED, LONG)?;
@@ -79,12 +83,12 @@ pub(crate) fn measure(
         let mut judged = |number: f64, most: f64| match who {
             Who::Redlock => {
                 let number = (number * 100.0).round() / 100.0;
-                let bound = Bound::AtMost(most);
-                format!("{}, {bound}", judgement.note_exact(number, bound))
+                let judgement = &mut report.judgement;
+                judgement.exact_with_bound(number, Bound::AtMost(most))
             }
             Who::Floor | Who::Rslock => format!("{number:.0}"),
         };
-        table.row([
+        let row = [
             servers.len().to_string(),
             who.title().to_owned(),
             (bytes / waiters).to_string(),
@@ -96,8 +100,9 @@ pub(crate) fn measure(
             locks.to_string(),
             failures.to_string(),
             load(),
-        ]);
-        progress.round(index + 1);
+        ];
+        report.many.row(row);
+        report.progress.round(index + 1);
         drop(mate);
         // What the process left behind.
         for server in servers {

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use rslock::LockManager;
-use rustix::time::{ClockId, clock_gettime};
 use shearline_peers::Failure;
 use shearline_peers::allocations::{keep_counting, live};
 use shearline_peers::clients::runtime;
 use shearline_peers::clients::shearline::patient;
-use shearline_peers::cycle::TTL;
+use shearline_peers::cycle::{TTL, process_time};
 use tokio::sync::Semaphore;
 
 use crate::hands::{Hands, Who, options, stamp, urls};
@@ -60,8 +59,8 @@ pub(crate) fn wait(
     Ok(())
 }
 
-/// One line: threads, microseconds of holding and of thinking, and when to begin and to end. Says
-/// of each lock when it was wanted, granted and about to be released.
+/// One line: threads, microseconds of holding, and when to begin and to end. Says of each lock when it was wanted,
+/// granted and about to be released.
 fn contend(hands: &dyn Hands, input: impl BufRead, mut output: impl Write) -> Result<(), Failure> {
     // What a first lock costs is not what is compared.
     let mut first = hands.twin()?;
@@ -71,14 +70,14 @@ fn contend(hands: &dyn Hands, input: impl BufRead, mut output: impl Write) -> Re
     for line in input.lines() {
         let line = line?;
         let numbers: Result<Vec<u64>, _> = line.split(' ').map(str::parse).collect();
-        let [threads, hold, think, begin, end] = numbers?[..] else {
+        let [threads, hold, begin, end] = numbers?[..] else {
             return Err("told something else".into());
         };
-        let [hold, think] = [hold, think].map(Duration::from_micros);
+        let hold = Duration::from_micros(hold);
         let threads: Result<Vec<_>, Failure> = (0..threads)
             .map(|_| {
                 let hands = hands.twin()?;
-                Ok(thread::spawn(move || one(hands, hold, think, begin, end)))
+                Ok(thread::spawn(move || one(hands, hold, begin, end)))
             })
             .collect();
         let mut said = String::from("locks");
@@ -96,7 +95,6 @@ fn contend(hands: &dyn Hands, input: impl BufRead, mut output: impl Write) -> Re
 fn one(
     mut hands: Box<dyn Hands>,
     hold: Duration,
-    think: Duration,
     begin: u64,
     end: u64,
 ) -> Result<Vec<[u64; 3]>, Failure> {
@@ -113,7 +111,6 @@ fn one(
         let released = stamp();
         hands.release()?;
         locks.push([wanted, granted, released]);
-        thread::sleep(think);
     }
 }
 
@@ -170,7 +167,7 @@ fn many(
             }
             _ if line == "tasks" => u64::try_from(tasks - before)?,
             _ if line == "bytes" => u64::try_from(live() - tasks)?,
-            _ if line == "cpu" => process_time(),
+            _ if line == "cpu" => process_time().as_nanos() as u64,
             _ if line == "failures" => failures.load(Ordering::SeqCst),
             _ => locks.load(Ordering::SeqCst),
         };
@@ -191,10 +188,4 @@ async fn lock_other(manager: &LockManager) -> Result<(), Failure> {
     let guard = manager.acquire(WANTED.as_bytes(), TTL).await?;
     guard.release().await;
     Ok(())
-}
-
-/// The processor time of this process, in nanoseconds.
-fn process_time() -> u64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

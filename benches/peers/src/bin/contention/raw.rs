@@ -38,7 +38,7 @@ impl Raw {
         let (sockets, _) = Sockets::connect(nodes)?;
         Ok(Self {
             due: 0,
-            got: vec![0; sockets.len()],
+            got: vec![0; sockets.nodes()],
             nodes: nodes.to_vec(),
             sockets,
             name: String::new(),
@@ -71,16 +71,16 @@ impl Raw {
         self.await_all(1)
     }
 
-    /// Returns how long a majority takes to answer one command after such a rest, in nanoseconds.
-    pub(crate) fn round_trip(&mut self, rest: Duration) -> Result<u64, Failure> {
+    /// Returns how long a majority takes to answer one command after such a rest, in microseconds.
+    pub(crate) fn round_trip(&mut self, rest: Duration) -> Result<f64, Failure> {
         let ttl = TTL.as_millis().to_string();
         let bytes = command(&["SET", "round trip", TOKEN, "PX", &ttl]);
         self.timed(&bytes, 1, rest)
     }
 
     /// Returns how long a lock takes from one to the other on the same connections, after such a
-    /// rest, in nanoseconds.
-    pub(crate) fn inside(&mut self, name: &str, rest: Duration) -> Result<u64, Failure> {
+    /// rest, in microseconds.
+    pub(crate) fn inside(&mut self, name: &str, rest: Duration) -> Result<f64, Failure> {
         self.hold(name, TTL)?;
         let bytes = [command(&["DEL", name]), set(name, TTL)].concat();
         let time = self.timed(&bytes, 2, rest)?;
@@ -88,19 +88,19 @@ impl Raw {
         Ok(time)
     }
 
-    fn timed(&mut self, bytes: &[u8], lines: usize, rest: Duration) -> Result<u64, Failure> {
+    fn timed(&mut self, bytes: &[u8], lines: usize, rest: Duration) -> Result<f64, Failure> {
         thread::sleep(rest);
         let begin = stamp();
         self.sockets.write(bytes)?;
         self.await_lines(lines, self.sockets.majority())?;
         let time = stamp() - begin;
         self.await_all(0)?;
-        Ok(time)
+        Ok(time as f64 / 1e3)
     }
 
     /// Waits for so many more lines of all nodes.
     fn await_all(&mut self, lines: usize) -> Result<(), Failure> {
-        self.await_lines(lines, self.sockets.len())
+        self.await_lines(lines, self.sockets.nodes())
     }
 
     /// Every node owes so many more lines. Waits until `needed` nodes owe nothing.

@@ -1,12 +1,10 @@
-//! What the nodes executed, and what it cost them: `INFO commandstats` and `INFO cpu`.
+//! What the nodes executed: `INFO commandstats`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::io::{Read, Write as _};
-use std::net::TcpStream;
+use std::fmt::Write;
 
 use shearline_peers::Failure;
-use shearline_peers::servers::{Server, command};
+use shearline_peers::servers::Server;
 
 /// Calls by command, of all nodes together; as numbers that can be divided.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +21,7 @@ impl Statistics {
     pub(crate) fn of(servers: &[Server]) -> Result<Self, Failure> {
         let mut calls = BTreeMap::new();
         for server in servers {
-            let info = info(server, "commandstats")?;
-            for (name, count) in info.lines().filter_map(calls_of) {
+            for (name, count) in server.info("commandstats")?.lines().filter_map(calls_of) {
                 *calls.entry(name.to_owned()).or_default() += count;
             }
         }
@@ -76,31 +73,6 @@ fn calls_of(line: &str) -> Option<(&str, f64)> {
     let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
     let (calls, _) = rest.split_once(',')?;
     Some((name, calls.parse().ok()?))
-}
-
-/// Returns the processor time that the nodes have used together, in seconds.
-pub(crate) fn cpu(servers: &[Server]) -> Result<f64, Failure> {
-    let mut seconds = 0.0;
-    for server in servers {
-        for line in info(server, "cpu")?.lines() {
-            if let Some((_, time)) = line
-                .split_once(':')
-                .filter(|(name, _)| matches!(*name, "used_cpu_sys" | "used_cpu_user"))
-            {
-                seconds += time.parse::<f64>()?;
-            }
-        }
-    }
-    Ok(seconds)
-}
-
-fn info(server: &Server, section: &str) -> Result<String, Failure> {
-    let mut stream = TcpStream::connect(server.address())?;
-    // The second answer is the end of what is read.
-    stream.write_all(&[command(&["INFO", section]), command(&["QUIT"])].concat())?;
-    let mut info = String::new();
-    stream.read_to_string(&mut info)?;
-    Ok(info)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use shearline_peers::judgement::Judgement;
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
-use shearline_peers::turns::{Metric, Plan, Turns, take_turns};
+use shearline_peers::turns::{Metric, Turns, take_turns};
 
 use crate::face::Face;
 use crate::trouble::{Scene, Trouble};
@@ -92,8 +92,7 @@ impl Contest {
         let [healthy_shared, troubled_shared] = &mut shared;
         let clients: &mut [&mut dyn Client] =
             &mut [healthy, troubled, healthy_shared, troubled_shared];
-        let plan = Plan { rounds, slot: SLOT };
-        let turns = take_turns(&plan, clients, |round| progress.round(round))?;
+        let turns = take_turns(rounds, SLOT, clients, |round| progress.round(round))?;
         Ok(Self {
             trouble,
             nodes,
@@ -111,7 +110,7 @@ impl Contest {
         for (face, name) in NAMES.iter().enumerate() {
             let (healthy, troubled) = (2 * face, 2 * face + 1);
             for span in SPANS {
-                let mut row = vec![title.clone(), (*name).to_string(), word(span).to_string()];
+                let mut row = vec![title.clone(), (*name).to_string(), span.to_string()];
                 for metric in [Metric::Median(span), Metric::Tail(span)] {
                     row.extend([healthy, troubled].map(|client| {
                         let nanos = self.turns.median(metric, client);
@@ -171,13 +170,4 @@ fn pair<F: Face>(
             failures: 0,
         }),
     )
-}
-
-const fn word(span: Span) -> &'static str {
-    match span {
-        Span::Cycle => "cycle",
-        Span::Acquire => "acquire",
-        Span::Extend => "extend",
-        Span::Release => "release",
-    }
 }

@@ -121,6 +121,8 @@ mod tests {
     use std::time::Duration;
 
     use shearline_peers::clients::shearline::Local;
+    use shearline_peers::cycle::now;
+    use shearline_peers::proxy::DELAY;
     use shearline_peers::servers;
 
     use super::*;
@@ -135,9 +137,13 @@ mod tests {
                 let mut face = Local::connect(scene.urls()).unwrap();
                 face.await_ready().unwrap();
                 scene.begin().unwrap();
+                let begin = now();
                 let outcome = face.lock_within(Duration::from_millis(300)).unwrap();
                 let enough = count == 2 || *trouble == Trouble::Slow;
                 assert_eq!(outcome.is_ok(), enough, "{trouble}, {count}: {outcome:?}");
+                if enough && count == 3 {
+                    assert!(DELAY <= begin.elapsed(), "{trouble}: {:?}", begin.elapsed());
+                }
                 scene.end().unwrap();
                 face.await_ready().unwrap();
                 face.lock_within(Duration::from_secs(5)).unwrap().unwrap();

@@ -98,7 +98,6 @@ fn table(turns: &Turns, judgement: &mut Judgement) -> Table {
         "a server's CPU for a renewal and what was locked beside it, us",
         "lost",
     ]);
-    let (most, nothing) = (Bound::AtMost(1.3), Bound::AtMost(0.0));
     table.row([
         "0".into(),
         of(&turns.none, MEDIAN).to_string(),
@@ -114,12 +113,9 @@ fn table(turns: &Turns, judgement: &mut Judgement) -> Table {
         of(&turns.renewals, MEDIAN).to_string(),
         of(&turns.renewals, TAIL).to_string(),
         of_pairs(&turns.renewals, &turns.none, MEDIAN).to_string(),
-        format!("{}, {most}", judgement.note(tail, most)),
+        judgement.with_bound(tail, Bound::AtMost(1.3)),
         Figure::of(&turns.servers).to_string(),
-        format!(
-            "{}, {nothing}",
-            judgement.note_exact(turns.lost as f64, nothing)
-        ),
+        judgement.exact_with_bound(turns.lost as f64, Bound::AtMost(0.0)),
     ]);
     table
 }
@@ -128,15 +124,11 @@ const MEDIAN: fn(&Turn) -> f64 = |turn| turn.median;
 const TAIL: fn(&Turn) -> f64 = |turn| turn.tail;
 
 fn of(turns: &[Turn], get: fn(&Turn) -> f64) -> Figure {
-    Figure::of(&turns.iter().map(get).collect::<Vec<_>>())
+    Figure::of(turns.iter().map(get))
 }
 
 /// How many times the others each turn took.
 fn of_pairs(turns: &[Turn], others: &[Turn], get: fn(&Turn) -> f64) -> Figure {
     let pairs = turns.iter().zip(others);
-    Figure::of(
-        &pairs
-            .map(|(one, other)| get(one) / get(other))
-            .collect::<Vec<_>>(),
-    )
+    Figure::of(pairs.map(|(one, other)| get(one) / get(other)))
 }

@@ -3,9 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
 use shearline_peers::Failure;
-use shearline_peers::cycle::now;
+use shearline_peers::cycle::{now, process_time};
 use shearline_peers::servers::Server;
 
 /// Everything that grows, at one moment.
@@ -72,21 +71,6 @@ fn number(info: &str, name: &str) -> Result<u64, Failure> {
     let value = values.into_iter().find(|(known, _)| *known == name);
     let (_, value) = value.ok_or_else(|| format!("a server does not tell its {name}"))?;
     Ok(value.trim().parse()?)
-}
-
-/// Returns the processor time of all threads of this process.
-pub(crate) fn process_time() -> Duration {
-    of_clock(ClockId::ProcessCPUTime)
-}
-
-/// Returns the processor time of this thread.
-pub(crate) fn thread_time() -> Duration {
-    of_clock(ClockId::ThreadCPUTime)
-}
-
-fn of_clock(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Returns the bytes of this process that are in memory.

@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use rustix::time::ClockId;
 use shearline_peers::Failure;
 use shearline_peers::clients::shearline::patient;
-use shearline_peers::cycle::now;
+use shearline_peers::cycle::{now, of_clock, process_time};
 use shearline_peers::figure::{Bound, Figure};
 use shearline_peers::floor::{Commands, Sockets, Step};
 use shearline_peers::judgement::Judgement;
@@ -14,7 +15,7 @@ use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
 
 use crate::Plan;
-use crate::gauges::{Gauges, process_time, thread_time};
+use crate::gauges::Gauges;
 use crate::kept::KeptLocks;
 
 /// The tick of the bare loop: that of the engine.
@@ -65,15 +66,15 @@ pub(crate) fn measure(
         "lost",
     ]);
     let pairs = shares.iter().zip(&bares).map(|(share, bare)| share / bare);
-    let ratio = Figure::of(&pairs.collect::<Vec<_>>());
-    let (share, times, none) = (Bound::AtMost(2.0), Bound::AtMost(2.0), Bound::AtMost(0.0));
+    let ratio = Figure::of(pairs);
+    let (twice, none) = (Bound::AtMost(2.0), Bound::AtMost(0.0));
     table.row([
         "`Redlock`".into(),
         Figure::of(&rates).to_string(),
         Figure::of(&bytes).to_string(),
-        format!("{}, {share}", judgement.note(Figure::of(&shares), share)),
-        format!("{}, {times}", judgement.note(ratio, times)),
-        format!("{}, {none}", judgement.note_exact(lost as f64, none)),
+        judgement.with_bound(Figure::of(&shares), twice),
+        judgement.with_bound(ratio, twice),
+        judgement.exact_with_bound(lost as f64, none),
     ]);
     table.row([
         "bare loop".into(),
@@ -119,10 +120,15 @@ impl Bare {
     fn send(&mut self, step: Step, count: usize) -> Result<(), Failure> {
         self.sockets
             .write(&self.commands.bytes(step).repeat(count))?;
-        let mut open = count * self.sockets.len();
+        let mut open = count * self.sockets.nodes();
         while open != 0 {
             self.sockets.wait(false, |_, answers| open -= answers)?;
         }
         Ok(())
     }
+}
+
+/// Returns the processor time of this thread.
+fn thread_time() -> Duration {
+    of_clock(ClockId::ThreadCPUTime)
 }

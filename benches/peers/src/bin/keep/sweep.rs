@@ -114,7 +114,7 @@ pub(crate) fn memory(rows: &[Row], judgement: &mut Judgement) -> Table {
             format!("{:.2} s", row.taken_in.as_secs_f64()),
             format!("{:.0}", row.locks as f64 / row.taken_in.as_secs_f64()),
             format!("{:.0}", row.client),
-            format!("{}, {bound}", judgement.note_exact(besides, bound)),
+            judgement.exact_with_bound(besides, bound),
             format!("{:.0}", row.resident),
             format!("{:.0}", row.server),
         ]);
@@ -146,20 +146,14 @@ pub(crate) fn renewals(rows: &[Row], judgement: &mut Judgement) -> Table {
             format!("{:?}", row.ttl),
             format!("{:.0}", renewals / row.window.time.as_secs_f64()),
             format!("{:.2}", client * 1e6),
-            format!(
-                "{}, {rate}",
-                judgement.note_exact((1.0 / client).round(), rate)
-            ),
+            judgement.exact_with_bound((1.0 / client).round(), rate),
             format!(
                 "{:.2}",
                 row.window.servers.as_secs_f64() * 1e6 / nodes / renewals
             ),
             format!("{:.0}", row.window.received as f64 / nodes / renewals),
             row.state.late.to_string(),
-            format!(
-                "{}, {none}",
-                judgement.note_exact(row.state.lost.max(row.gone) as f64, none)
-            ),
+            judgement.exact_with_bound(row.state.lost.max(row.gone) as f64, none),
             format!(
                 "{:.0} %",
                 100.0 * row.state.least.as_secs_f64() / row.ttl.as_secs_f64()

@@ -1,13 +1,11 @@
 //! One contest: all contestants lock in turns.
 
-use std::time::Duration;
-
 use shearline_peers::Failure;
 use shearline_peers::figure::Bound;
-use shearline_peers::judgement::Judgement;
+use shearline_peers::judgement::{self, Judgement};
 use shearline_peers::progress::Progress;
 use shearline_peers::table::Table;
-use shearline_peers::turns::{Metric, Plan, Turns, allocations, take_turns};
+use shearline_peers::turns::{Metric, Turns, allocations, take_turns};
 
 use crate::cases::{Case, Rule};
 use crate::who::Who;
@@ -28,7 +26,6 @@ impl Contest {
         world: &World,
         case: &'static Case,
         rounds: usize,
-        slot: Duration,
         progress: &Progress,
     ) -> Result<Self, Failure> {
         let mut clients = Vec::new();
@@ -48,8 +45,9 @@ impl Contest {
             .iter_mut()
             .map(|client| &mut **client as _)
             .collect();
-        let plan = Plan { rounds, slot };
-        let turns = take_turns(&plan, &mut clients, |round| progress.round(round))?;
+        let turns = take_turns(rounds, case.slot, &mut clients, |round| {
+            progress.round(round)
+        })?;
         Ok(Self {
             case,
             turns,
@@ -57,8 +55,40 @@ impl Contest {
         })
     }
 
-    /// A line for each bound.
-    pub(crate) fn judge(&self, judgement: &mut Judgement, table: &mut Table) {
+    fn judge_ratio(
+        &self,
+        judgement: &mut Judgement,
+        metric: Metric,
+        over: Who,
+        under: Who,
+        bound: Bound,
+    ) -> (String, Bound, String) {
+        let figure = self
+            .turns
+            .ratio(metric, self.place(over), self.place(under));
+        let what = format!("{metric}, {over} ÷ {under}");
+        (what, bound, judgement.note(figure, bound))
+    }
+
+    fn best(&self, metric: Metric, of: [Who; 2]) -> Who {
+        let [one, other] = of.map(|who| self.turns.median(metric, self.place(who)));
+        let more_is_better = metric == Metric::Rate;
+        of[usize::from((one < other) == more_is_better)]
+    }
+
+    fn place(&self, who: Who) -> usize {
+        let mut all = self.case.who.iter();
+        // The tests check every rule against its case.
+        all.position(|one| *one == who).unwrap_or_default()
+    }
+}
+
+impl judgement::Contest for Contest {
+    fn title(&self) -> String {
+        self.case.title.into()
+    }
+
+    fn judge(&self, judgement: &mut Judgement, table: &mut Table) {
         let mut case = self.case.name;
         for rule in self.case.rules {
             let (what, bound, verdict) = match *rule {
@@ -80,23 +110,7 @@ impl Contest {
         }
     }
 
-    fn judge_ratio(
-        &self,
-        judgement: &mut Judgement,
-        metric: Metric,
-        over: Who,
-        under: Who,
-        bound: Bound,
-    ) -> (String, Bound, String) {
-        let figure = self
-            .turns
-            .ratio(metric, self.place(over), self.place(under));
-        let what = format!("{metric}, {over} ÷ {under}");
-        (what, bound, judgement.note(figure, bound))
-    }
-
-    /// All measurements.
-    pub(crate) fn table(&self) -> Table {
+    fn table(&self) -> Table {
         let names: Vec<String> = self.case.who.iter().map(ToString::to_string).collect();
         let mut table = self.turns.table(&names, self.case.metrics);
         if self.case.counts_allocations {
@@ -104,17 +118,5 @@ impl Contest {
             table.column("allocations", counts.map(|count| format!("{count:.2}")));
         }
         table
-    }
-
-    fn best(&self, metric: Metric, of: [Who; 2]) -> Who {
-        let [one, other] = of.map(|who| self.turns.median(metric, self.place(who)));
-        let more_is_better = metric == Metric::Rate;
-        of[usize::from((one < other) == more_is_better)]
-    }
-
-    fn place(&self, who: Who) -> usize {
-        let mut all = self.case.who.iter();
-        // The tests check every rule against its case.
-        all.position(|one| *one == who).unwrap_or_default()
     }
 }

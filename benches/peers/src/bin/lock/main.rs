@@ -14,9 +14,8 @@ use std::time::Duration;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use shearline_peers::Failure;
-use shearline_peers::judgement::{Judgement, status};
+use shearline_peers::judgement::{print, status};
 use shearline_peers::progress::Progress;
-use shearline_peers::table::Table;
 
 use cases::{CASES, Case};
 use contest::Contest;
@@ -30,10 +29,6 @@ struct Arguments {
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
 
-    /// Makes every turn so many times as long.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    longer: u32,
-
     /// What to compare, more than once for several; everything by default.
     #[arg(long = "case", value_parser = PossibleValuesParser::new(CASES.iter().map(|case| case.name)))]
     cases: Vec<String>,
@@ -45,14 +40,11 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    status(compare(&arguments))
+    status(arguments.check, compare(&arguments))
 }
 
-/// Measures and prints. Returns whether the status is zero.
+/// Measures and prints. Returns whether every bound is met.
 fn compare(arguments: &Arguments) -> Result<bool, Failure> {
-    if cfg!(debug_assertions) {
-        eprintln!("built without --release: the figures mean nothing");
-    }
     let chosen: Vec<&Case> = CASES
         .iter()
         .filter(|case| {
@@ -66,27 +58,10 @@ fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     for case in chosen {
         progress.next(case.name.into());
         let rounds = usize::try_from(arguments.rounds)?;
-        let slot = case.slot * arguments.longer;
-        contests.push(Contest::hold(&world, case, rounds, slot, &progress)?);
+        contests.push(Contest::hold(&world, case, rounds, &progress)?);
     }
     progress.end();
-    Ok(print(&contests) || !arguments.check)
-}
-
-/// Prints all tables. Returns whether every bound is met.
-fn print(contests: &[Contest]) -> bool {
-    let mut judgement = Judgement::default();
-    let mut bounds = Table::new(&["case", "what", "bound", "figure"]);
-    for contest in contests {
-        contest.judge(&mut judgement, &mut bounds);
-    }
-    if judgement.any() {
-        println!("### Bounds\n\n{bounds}\n{judgement}\n");
-    }
-    for contest in contests {
-        println!("### {}\n\n{}", contest.case.title, contest.table());
-    }
-    judgement.good()
+    Ok(print(&contests))
 }
 
 /// How many nodes there are.

@@ -7,11 +7,10 @@ use shearline_peers::clients::crowd::{Joined, Tasks, Threads, crowd, names};
 use shearline_peers::clients::multiplexed::Multiplexed;
 use shearline_peers::clients::rslock::Rslock;
 use shearline_peers::clients::shearline::{Kind, Local, Shared, patient};
-use shearline_peers::clients::{Alone, Awaiting, runtime};
-use shearline_peers::cycle::{Caller, Client, Futures};
+use shearline_peers::clients::{Alone, runtime};
+use shearline_peers::cycle::{Caller, Client};
 use shearline_peers::encryption::Encryption;
 use shearline_peers::floor::batch::{Batch, Outstanding};
-use shearline_peers::floor::encrypted::Encrypted;
 use shearline_peers::floor::solo::{Manner, Solo};
 use shearline_peers::floor::threads::Post;
 use shearline_peers::servers::{self, Server};
@@ -61,7 +60,7 @@ fn client(urls: &[String], callers: usize, who: Who) -> Result<Box<dyn Client>, 
     Ok(match who {
         Who::Floor | Who::FloorAgain => solo(Manner::Majority)?,
         Who::FloorAll => solo(Manner::All)?,
-        Who::FloorTls => alone(Encrypted::connect(urls, &name)?),
+        Who::FloorTls => alone(Solo::over_tls(urls, &name)?),
         Who::FloorSpinning | Who::FloorSpinningAgain => solo(Manner::Spinning)?,
         Who::FloorBatched | Who::FloorBatchedAgain => batched(None)?,
         Who::FloorBatchedAll => batched(Some(urls.len()))?,
@@ -94,38 +93,20 @@ fn client(urls: &[String], callers: usize, who: Who) -> Result<Box<dyn Client>, 
         }),
         Who::RslockCurrent | Who::RslockMulti => {
             let runtime = runtime(who == Who::RslockMulti)?;
-            let caller = Rslock::new(urls, &name);
-            tasks(runtime, &caller, &name, callers)
+            let callers = crowd(&Rslock::new(urls, &name), &name, callers);
+            Box::new(Tasks { runtime, callers })
         }
         Who::MultiplexedCurrent | Who::MultiplexedMulti => {
             let runtime = runtime(who == Who::MultiplexedMulti)?;
-            let caller = Multiplexed::connect(&runtime, urls, &name)?;
-            tasks(runtime, &caller, &name, callers)
+            let one = Multiplexed::connect(&runtime, urls, &name)?;
+            let callers = crowd(&one, &name, callers);
+            Box::new(Tasks { runtime, callers })
         }
     })
 }
 
 fn alone(caller: impl Caller + 'static) -> Box<dyn Client> {
     Box::new(Alone(caller))
-}
-
-/// One task or many.
-fn tasks(
-    runtime: tokio::runtime::Runtime,
-    caller: &impl Futures,
-    name: &str,
-    callers: usize,
-) -> Box<dyn Client> {
-    match callers {
-        1 => Box::new(Awaiting {
-            runtime,
-            caller: caller.named(name),
-        }),
-        _ => Box::new(Tasks {
-            runtime,
-            callers: crowd(caller, name, callers),
-        }),
-    }
 }
 
 fn addresses(urls: &[String]) -> Result<Vec<SocketAddr>, Failure> {

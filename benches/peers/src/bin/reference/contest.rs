@@ -9,7 +9,7 @@ use shearline_peers::cycle::{Client, Log};
 use shearline_peers::figure::Figure;
 use shearline_peers::floor::batch::{Batch, Outstanding};
 use shearline_peers::floor::threads::Post;
-use shearline_peers::judgement::Judgement;
+use shearline_peers::judgement::{self, Judgement};
 use shearline_peers::progress::Progress;
 use shearline_peers::servers::Server;
 use shearline_peers::table::Table;
@@ -71,39 +71,6 @@ impl Contest {
         Ok(Self { case, who, turns })
     }
 
-    /// A line for each bound.
-    pub(crate) fn judge(&self, judgement: &mut Judgement, table: &mut Table) {
-        for rule in RULES.iter().filter(|rule| rule.case == self.case) {
-            let under = match rule.under {
-                Under::Reference => Some(REFERENCE),
-                Under::Floor => self.floor(),
-            };
-            // The tests check every rule against its case.
-            let under = under.unwrap_or(REFERENCE);
-            let figure = self.turns.ratio(rule.metric, OURS, under);
-            table.row([
-                self.case.to_string(),
-                format!("{}, {} ÷ {}", rule.metric, self.who[OURS], self.who[under]),
-                rule.bound.to_string(),
-                judgement.note(figure, rule.bound),
-            ]);
-        }
-    }
-
-    /// All measurements.
-    pub(crate) fn table(&self) -> Table {
-        let mut table = self.turns.table(&self.who, &METRICS);
-        if let Some(floor) = self.floor() {
-            let ratio = |index| match index {
-                index if index == floor => "1".into(),
-                _ => self.turns.ratio(Metric::Rate, index, floor).to_string(),
-            };
-            let head = format!("{} ÷ {FLOOR_ALL}", Metric::Rate);
-            table.column(&head, (0..self.who.len()).map(ratio));
-        }
-        table
-    }
-
     /// What is recorded: this tree ÷ the reference tree, and ÷ the floor.
     pub(crate) fn figures(&self) -> Vec<(String, Figure)> {
         let ours = |metric, under| self.turns.ratio(metric, OURS, under);
@@ -121,6 +88,43 @@ impl Contest {
     /// The place of the floor that waits for all.
     fn floor(&self) -> Option<usize> {
         self.who.iter().position(|name| name == FLOOR_ALL)
+    }
+}
+
+impl judgement::Contest for Contest {
+    fn title(&self) -> String {
+        self.case.to_string()
+    }
+
+    fn judge(&self, judgement: &mut Judgement, table: &mut Table) {
+        for rule in RULES.iter().filter(|rule| rule.case == self.case) {
+            let under = match rule.under {
+                Under::Reference => Some(REFERENCE),
+                Under::Floor => self.floor(),
+            };
+            // The tests check every rule against its case.
+            let under = under.unwrap_or(REFERENCE);
+            let figure = self.turns.ratio(rule.metric, OURS, under);
+            table.row([
+                self.case.to_string(),
+                format!("{}, {} ÷ {}", rule.metric, self.who[OURS], self.who[under]),
+                rule.bound.to_string(),
+                judgement.note(figure, rule.bound),
+            ]);
+        }
+    }
+
+    fn table(&self) -> Table {
+        let mut table = self.turns.table(&self.who, &METRICS);
+        if let Some(floor) = self.floor() {
+            let ratio = |index| match index {
+                index if index == floor => "1".into(),
+                _ => self.turns.ratio(Metric::Rate, index, floor).to_string(),
+            };
+            let head = format!("{} ÷ {FLOOR_ALL}", Metric::Rate);
+            table.column(&head, (0..self.who.len()).map(ratio));
+        }
+        table
     }
 }
 
@@ -157,8 +161,6 @@ fn floors(case: Case, addresses: &[SocketAddr]) -> Result<Vec<(String, Contestan
             let floor = Contestant::Floor(Box::new(threads));
             vec![("floor, threads".into(), floor)]
         }
-        Way::Local | Way::Threads | Way::Tokio | Way::TokioMulti | Way::Smol | Way::Contention => {
-            Vec::new()
-        }
+        Way::Local | Way::Threads | Way::Contention => Vec::new(),
     })
 }

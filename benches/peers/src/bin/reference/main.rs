@@ -14,12 +14,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use shearline_peers::Failure;
-use shearline_peers::judgement::{Judgement, status};
+use shearline_peers::judgement::{print, status};
 use shearline_peers::progress::Progress;
 use shearline_peers::servers;
-use shearline_peers::table::Table;
 
-use cases::{Case, SHORT, all};
+use cases::{Case, SHORT};
 use contest::Contest;
 use trees::contestants;
 
@@ -36,13 +35,9 @@ struct Arguments {
     nodes: u64,
 
     /// A way of calling and how many callers, as `joined-64`; more than once for several. The ways are local, threads,
-    /// joined, tokio, tokio-multi, smol and contention. One caller, 64 futures, 64 threads and contention by default.
-    #[arg(long = "case")]
+    /// joined and contention. One caller, 64 futures, 64 threads and contention by default.
+    #[arg(long = "case", default_values_t = SHORT)]
     cases: Vec<Case>,
-
-    /// 1, 2, 8 and 64 callers in every way.
-    #[arg(long, conflicts_with = "cases")]
-    all: bool,
 
     /// One more checkout of the library that takes part; more than once for several.
     #[arg(long = "tree")]
@@ -59,21 +54,16 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    status(compare(&arguments))
+    status(arguments.check, compare(&arguments))
 }
 
-/// Measures, prints and records. Returns whether the status is zero.
+/// Measures, prints and records. Returns whether every bound is met.
 fn compare(arguments: &Arguments) -> Result<bool, Failure> {
-    let cases = match (&arguments.cases[..], arguments.all) {
-        ([], true) => all(),
-        ([], false) => SHORT.to_vec(),
-        (some, _) => some.to_vec(),
-    };
     let trees = contestants(&arguments.trees)?;
     let servers = servers::start(usize::try_from(arguments.nodes)?)?;
-    let mut progress = Progress::new(cases.len());
+    let mut progress = Progress::new(arguments.cases.len());
     let mut contests = Vec::new();
-    for case in cases {
+    for case in arguments.cases.iter().copied() {
         progress.next(case.to_string());
         let rounds = usize::try_from(arguments.rounds)?;
         contests.push(Contest::hold(case, &trees, &servers, rounds, &progress)?);
@@ -82,21 +72,5 @@ fn compare(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(path) = &arguments.record {
         record::append(path, arguments.nodes, &contests)?;
     }
-    Ok(print(&contests) || !arguments.check)
-}
-
-/// Prints all tables. Returns whether every bound is met.
-fn print(contests: &[Contest]) -> bool {
-    let mut judgement = Judgement::default();
-    let mut bounds = Table::new(&["case", "what", "bound", "figure"]);
-    for contest in contests {
-        contest.judge(&mut judgement, &mut bounds);
-    }
-    if judgement.any() {
-        println!("### Bounds\n\n{bounds}\n{judgement}\n");
-    }
-    for contest in contests {
-        println!("### {}\n\n{}", contest.case, contest.table());
-    }
-    judgement.good()
+    Ok(print(&contests))
 }

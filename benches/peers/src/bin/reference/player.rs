@@ -1,14 +1,12 @@
 //! A player: a process that locks on command with one tree of the library.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread;
+use std::process::Command;
 use std::time::Duration;
 
 use shearline_peers::Failure;
-use shearline_peers::servers::ends_with_us;
+use shearline_peers::mate::Mate;
 use shearline_peers::turns::Sample;
 
 /// After so many turns a new process takes over: where code and memory happen to lie makes a difference, which is not
@@ -20,10 +18,7 @@ const LIFE: usize = 10;
 pub(crate) struct Player {
     program: PathBuf,
     arguments: Vec<OsString>,
-    child: Child,
-    /// Until it is told to end.
-    to: Option<ChildStdin>,
-    from: BufReader<ChildStdout>,
+    mate: Mate,
     turns: usize,
 }
 
@@ -31,25 +26,13 @@ impl Player {
     /// Starts it, and waits until it has connected.
     pub(crate) fn start(program: &Path, arguments: Vec<OsString>) -> Result<Self, Failure> {
         let mut command = Command::new(program);
-        command
-            .args(&arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = ends_with_us(&mut command).spawn()?;
-        let to = child.stdin.take();
-        let from = child.stdout.take().ok_or("no pipe from a player")?;
-        let mut player = Self {
+        command.args(&arguments);
+        Ok(Self {
             program: program.into(),
             arguments,
-            child,
-            to,
-            from: BufReader::new(from),
+            mate: Mate::process(command)?,
             turns: 0,
-        };
-        match player.hear()?.as_str() {
-            "ready" => Ok(player),
-            other => Err(format!("a player said {other:?}, not ready").into()),
-        }
+        })
     }
 
     /// Lets it lock for this long.
@@ -64,32 +47,8 @@ impl Player {
     }
 
     fn play(&mut self, slot: Duration) -> Result<Sample, Failure> {
-        let to = self.to.as_mut().ok_or("no pipe to a player")?;
-        writeln!(to, "turn {}", slot.as_millis())?;
-        sample(&self.hear()?)
-    }
-
-    fn hear(&mut self) -> Result<String, Failure> {
-        let mut line = String::new();
-        match self.from.read_line(&mut line)? {
-            0 => Err(format!("{} ended early", self.program.display()).into()),
-            _ => Ok(line.trim_end().into()),
-        }
-    }
-}
-
-impl Drop for Player {
-    fn drop(&mut self) {
-        drop(self.to.take());
-        for _ in 0..200 {
-            // What cannot be waited for has ended.
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.mate.tell(&format!("turn {}", slot.as_millis()))?;
+        sample(&self.mate.hear("")?)
     }
 }
 
@@ -157,7 +116,6 @@ mod tests {
             cycles.iter().all(|one| *one == cycles[0]) && last != cycles[0],
             "{cycles:?}, {last}"
         );
-        assert_eq!(last, player.child.id());
     }
 
     #[test]
@@ -166,6 +124,6 @@ mod tests {
         assert!(shell("echo no").is_err());
         let mut player = shell("echo ready; read turn").unwrap();
         let error = player.turn(Duration::from_millis(1)).unwrap_err();
-        assert_eq!(error.to_string(), "/bin/sh ended early");
+        assert_eq!(error.to_string(), r#"a player said "", no five numbers"#);
     }
 }

@@ -1,0 +1,301 @@
+//! The engines of the search, as functions of what they have heard.
+//!
+//! An engine cannot be copied. But it is deterministic: what it does follows from what it was told, in that order.
+//! So what it does after each history is found out once, by a new engine that is told all of it, and is remembered.
+//! The clients have the same engine, with the same seed: a node never sees its random tokens, but those that stand for
+//! them.
+//!
+//! # Guarantees
+//!
+//! * Histories of one [`Summary`](Player::Summary) go on alike: what an engine does after one of them counts for all.
+//!   That is tested while the search goes on: what follows from a summary is found out by a second history of it as
+//!   well.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Duration;
+
+use shearline::engine::{Engine, Event};
+use shearline::internals::Store;
+use shearline::{Config, Instant};
+
+use super::node::Words;
+use super::wired::{Link, User, Wired};
+use crate::mutations;
+
+/// Servers have been up for longer when it begins.
+pub(super) const BEGIN: Instant = Instant::from_millis(100_000_000);
+
+/// How the engines of a search are played.
+pub(super) trait Player {
+    /// What an engine is told.
+    type Told: Copy + Debug + Eq + Hash;
+
+    /// What a client has heard, as far as it matters for what it does.
+    type Summary: Clone + Eq + Hash;
+
+    /// Tells a new engine all of a history, whose summary is `before` up to the last. Returns the summary of all of
+    /// it, and what the client has got by the last.
+    fn play(
+        &mut self,
+        before: &Self::Summary,
+        history: &[Self::Told],
+    ) -> (Self::Summary, Option<u8>);
+
+    /// Hashes what is the same for all nodes, and what is about each of them.
+    fn hashes(summary: &Self::Summary) -> (u64, Vec<u64>);
+}
+
+/// What follows when an engine is told something.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Step {
+    /// The number of the summary.
+    pub(super) class: u32,
+    /// What its client has got: the token of a lock, or what it believes from then on to hold.
+    pub(super) got: Option<u8>,
+}
+
+/// All histories of one summary.
+pub(super) struct Class<P: Player> {
+    pub(super) summary: P::Summary,
+    history: Vec<P::Told>,
+    /// A second history, to compare with.
+    other: Option<Vec<P::Told>>,
+    /// Of what is the same for all nodes, and of what is about each.
+    pub(super) hash: u64,
+    pub(super) columns: Vec<u64>,
+}
+
+pub(super) struct Engines<P: Player> {
+    pub(super) player: P,
+    classes: Vec<Class<P>>,
+    numbers: HashMap<P::Summary, u32>,
+    steps: HashMap<(u32, P::Told), Step>,
+    /// How many histories were played.
+    played: usize,
+    is_compared: bool,
+    /// Two histories of one summary that do not go on alike.
+    unlike: Option<String>,
+}
+
+impl<P: Player> Engines<P> {
+    pub(super) fn new(player: P) -> Self {
+        Self {
+            player,
+            classes: Vec::new(),
+            numbers: HashMap::new(),
+            steps: HashMap::new(),
+            played: 0,
+            is_compared: mutations::chosen().is_none(),
+            unlike: None,
+        }
+    }
+
+    pub(super) fn class(&self, class: u32) -> &Class<P> {
+        &self.classes[class as usize]
+    }
+
+    pub(super) fn summary(&self, class: u32) -> &P::Summary {
+        &self.class(class).summary
+    }
+
+    /// Returns how many histories were played, of how many kinds they are, and two of one kind that do not go on
+    /// alike.
+    pub(super) fn played(&self) -> (usize, usize, Option<String>) {
+        (self.played, self.classes.len(), self.unlike.clone())
+    }
+
+    /// An engine whose history has the summary `class` is told something.
+    pub(super) fn tell(&mut self, class: u32, told: P::Told) -> Step {
+        if let Some(step) = self.steps.get(&(class, told)) {
+            return *step;
+        }
+        let known = &self.classes[class as usize];
+        let summary = known.summary.clone();
+        let other = known.other.clone().filter(|_| self.is_compared);
+        let history = [&known.history[..], &[told]].concat();
+        let step = self.play(&summary, &history);
+        if let Some(mut other) = other {
+            other.push(told);
+            let also = self.play(&summary, &other);
+            if step != also {
+                let history = &self.classes[class as usize].history;
+                let unlike = format!("{history:?} and {other:?}: {step:?}, {also:?}");
+                self.unlike.get_or_insert(unlike);
+            }
+        }
+        self.steps.insert((class, told), step);
+        step
+    }
+
+    fn play(&mut self, before: &P::Summary, history: &[P::Told]) -> Step {
+        self.played += 1;
+        let (summary, got) = self.player.play(before, history);
+        let class = self.number(summary, history);
+        Step { class, got }
+    }
+
+    /// Returns the number of a summary, which `history` has.
+    pub(super) fn number(&mut self, summary: P::Summary, history: &[P::Told]) -> u32 {
+        if let Some(number) = self.numbers.get(&summary) {
+            let known = &mut self.classes[*number as usize];
+            if known.other.is_none() && known.history != history {
+                known.other = Some(history.to_vec());
+            }
+            return *number;
+        }
+        let number = self.classes.len() as u32;
+        let (hash, columns) = P::hashes(&summary);
+        self.classes.push(Class {
+            summary: summary.clone(),
+            history: history.to_vec(),
+            other: None,
+            hash,
+            columns,
+        });
+        self.numbers.insert(summary, number);
+        number
+    }
+}
+
+/// Who calls an engine that is told a history.
+pub(super) trait Client {
+    /// What it sends that matters.
+    type Command;
+
+    /// Stands for a command that does not matter, behind one that does, and for its answer: its client knows.
+    fn aside(&mut self) -> Self::Command;
+
+    /// Reads a command. `None`: it does not matter.
+    fn read(&mut self, words: &Words) -> Option<Self::Command>;
+
+    fn hear(
+        &mut self,
+        now: Instant,
+        engine: &mut Engine,
+        event: Event,
+        did: &mut Did<Self::Command>,
+    );
+}
+
+/// What an engine did when it was told the last thing.
+#[derive(Debug)]
+pub(super) struct Did<C> {
+    pub(super) sent: Vec<(usize, C)>,
+    pub(super) got: Option<u8>,
+    pub(super) is_over: bool,
+}
+
+impl<C> Default for Did<C> {
+    fn default() -> Self {
+        Self {
+            sent: Vec::new(),
+            got: None,
+            is_over: false,
+        }
+    }
+}
+
+/// What is on its way to a node.
+#[derive(Default)]
+struct Way {
+    runs: u64,
+    /// How many commands: those that matter, and what is behind them.
+    up: usize,
+    /// Of these, those that do not matter.
+    asides: VecDeque<Words>,
+}
+
+/// An engine that is told a history.
+pub(super) struct Playing<C: Client> {
+    pub(super) wired: Wired,
+    pub(super) client: C,
+    ways: Vec<Way>,
+}
+
+/// Notes what the client sends and hears.
+struct Notes<'a, C: Client> {
+    client: &'a mut C,
+    ways: &'a mut [Way],
+    did: Did<C::Command>,
+}
+
+impl<C: Client> Playing<C> {
+    pub(super) fn new(nodes: usize, config: &Config, client: C) -> Self {
+        let stores = (0..nodes).map(|node| Store::new(node as u64, Instant::ZERO));
+        let mut playing = Self {
+            wired: Wired::new(config, 3, BEGIN, stores),
+            client,
+            ways: (0..nodes).map(|_| Way::default()).collect(),
+        };
+        playing.pump();
+        playing
+    }
+
+    /// A node answers. `None`: a command that does not matter.
+    pub(super) fn answer(&mut self, node: u8, bytes: Option<Vec<u8>>) {
+        let node = usize::from(node);
+        let way = &mut self.ways[node];
+        way.up -= 1;
+        let bytes = bytes.unwrap_or_else(|| {
+            let words = way.asides.pop_front().expect("one is on its way");
+            self.wired.links[node].run(self.wired.now, &words)
+        });
+        self.wired.answer(node, &bytes);
+    }
+
+    /// The connection to a node breaks; the node has restarted, perhaps.
+    pub(super) fn cut(&mut self, node: u8, has_restarted: bool) {
+        // A connection that has lasted for a second is opened again at once.
+        self.wired.now = self.wired.now.saturating_add(Duration::from_secs(1));
+        let node = usize::from(node);
+        let way = &mut self.ways[node];
+        way.up = 0;
+        way.asides.clear();
+        if has_restarted {
+            way.runs += 1;
+            let seed = node as u64 + 5 * way.runs;
+            self.wired.restart(node, seed);
+        }
+        self.wired.cut(node);
+    }
+
+    /// Does what the engine asks for. What does not matter is answered at once.
+    pub(super) fn pump(&mut self) -> Did<C::Command> {
+        let mut notes = Notes {
+            client: &mut self.client,
+            ways: &mut self.ways,
+            did: Did::default(),
+        };
+        self.wired.pump(&mut notes);
+        notes.did
+    }
+}
+
+impl<C: Client> User for Notes<'_, C> {
+    fn send(
+        &mut self,
+        now: Instant,
+        node: usize,
+        link: &mut Link,
+        words: Words,
+    ) -> Option<Vec<u8>> {
+        let way = &mut self.ways[node];
+        let command = match self.client.read(&words) {
+            Some(command) => command,
+            None if way.up == 0 => return Some(link.run(now, &words)),
+            None => {
+                way.asides.push_back(words);
+                self.client.aside()
+            }
+        };
+        way.up += 1;
+        self.did.sent.push((node, command));
+        None
+    }
+
+    fn hear(&mut self, now: Instant, engine: &mut Engine, event: Event) {
+        self.client.hear(now, engine, event, &mut self.did);
+    }
+}

@@ -1,0 +1,119 @@
+//! An engine of the search, with a connection to a store for each node.
+
+use shearline::embedded::Memory;
+use shearline::engine::{Engine, Event, Input, NodeId, Output};
+use shearline::internals::resp::Inbox;
+use shearline::internals::{LinkFault, Session, Store};
+use shearline::{Config, Instant};
+
+use super::node::{Words, run};
+
+/// What an engine is connected with.
+pub(super) struct Link {
+    pub(super) store: Store,
+    session: Session,
+    id: Option<NodeId>,
+    commands: Box<Inbox>,
+}
+
+pub(super) struct Wired {
+    pub(super) engine: Engine,
+    pub(super) now: Instant,
+    pub(super) links: Vec<Link>,
+}
+
+/// Sees what an engine sends and says.
+pub(super) trait User {
+    /// Returns what the node answers at once to this command, if it does.
+    fn send(&mut self, now: Instant, node: usize, link: &mut Link, words: Words)
+    -> Option<Vec<u8>>;
+
+    fn hear(&mut self, _now: Instant, _engine: &mut Engine, _event: Event) {}
+}
+
+impl Link {
+    /// Runs a command in the session of the engine.
+    pub(super) fn run(&mut self, now: Instant, words: &Words) -> Vec<u8> {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        run(&mut self.store, &mut self.session, now, &words)
+    }
+}
+
+impl Wired {
+    pub(super) fn new(
+        config: &Config,
+        seed: u8,
+        now: Instant,
+        stores: impl Iterator<Item = Store>,
+    ) -> Self {
+        let link = |mut store: Store| Link {
+            session: store.session(),
+            store,
+            id: None,
+            commands: Box::new(Inbox::default()),
+        };
+        Self {
+            engine: Engine::new(config, [seed; 32], now),
+            now,
+            links: stores.map(link).collect(),
+        }
+    }
+
+    /// A node answers.
+    pub(super) fn answer(&mut self, node: usize, bytes: &[u8]) {
+        let node = self.links[node].id.expect("it is connected");
+        self.engine
+            .handle(self.now, Input::Received { node, bytes });
+    }
+
+    /// The connection to a node breaks.
+    pub(super) fn cut(&mut self, node: usize) {
+        if let Some(node) = self.links[node].id.take() {
+            let reason = LinkFault::Reset.into();
+            self.engine
+                .handle(self.now, Input::Disconnected { node, reason });
+        }
+    }
+
+    /// A node loses its data in a restart.
+    pub(super) fn restart(&mut self, node: usize, seed: u64) {
+        let store = &mut self.links[node].store;
+        store.restart(seed, self.now, Memory::Lost);
+    }
+
+    /// Does what the engine asks for, until it asks for nothing more.
+    pub(super) fn pump(&mut self, user: &mut impl User) {
+        let now = self.now;
+        self.engine.handle(now, Input::Tick);
+        while let Some(output) = self.engine.poll(now) {
+            match output {
+                Output::Connect { node } => {
+                    let link = &mut self.links[node.index()];
+                    link.id = Some(node);
+                    link.session = link.store.session();
+                    *link.commands = Inbox::default();
+                    self.engine.handle(now, Input::Connected { node });
+                }
+                Output::Transmit { node, mut bytes } => {
+                    let len = bytes.len();
+                    let link = &mut self.links[node.index()];
+                    let mut answers = Vec::new();
+                    while let Ok(Some(frame)) = link.commands.next(&mut bytes) {
+                        let words = frame.value.as_items().expect("a command").iter();
+                        let words = words.map(|word| word.as_bytes().expect("a word").to_vec());
+                        answers.push(words.collect());
+                    }
+                    self.engine.handle(now, Input::Transmitted { node, len });
+                    for words in answers {
+                        if let Some(bytes) = user.send(now, node.index(), link, words) {
+                            let bytes = &bytes[..];
+                            self.engine.handle(now, Input::Received { node, bytes });
+                        }
+                    }
+                }
+                Output::Event(event) => user.hear(now, &mut self.engine, event),
+                Output::Disconnect { .. } | Output::Probe { .. } | Output::CloseProbe { .. } => {}
+            }
+        }
+    }
+}
