@@ -5,7 +5,8 @@
 //! * **Overtaking.** Where all have time and nothing else gets in their way, other clients get the lock
 //!   at most [`OVERTAKEN_MAX`] times each, on average, while one waits for it.
 //! * **Wake.** No waiter sleeps longer than [`SLEEP_MAX`] while it could know that a majority is free:
-//!   while so many nodes that answer its client have no key of the resource, all that time.
+//!   while so many nodes that answer its client have no key of the resource, all that time. Of the users
+//!   of a client, who ask in turn, it is the one that has waited longest.
 //! * **Storm.** In worlds in which all users wait, clients send no more than [`COMMANDS_MAX`] commands
 //!   per client, node and lock.
 //!
@@ -97,7 +98,8 @@ impl World {
         let most = OVERTAKEN_MAX * permits * (self.plan.clients as u32 - 1);
         let all = vec![true; self.plan.nodes];
         for client in 0..self.clients.len() {
-            let waits = self.has_waiter(client, resource) && self.quorum_knows(client, &all);
+            let waits =
+                self.oldest_waiter(client, resource).is_some() && self.quorum_knows(client, &all);
             let times = &mut self.oracle.waiting.overtaken[client][resource];
             *times = match client != winner && waits {
                 true => *times + 1,
@@ -126,13 +128,15 @@ impl World {
         for client in 0..self.clients.len() {
             let known = !self.is_any_intent_left(resource)
                 && self.quorum_knows(client, &free)
-                && self.has_waiter(client, resource)
                 && (self.plan.permits.0 != 0 || !self.has_holder(client, resource));
+            let waits = self.oldest_waiter(client, resource).filter(|_| known);
             let since = &mut self.oracle.waiting.free[client][resource];
-            let begun = *since.get_or_insert(self.now);
-            if !known {
+            let free = *since.get_or_insert(self.now);
+            let Some(asked) = waits else {
                 *since = None;
-            } else if begun + SLEEP_MAX < self.now {
+                continue;
+            };
+            if free.max(asked) + SLEEP_MAX < self.now {
                 let text = format!("client {client} sleeps though resource {resource} is free");
                 self.object("queue", text);
             }
@@ -161,8 +165,14 @@ impl World {
         there.alive && asleep_until <= self.now && self.plan.quorum() <= known
     }
 
-    fn has_waiter(&self, client: usize, resource: usize) -> bool {
-        self.users_of(client, resource).any(is_waiting)
+    /// Returns since when the one of its users waits that has waited longest.
+    fn oldest_waiter(&self, client: usize, resource: usize) -> Option<Time> {
+        let waiters = self
+            .users_of(client, resource)
+            .filter(|user| is_waiting(user));
+        waiters
+            .filter_map(|user| Some(user.task.call()?.since))
+            .min()
     }
 
     /// Returns `true` if a user of the client holds the lock, as far as it knows: nobody of that client
@@ -365,6 +375,21 @@ mod tests {
         assert!(sleeps(&mut world(), 0, SLEEP_MAX + 1));
         assert!(sleeps(&mut world(), 1, SLEEP_MAX + 1));
         assert!(!sleeps(&mut world(), 2, SLEEP_MAX + 1));
+    }
+
+    /// Others of its client have had their locks meanwhile.
+    #[test]
+    fn a_waiter_is_not_said_to_sleep_before_it_has_called() {
+        for (since, sleeping) in [(0, true), (1, false)] {
+            let mut world = world();
+            assert!(!sleeps(&mut world, 0, SLEEP_MAX));
+            world.now = SLEEP_MAX + 1;
+            if let Task::Acquiring { call, .. } = &mut world.clients[0].users[0].task {
+                call.since = since;
+            }
+            world.asleep(0);
+            assert_eq!(objects(&world), sleeping);
+        }
     }
 
     #[test]
