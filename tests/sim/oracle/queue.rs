@@ -5,8 +5,8 @@
 //! * **Overtaking.** Where all have time and nothing else gets in their way, other clients get the lock
 //!   at most [`OVERTAKEN_MAX`] times each, on average, while one waits for it.
 //! * **Wake.** No waiter sleeps longer than [`SLEEP_MAX`] while it could know that a majority is free:
-//!   while so many nodes that answer its client have no key of the resource, all that time. Of the users
-//!   of a client, who ask in turn, it is the one that has waited longest.
+//!   while so many nodes that answer its client have no key of the resource, all that time. If a user of
+//!   the client gets a lock or a permit, a new time begins: the others wait for their turns.
 //! * **Storm.** In worlds in which all users wait, clients send no more than [`COMMANDS_MAX`] commands
 //!   per client, node and lock.
 //!
@@ -57,6 +57,7 @@ impl World {
     /// A user has got its lock after a call with so many tries: no other has waited for longer.
     pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call, tries: Option<u32>) {
         self.waited(call);
+        self.oracle.waiting.free[client][self.plan.resource_of(user)] = None;
         if self.plan.permits.0 != 0 {
             return; // Callers of one number of permits ask beside those of another.
         }
@@ -98,8 +99,7 @@ impl World {
         let most = OVERTAKEN_MAX * permits * (self.plan.clients as u32 - 1);
         let all = vec![true; self.plan.nodes];
         for client in 0..self.clients.len() {
-            let waits =
-                self.oldest_waiter(client, resource).is_some() && self.quorum_knows(client, &all);
+            let waits = self.has_waiter(client, resource) && self.quorum_knows(client, &all);
             let times = &mut self.oracle.waiting.overtaken[client][resource];
             *times = match client != winner && waits {
                 true => *times + 1,
@@ -128,15 +128,13 @@ impl World {
         for client in 0..self.clients.len() {
             let known = !self.is_any_intent_left(resource)
                 && self.quorum_knows(client, &free)
+                && self.has_waiter(client, resource)
                 && (self.plan.permits.0 != 0 || !self.has_holder(client, resource));
-            let waits = self.oldest_waiter(client, resource).filter(|_| known);
             let since = &mut self.oracle.waiting.free[client][resource];
-            let free = *since.get_or_insert(self.now);
-            let Some(asked) = waits else {
+            let begun = *since.get_or_insert(self.now);
+            if !known {
                 *since = None;
-                continue;
-            };
-            if free.max(asked) + SLEEP_MAX < self.now {
+            } else if begun + SLEEP_MAX < self.now {
                 let text = format!("client {client} sleeps though resource {resource} is free");
                 self.object("queue", text);
             }
@@ -165,14 +163,8 @@ impl World {
         there.alive && asleep_until <= self.now && self.plan.quorum() <= known
     }
 
-    /// Returns since when the one of its users waits that has waited longest.
-    fn oldest_waiter(&self, client: usize, resource: usize) -> Option<Time> {
-        let waiters = self
-            .users_of(client, resource)
-            .filter(|user| is_waiting(user));
-        waiters
-            .filter_map(|user| Some(user.task.call()?.since))
-            .min()
+    fn has_waiter(&self, client: usize, resource: usize) -> bool {
+        self.users_of(client, resource).any(is_waiting)
     }
 
     /// Returns `true` if a user of the client holds the lock, as far as it knows: nobody of that client
@@ -377,18 +369,24 @@ mod tests {
         assert!(!sleeps(&mut world(), 2, SLEEP_MAX + 1));
     }
 
-    /// Others of its client have had their locks meanwhile.
+    /// Another user of its client has had its turn meanwhile.
     #[test]
-    fn a_waiter_is_not_said_to_sleep_before_it_has_called() {
-        for (since, sleeping) in [(0, true), (1, false)] {
+    fn a_waiter_does_not_sleep_while_others_of_its_client_get_their_locks() {
+        for served in [false, true] {
             let mut world = world();
             assert!(!sleeps(&mut world, 0, SLEEP_MAX));
-            world.now = SLEEP_MAX + 1;
-            if let Task::Acquiring { call, .. } = &mut world.clients[0].users[0].task {
-                call.since = since;
+            if served {
+                let call = call(&mut world, 0);
+                world.in_turn(0, 1, &call, None);
             }
+            for after in [SLEEP_MAX + 1, 2 * SLEEP_MAX + 1] {
+                world.now = after;
+                world.asleep(0);
+                assert_eq!(objects(&world), !served);
+            }
+            world.now = 2 * SLEEP_MAX + 2;
             world.asleep(0);
-            assert_eq!(objects(&world), sleeping);
+            assert!(objects(&world), "it waits as long again");
         }
     }
 
