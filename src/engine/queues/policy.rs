@@ -81,8 +81,8 @@ const LEFT_TO_OTHERS: u32 = 8;
 /// without becoming free. A look costs two messages and an attempt three. After twice this number, the contender waits
 /// longer and longer until it acts on a reported change, up to ten times [`LOOK_SOON`]. Otherwise it would look 1,000
 /// times in a second at a key that other clients write that often. Where locks are held for longer than a row, others
-/// were faster each time, and with a look first it would always be too late: measured in the world `readers`, six programs
-/// with holds of 50 ms, one such caller made no attempt in 40 hand-overs.
+/// were faster each time, and with a look first it would always be too late: measured in the world `readers`, with six
+/// programs and holds of 50 ms, one such caller made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
 /// After this number of attempts in which nodes gave slots that differ, a contender asks after the random delay. It may
@@ -461,9 +461,9 @@ impl Wait {
     }
 
     /// `node` has reported a change of the key. A contender that does not believe a majority free by that looks soon. If
-    /// the contender has heard of no change for as long as a row, it is not one of many, and a lock was held meanwhile. After
-    /// many attempts in vain it believes a change later and later, because another client may be writing the key all the
-    /// time.
+    /// the contender has heard of no change for as long as a row, it is not one of many, and a lock was held meanwhile.
+    /// After many attempts in vain it believes a change later and later, because another client may be writing the key
+    /// all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);

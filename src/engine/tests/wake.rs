@@ -71,8 +71,8 @@ fn who_was_too_late_for_many_locks_asks_as_soon_as_the_next_one_is_released() {
     drop(world.granted());
 }
 
-/// The key changes 40 times, each time after this `pause`, and is never free. Returns how many times a node was asked for
-/// the lock.
+/// The key changes 40 times, each time after this `pause`, and is never free. Returns the number of requests for the
+/// lock.
 fn asks_in_vain(world: &mut World, pause: Duration) -> usize {
     let mut asked = 0;
     for _ in 0..40 {

@@ -2,8 +2,8 @@
 //!
 //! * While one call waits for a lock, others get it [`HAND_OVERS`] times at most.
 //! * In worlds of permits, or of readers and writers, in which nothing else gets in their way, no call waits for longer
-//!   than [`LONGEST_WAIT`] or [`LONGEST_AMONG_WRITERS`], or than chance among programs explains ([`LOTS_MAX`]). If readers
-//!   hold their locks for long, and one user alone is a writer, no reader waits for longer than
+//!   than [`LONGEST_WAIT`] or [`LONGEST_AMONG_WRITERS`], or than chance among programs explains ([`LOTS_MAX`]). If
+//!   readers hold their locks for long, and one user alone is a writer, no reader waits for longer than
 //!   [`LONGEST_AMONG_READERS`], nor does the writer where they hold for less than [`SHORT_READ`].
 //! * The delays after too few answers are random, so that no two clients collide at every attempt:
 //!   those of many calls are on average far longer than the shortest.
@@ -34,10 +34,10 @@ const LONGEST_WAIT: Time = 2_500 * MILLI;
 const LONGEST_AMONG_WRITERS: Time = 4_000 * MILLI;
 
 /// A program leaves a lock to others after two holds of 10 ms or more. Then all others ask at the same moment, and the
-/// network decides: that is the lot of one of them, and the next lot is independent of it. A program that waits among so
-/// many others misses this number of lots for each of them, with a probability of 2e-8, and two more for each two of its
-/// callers. With holds of 50 ms and six programs of three callers, in a model of equal chances, a third of the histories
-/// of 4 s have a wait of three times the time in which all have their turn, and one in 100 a wait of 4.3 times.
+/// network decides which has it next. That is a lottery: a program with one or two callers misses this number of turns
+/// for each other program with a probability of 2e-8, and each further caller allows one more. In a model of equal
+/// chances, with six programs of three callers that hold for 50 ms, a third of all histories of 4 s have a wait of three
+/// times the time in which all have their turn, and one in 100 has one of 4.3 times. In the worlds here it is no more.
 const LOTS_MAX: u64 = 14;
 
 /// The same where one user is a writer: it leaves its intent after 250 to 500 ms, and readers pass it 2.2 s later.
