@@ -36,8 +36,9 @@ const LONGEST_AMONG_WRITERS: Time = 4_000 * MILLI;
 /// A program leaves a lock to others after two holds of 10 ms or more. Then all others ask at the same moment, and the
 /// network decides which has it next. That is a lottery: a program with one or two callers misses this number of turns
 /// for each other program with a probability of 2e-8, and each further caller allows one more. In a model of equal
-/// chances, with six programs of three callers that hold for 50 ms, a third of all histories of 4 s have a wait of three
-/// times the time in which all have their turn, and one in 100 has one of 4.3 times. In the worlds here it is no more.
+/// chances, with six programs of three callers that hold for 50 ms, a third of all histories of 4 s have a wait of
+/// three times the time in which all have their turn, and one in 100 has one of 4.3 times. In the worlds here it is no
+/// more.
 const LOTS_MAX: u64 = 14;
 
 /// The same where one user is a writer: it leaves its intent after 250 to 500 ms, and readers pass it 2.2 s later.
