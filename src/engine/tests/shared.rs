@@ -492,6 +492,23 @@ fn a_reader_that_meets_an_intent_asks_when_a_majority_lets_readers_pass() {
     }
 }
 
+/// The node with the intent was restarted, so its answer does not count. The third node may let the reader in.
+#[test]
+fn a_reader_that_meets_an_intent_and_too_few_answers_asks_again_after_the_random_delay() {
+    let retry = Retry::new(5, 8 * MS..=8 * MS);
+    let mut world = World::with(named(3).retry(retry)).greeted();
+    world.lose(1);
+    world.pass(60 * MS);
+    world.welcome(1);
+    world.finish(1, "run9");
+    world.read_with(&LockOptions::new(TTL));
+    world.take_all();
+    world.say(0, ":1|");
+    world.say(1, ":2002|");
+    world.sleep(100 * MS); // Its node timeout, and the delay.
+    assert!(world.take(0).contains(&"READ k 10000".into()));
+}
+
 #[test]
 fn a_reader_that_is_kept_out_by_an_intent_until_its_time_is_up_says_that_the_lock_is_held() {
     let mut world = World::ready(3);

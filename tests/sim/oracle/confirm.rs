@@ -94,7 +94,7 @@ impl World {
         let (yes, keep) = self.keepers(client, id, asked.call.since, until);
         // These answers do not decide the outcome of an extension.
         let kept_before = asked.overtaken && until <= before.max(asked.within);
-        let longest = self.longest_confirmed(client, id, asked);
+        let longest = self.longest_confirmed(client, id, &asked.call);
         let confirmed = quorum <= keep && until <= longest;
         let meanwhile = || extended_meanwhile(cancelled, asked.call.since, until);
         if quorum <= yes
@@ -154,17 +154,25 @@ impl World {
         (yes.len, keep.len)
     }
 
-    /// Returns the latest end that the answers allow.
-    pub(super) fn longest_confirmed(
+    /// Returns `true` if the answers to a confirmation give a lock this end, whether its user waits for it or has
+    /// cancelled it. An extension that is answered in the same turn is not what has given it.
+    pub(super) fn is_explained_by_answers(
         &self,
         client: usize,
         id: TokenId,
-        asked: &Confirming,
-    ) -> Instant {
+        call: &Call,
+        until: Instant,
+    ) -> bool {
+        self.plan.quorum() <= self.keepers(client, id, call.since, until).1
+            && until <= self.longest_confirmed(client, id, call)
+    }
+
+    /// Returns the latest end that the answers allow.
+    pub(super) fn longest_confirmed(&self, client: usize, id: TokenId, call: &Call) -> Instant {
         let process = self.clients[client].process;
         let cells = self.oracle.ledger.cells(id).iter();
         let entries = cells.map(|cell| &cell.confirm);
-        let entries = entries.filter(|entry| entry.answers(process, asked.call.since));
+        let entries = entries.filter(|entry| entry.answers(process, call.since));
         let sent: Option<Time> = entries.clone().map(|entry| entry.sent).min();
         let yes = entries.filter(|entry| entry.is_read() && entry.said == Said::One);
         let mut kept: Vec<u64> = yes.map(|entry| entry.kept).collect();
@@ -172,11 +180,11 @@ impl World {
         let kept = kept.get(self.plan.quorum() - 1).copied().unwrap_or(0);
         let kept = kept.saturating_sub(self.plan.added());
         let clock = self.clock_of(client);
-        let sent = sent.map_or(asked.call.begun, |sent| clock.show(sent));
+        let sent = sent.map_or(call.begun, |sent| clock.show(sent));
         // A clock may be set by all that the whole ttl allows for in what is left of it.
-        let drift = drift(kept.max(asked.call.ttl));
+        let drift = drift(kept.max(call.ttl));
         let valid = std::time::Duration::from_millis(kept).saturating_sub(drift);
-        sent.max(asked.call.begun).saturating_add(valid)
+        sent.max(call.begun).saturating_add(valid)
     }
 
     /// Returns the latest end that those who have said yes allow all.

@@ -5,7 +5,8 @@
 //! * **Overtaking.** Where all have time and nothing else gets in their way, other clients get the lock
 //!   at most [`OVERTAKEN_MAX`] times each, on average, while one waits for it.
 //! * **Wake.** No waiter sleeps longer than [`SLEEP_MAX`] while it could know that a majority is free:
-//!   while so many nodes that answer its client have no key of the resource, all that time.
+//!   while so many nodes that answer its client have no key of the resource, all that time. If a user of
+//!   the client gets a lock or a permit, a new time begins: the others wait for their turns.
 //! * **Storm.** In worlds in which all users wait, clients send no more than [`COMMANDS_MAX`] commands
 //!   per client, node and lock.
 //!
@@ -56,6 +57,7 @@ impl World {
     /// A user has got its lock after a call with so many tries: no other has waited for longer.
     pub(crate) fn in_turn(&mut self, client: usize, user: usize, call: &Call, tries: Option<u32>) {
         self.waited(call);
+        self.oracle.waiting.free[client][self.plan.resource_of(user)] = None;
         if self.plan.permits.0 != 0 {
             return; // Callers of one number of permits ask beside those of another.
         }
@@ -365,6 +367,27 @@ mod tests {
         assert!(sleeps(&mut world(), 0, SLEEP_MAX + 1));
         assert!(sleeps(&mut world(), 1, SLEEP_MAX + 1));
         assert!(!sleeps(&mut world(), 2, SLEEP_MAX + 1));
+    }
+
+    /// Another user of its client has had its turn meanwhile.
+    #[test]
+    fn a_waiter_does_not_sleep_while_others_of_its_client_get_their_locks() {
+        for served in [false, true] {
+            let mut world = world();
+            assert!(!sleeps(&mut world, 0, SLEEP_MAX));
+            if served {
+                let call = call(&mut world, 0);
+                world.in_turn(0, 1, &call, None);
+            }
+            for after in [SLEEP_MAX + 1, 2 * SLEEP_MAX + 1] {
+                world.now = after;
+                world.asleep(0);
+                assert_eq!(objects(&world), !served);
+            }
+            world.now = 2 * SLEEP_MAX + 2;
+            world.asleep(0);
+            assert!(objects(&world), "it waits as long again");
+        }
     }
 
     #[test]

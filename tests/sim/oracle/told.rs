@@ -82,16 +82,20 @@ impl World {
     ) {
         let token = super::token_of(hold.lock.token().as_bytes());
         let id = self.oracle.ledger.find(&token);
-        if !id.is_some_and(|id| self.majority_extends(client, id, verb, call)) {
+        let Some(id) = id.filter(|id| self.majority_extends(client, *id, verb, call)) else {
             return;
-        }
+        };
         if hold.keep.is_some() {
             hold.extensions = hold.extensions.map(|left| left.saturating_sub(1));
         }
         let until = hold.lock.valid_until();
         // Another may have been confirmed for longer, of which its user is told yet.
         let longest = call.begun.saturating_add(longest_validity(call.ttl));
-        if hold.known < until && until <= longest {
+        // Or it is that of a confirmation, whose outcome is told next.
+        let asked = hold.confirming.map(|asked| asked.call);
+        let confirmed =
+            asked.is_some_and(|asked| self.is_explained_by_answers(client, id, &asked, until));
+        if hold.known < until && until <= longest && !confirmed {
             let before = (hold.known, hold.lock.ttl());
             self.check_extension(client, (hold, until), verb, call, before);
             hold.known = until;
@@ -112,7 +116,7 @@ impl World {
         let id = self.oracle.ledger.find(&token);
         let has_said = |id| {
             self.plan.quorum() <= self.keepers(client, id, since, until).0
-                && until <= self.longest_confirmed(client, id, asked)
+                && until <= self.longest_confirmed(client, id, &asked.call)
         };
         if hold.known != until && id.is_some_and(has_said) {
             self.check_confirmation(client, hold, asked, (hold.known, until));

@@ -135,7 +135,13 @@ impl World {
             self.object("validity", text);
         }
         // If it was asked for less than was left, it ends as before, and by its old votes.
-        let longer = before < until;
+        // A confirmation that was cancelled may have given it this end.
+        let explained = |asked| self.is_explained_by_answers(client, id, asked, until);
+        let known = match hold.unasked.as_ref().is_some_and(explained) {
+            true => before.max(until),
+            false => before,
+        };
+        let longer = known < until;
         self.check_votes(client, id, verb, call.since, until, longer, before);
         // A confirmation may have found an earlier end since.
         let shortened = hold.asked && lock.valid_until() <= until;
@@ -147,9 +153,9 @@ impl World {
             self.check_validity(client, id, verb, asked, until);
         } else if shortened {
             // It may end as early as that has found.
-        } else if until < before {
+        } else if until < known {
             self.object("validity", "an extension has shortened a lock");
-        } else if before
+        } else if known
             < call
                 .begun
                 .saturating_add(self.least_validity(id, verb, call.ttl))

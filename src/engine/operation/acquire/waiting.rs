@@ -24,7 +24,11 @@ impl Acquire {
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
-        let delay = self.kept_out_until(delay, cx);
+        // Nodes that have not answered may let a reader in that others keep out.
+        let delay = match after == Refusal::Held {
+            true => self.kept_out_until(delay, cx),
+            false => delay,
+        };
         if self.steps_back(delay, after, cx) {
             return;
         }
