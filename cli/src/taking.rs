@@ -69,12 +69,11 @@ pub(crate) async fn take<H: Holds>(
     }
 }
 
-/// Gives counter floors to the servers that were trusted at the beginning. A server that has restarted since then has
-/// another run_id, and is not trusted.
+/// Gives one counter floor to all nodes, if no other servers are connected than those that were trusted at the beginning.
+/// A server that has restarted since then has another run_id.
 fn give_floors(redlock: &Redlock, trusted: &Trusted) {
-    for node in redlock.nodes() {
-        if let Some(run_id) = node.run_id.filter(|run_id| trusted.contains(run_id)) {
-            let _ = redlock.trust_node(&node.address, run_id); // The refusal of the lock says what is missing.
-        }
+    let mut run_ids = redlock.nodes().into_iter().filter_map(|node| node.run_id);
+    if run_ids.all(|run_id| trusted.contains(&run_id)) {
+        redlock.trust_nodes();
     }
 }
