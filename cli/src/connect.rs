@@ -301,33 +301,35 @@ fn has_tls(urls: &[String]) -> bool {
         .any(|it| it == "rediss" || it == "valkeys")
 }
 
-/// The run_ids of the servers that `--trust` stands for: those that were connected at the beginning.
-pub(crate) type Trusted = Vec<String>;
-
 impl Connect {
-    /// Returns a handle of `builder`, with its nodes trusted if that was asked for. Nodes that do not answer are waited
-    /// for until `by`, and for a connect timeout at least.
+    /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and whether they are still to be
+    /// trusted: for a lock that `is_fenced`, when they have been asked for it. Nodes that do not answer are waited for
+    /// until `by`, and for a connect timeout at least.
     pub(crate) fn connect(
         &self,
         builder: &Builder,
         by: Instant,
-    ) -> Result<(Redlock, Trusted), Failure> {
+        is_fenced: bool,
+    ) -> Result<(Redlock, bool), Failure> {
         let met_by = by.max(now().saturating_add(self.nodes.connect_timeout));
         let redlock = self.nodes.as_marked(builder.clone(), met_by)?.build()?;
-        let trusted = self.trust_if_asked(&redlock, met_by);
-        if left(by).is_zero() {
+        let trusts_later = self.trust && is_fenced;
+        match trusts_later {
+            true => drop(settled(&redlock, self.nodes.connect_timeout, met_by)),
+            false => self.trust_if_asked(&redlock, met_by),
+        }
+        if left(by).is_zero() && !trusts_later {
             voted(&redlock)?; // Or what is asked next would wait for them again.
         }
-        Ok((redlock, trusted))
+        Ok((redlock, trusts_later))
     }
 
     /// Trusts the nodes if that was asked for, and waits until `by` for those that are on their way.
-    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) -> Trusted {
-        if !self.trust {
-            return Trusted::new();
+    pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) {
+        if self.trust {
+            settled(redlock, self.nodes.connect_timeout, by);
+            redlock.trust_nodes();
         }
-        settled(redlock, self.nodes.connect_timeout, by);
-        redlock.trust_nodes()
     }
 }
 

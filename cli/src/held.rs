@@ -37,7 +37,7 @@ impl Held {
         if let Some(ttl) = ttl {
             builder.config()?.check_request(lock.resource(), ttl)?;
         }
-        let (redlock, _) = self.connect.connect(&builder, Instant::MAX)?;
+        let (redlock, _) = self.connect.connect(&builder, Instant::MAX, false)?;
         Ok((redlock, lock))
     }
 

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let redlock = builder.build()?;
     args.connect.nodes.settled(&redlock);
     redlock.reinit()?;
-    let _ = args.connect.trust_if_asked(&redlock, Instant::MAX);
+    args.connect.trust_if_asked(&redlock, Instant::MAX);
     let (nodes, cluster) = (config.nodes().len(), config.cluster());
     let object = || object("reinit", json!({ "nodes": nodes, "cluster": cluster }));
     let lines = || format!("the cluster {cluster} now has {}", count(nodes, "node"));

@@ -9,7 +9,7 @@ use shearline::held::Holds;
 use shearline::{Acquiring, Guard, Instant, LockOptions, Redlock};
 
 use crate::acquire::Acquire;
-use crate::connect::{Trusted, left};
+use crate::connect::left;
 use crate::failure::Failure;
 
 /// Completes when it is polled the next time. It wakes no task.
@@ -28,23 +28,21 @@ pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 /// Takes the lock on these names as the options say, and gives up at the time behind them, unless that is the end of
 /// time. Meanwhile it says for whom it waits.
 ///
-/// The `trusted` servers get a counter floor if a fencing token is wanted. A handle can give it only after it was asked
-/// for one.
+/// If it `trusts`, the nodes are trusted after they were asked once: then they get a counter floor too.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
-    (redlock, trusted): (&Redlock, &Trusted),
+    (redlock, trusts): (&Redlock, bool),
     names: &[&[u8]],
     ask: Ask<'_, H>,
     (options, by): (LockOptions, Instant),
 ) -> Result<Guard<H>, Failure> {
-    if !trusted.is_empty() && options.is_fenced() {
+    if trusts {
         if let Ok(guard) = ask(&options.tries(1)).await {
             return Ok(guard);
         }
-        let (redlock, trusted) = (redlock.clone(), trusted.clone());
+        let redlock = redlock.clone();
         // This call blocks until the nodes have answered. In a thread of its own, so that a signal still ends the wait.
-        if let Ok(trusting) = thread::Builder::new().spawn(move || give_floors(&redlock, &trusted))
-        {
+        if let Ok(trusting) = thread::Builder::new().spawn(move || redlock.trust_nodes()) {
             while !trusting.is_finished() {
                 next_look().await;
             }
@@ -66,14 +64,5 @@ pub(crate) async fn take<H: Holds>(
     match taken.await {
         Ok(guard) => Ok(guard),
         Err(error) => Err(acquire.failure(error, &waiting).await),
-    }
-}
-
-/// Gives one counter floor to all nodes, if no other servers are connected than those that were trusted at the beginning.
-/// A server that has restarted since then has another run_id.
-fn give_floors(redlock: &Redlock, trusted: &Trusted) {
-    let mut run_ids = redlock.nodes().into_iter().filter_map(|node| node.run_id);
-    if run_ids.all(|run_id| trusted.contains(&run_id)) {
-        redlock.trust_nodes();
     }
 }

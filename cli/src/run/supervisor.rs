@@ -1,5 +1,6 @@
 //! The supervisor: takes the lock, has the command run, keeps the lock, releases it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +17,6 @@ use super::deadline::TTL_MIN;
 use super::report::{Ending, Report};
 use super::signals::Signals;
 use super::supervision::{Ended, Supervision};
-use crate::connect::Trusted;
 use crate::failure::{Failure, no_quorum};
 use crate::pace::Pace;
 use crate::signals::wait;
@@ -99,11 +99,12 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     // The first process of a container would not get what comes until then.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
-    let (redlock, trusted) = args.connect.connect(&builder, by)?;
+    let is_fenced = args.acquire.options(ttl).is_fenced();
+    let (redlock, trusts) = args.connect.connect(&builder, by, is_fenced)?;
     let mut run = Run {
         args,
         redlock: handle.insert(redlock),
-        trusted: &trusted,
+        trusts: Cell::new(trusts),
         signals: &signals,
         pace: Pace::default(),
     };
@@ -129,7 +130,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
-    trusted: &'a Trusted,
+    /// The nodes are still to be trusted. That happens once: it says nothing about what they lose later.
+    trusts: Cell<bool>,
     signals: &'a Signals,
     pace: Pace,
 }
@@ -222,7 +224,7 @@ impl Run<'_> {
         let ttl = acquire.ttl;
         // A little shorter: an extension that changes nothing needs no permission.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
-        let handle = (self.redlock, self.trusted);
+        let handle = (self.redlock, self.trusts.take());
         let mut guard = take(acquire, handle, &names, ask, (options, by)).await?;
         // Nodes that fail in this moment may be back in time.
         let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
