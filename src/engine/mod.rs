@@ -171,8 +171,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] if an operator has to repair something before any lock can be granted,
-    /// [`OperatorError::NoQuorum`] if too few nodes vote for another reason. The reports say what is wrong with each node.
+    /// [`OperatorError::NoQuorum`] if too few nodes vote. The report says what is wrong with each node, and
+    /// [`Report::needs_operator`](crate::Report::needs_operator) whether an operator has to repair something.
     pub fn check(&self, now: Instant) -> Result<(), OperatorError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
