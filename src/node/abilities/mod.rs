@@ -129,11 +129,12 @@ impl Abilities {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// The handshake is done. A server that has loaded the scripts is asked by them, but if it has refused one on an
-    /// earlier connection, it has to show first that it runs them.
+    /// The handshake is done. A server that has loaded the scripts is asked by them; but if it has refused one on an
+    /// earlier connection in words that name scripts, it has to show first that it runs them.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
-            self.scripts.refused = self.doubt.take().is_some();
+            let doubt = self.doubt.take();
+            self.scripts.refused = doubt.is_some_and(|doubt| doubt.is_about_scripts());
             self.use_scripts();
         }
     }
