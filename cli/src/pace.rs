@@ -21,8 +21,13 @@ fn left(state: NodeState) -> Option<Duration> {
 
 /// Returns until when no other node is to be restarted, if one of these has.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
-    let left = nodes.iter().filter_map(|node| left(node.state)).max()?;
-    Some(until(SystemTime::now(), left))
+    let longest = nodes.iter().filter_map(|node| left(node.state)).max()?;
+    let text = until(SystemTime::now(), longest);
+    let is_away = |node: &NodeStatus| node.state != NodeState::Ready && left(node.state).is_none();
+    Some(match nodes.iter().any(is_away) {
+        true => format!("{text}, and until all nodes vote"),
+        false => text,
+    })
 }
 
 /// Returns after which time a node votes again, and has copies of the locks that are kept, which come a moment later.
