@@ -56,7 +56,7 @@ pub(crate) struct Args {
 
 /// Asks, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    // Only this guard has markers.
+    // Only the strict guard has markers.
     let builder = args
         .connect
         .nodes
