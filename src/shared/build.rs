@@ -119,7 +119,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if getpid() != self.process {
-            // This process does not have the thread, so it can be neither joined nor detached.
+            // This process does not have the thread, so it can neither join nor detach it.
             mem::forget(self.io_thread.take());
             return;
         }

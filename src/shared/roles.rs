@@ -21,7 +21,7 @@
 use crate::time::Instant;
 
 /// If callers wait for at least this many operations, no caller takes the poll, and the I/O thread serves. Two threads
-/// hand the poll to each other, which was measured to be as fast as an I/O thread that serves both.
+/// hand the poll to each other, and measurements show no gain from an I/O thread that serves both.
 pub(super) const MANY: usize = 3;
 
 /// The thread that a role belongs to.
@@ -46,7 +46,7 @@ pub(super) enum Poll<O> {
     Asleep(Owner<O>, Instant),
 }
 
-/// Where the I/O thread is.
+/// The state of the I/O thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum IoThread {

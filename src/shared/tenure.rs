@@ -84,15 +84,15 @@ impl Tenure {
             LOST => true,
             HELD => match over_by(end, early) {
                 Some(over) => over <= now,
-                None => !early.is_zero(), // A lock without a known end is not valid before it is confirmed.
+                None => !early.is_zero(), // A lock without a known end has no validity until it is confirmed.
             },
             _ => false,
         }
     }
 
     /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is not
-    /// reported any more. If its end has passed, the lock is lost, because callers may have seen that already. Adds wakers to
-    /// `tasks`, which the caller has to call.
+    /// reported any more. If its end has passed, the lock is lost, because callers may have seen that already. Adds
+    /// wakers to `tasks`, which the caller has to call.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),

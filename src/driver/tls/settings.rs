@@ -192,7 +192,7 @@ fn content(pem: &Pem) -> Result<Vec<u8>, TlsProblem> {
 
 fn read_file(path: &str) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
-    // Opening a pipe would wait for its other end.
+    // A pipe would block until its other end is opened.
     if !metadata.is_file() || FILE_BYTES_MAX < metadata.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
