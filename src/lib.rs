@@ -26,9 +26,9 @@
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes
 //!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid. If others delete
 //!   the keys, the holder of a [kept](manual::keeping) lock learns of it two round trips later.
-//! * **Honest validity.** It counts from before the first byte was sent, ends early rather than
-//!   late, and also ends while the machine is suspended. [`LockGuard::confirm`] asks a majority how
-//!   long the lock still lives, also where no deadline is known.
+//! * **Honest validity.** It counts from before the first byte was sent, ends early rather than late, and also ends
+//!   while the machine is suspended. [`LockGuard::confirm`] asks a majority how long the lock still lives, even if no
+//!   deadline is known.
 //! * **No key left behind.** Every key that an attempt may have left on a node is released, also on a
 //!   node that was silent meanwhile.
 //! * **Early certainty.** A majority that answers decides; dead and silent nodes cost nothing.
