@@ -626,7 +626,8 @@ impl<'a> Iterator for Names<'a> {
 
 impl ExactSizeIterator for Names<'_> {}
 
-/// Returns the length of the room for a fencing token, which the number of names in an entry shows.
+/// Returns the length of the room for a fencing token. `names` is the number of names of an entry, with [`FENCED`] if
+/// there is room.
 fn fencing_len(names: u8) -> usize {
     FENCING_BYTES * usize::from(names / FENCED)
 }

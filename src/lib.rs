@@ -58,10 +58,10 @@
 //! | [`Acquiring`] | the future of a [`LockGuard`], for any executor; dropping it releases what it won |
 //! | [`Lost`] | the signal that a lock has ended: a future, and [`Lost::wait`] |
 //! | [`AtRisk`] | the signal that a lock is about to end: a future, and [`AtRisk::wait`] |
-//! | [`Health`] | for how long a lock is valid, which nodes have it, and how its extensions went |
+//! | [`Health`] | how long a lock is valid, which nodes have it, and how its extensions went |
 //! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
-//! | [`Inspection`] | who holds a resource, for how long, and which nodes disagree |
+//! | [`Inspection`] | who holds a resource, how long it is still held, and which nodes disagree |
 //! | [`Breaking`], [`Broken`] | how a lock of others is ended, and what became of it |
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
 //! | [`Stats`] | what a handle has done and what it waits for: counts, and a [`Histogram`] for each time that matters |
@@ -111,7 +111,7 @@
 //! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos.
 //! `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
 //! subscribers of `tracing` ([`manual::tracing`]). `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
-// Without `std`, links to what is not built lead to the features.
+// Without `std`, links to items that are not built lead to the list of features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]

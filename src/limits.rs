@@ -121,7 +121,7 @@ pub const REPLY_DEPTH_MAX: usize = 32;
 /// The most elements of one aggregate, after the doubling for maps.
 pub const REPLY_ELEMENTS_MAX: usize = 4096;
 
-/// The most pushes in a row without an answer between them. No command of this library causes so many. A node that
+/// The most pushes in a row without an answer between them. No command of this library causes this many. A node that
 /// floods the client loses its connection and costs little processor time.
 pub const PUSHES_MAX: u32 = 1024;
 

@@ -68,8 +68,8 @@ pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 /// exclusive lock on one resource. The name of the resource follows. No lock can have such a name.
 pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 
-/// The prefix of the keys of this library that are no locks. No handle takes a lock with such a name, because a handle
-/// without the strict guard would otherwise take a key of the handles with it.
+/// The prefix of the keys of this library that are no locks. No handle takes a lock with such a name. Otherwise a
+/// handle without the strict guard could lock a key that handles with this guard need.
 const RESERVED: &[u8] = b"shearline:";
 
 /// The value of a lock's key on the nodes: 20 random bytes, new for every attempt, followed by the label of

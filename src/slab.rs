@@ -1,4 +1,4 @@
-//! A slab: values at fixed places, each of which a small key finds again.
+//! A slab: values at fixed places, which small keys find again.
 //!
 //! The engine keeps its operations and claims here, and the timer wheel its timers. Inserting, finding and removing
 //! take constant time. Vacant places form a list. The place that was vacated last is used first, because it is still in

@@ -11,7 +11,7 @@ use crate::json::{self, joined, millis, named};
 use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline break report                # shows the holder, and asks

@@ -10,7 +10,7 @@ use crate::lock;
 use crate::output::Format;
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 next=$(shearline extend --ttl 1m \"$lock\") || exit

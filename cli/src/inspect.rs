@@ -17,7 +17,7 @@ use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline status report
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// A lock to look at, and its nodes.
+/// A lock that is looked at, and where.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Subject {
     /// Name of the lock.

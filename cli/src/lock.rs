@@ -20,7 +20,7 @@ use crate::signals::Signals;
 use crate::status::{self, Status};
 use crate::taking::take;
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 lock=$(shearline lock -w 10s report) || exit

@@ -62,7 +62,7 @@ pub(crate) enum Reader {
     Monitor,
 }
 
-/// Returns the reader of what the command prints for these arguments.
+/// Returns the reader of the output, which these arguments show.
 pub(crate) fn reader(words: &[OsString]) -> Reader {
     let Some(typed) = command(words) else {
         return Reader::Person;

@@ -24,7 +24,7 @@ use crate::trial::{self, Name, Trial};
 
 pub(crate) use plugin::unknown;
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline nodes
@@ -39,7 +39,7 @@ shearline nodes --fenced report:try   # a name that the user may lock",
     "shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
-/// What the help of `check` says.
+/// The texts of the help of `check`.
 pub(crate) const CHECK_TEXTS: Texts = Texts::new(
     "\
 shearline check || logger -t shearline \"locks are in danger: status $?\"

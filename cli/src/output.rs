@@ -32,7 +32,7 @@ pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// The format of a command's output.
+/// For whom a command prints.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Format {
     /// Prints a JSON object on one line.
@@ -124,7 +124,7 @@ pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// Returns bytes that are mostly text, without control characters.
+/// Returns `bytes` as text. Escapes them if they are not UTF-8 or have control characters.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),

@@ -11,7 +11,7 @@ use crate::help::{self, Texts};
 use crate::output::{self, unwritten};
 use crate::status::{self, Status};
 
-/// What the help of `man` says.
+/// The texts of the help of `man`.
 pub(crate) const MAN_TEXTS: Texts = Texts::new(
     "\
 shearline man run | man -l -
@@ -29,7 +29,7 @@ pub(crate) struct ManArgs {
     command: Option<String>,
 }
 
-/// What the help of `completions` says.
+/// The texts of the help of `completions`.
 pub(crate) const COMPLETIONS_TEXTS: Texts = Texts::new(
     "\
 mkdir -p ~/.local/share/bash-completion/completions

@@ -10,7 +10,7 @@ use crate::json::object;
 use crate::output::{Format, confirm, count};
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline reinit --guard strict

@@ -9,7 +9,7 @@ use crate::json::{joined, line, named, object};
 use crate::output::Format;
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "shearline unlock \"$lock\"",
     &[

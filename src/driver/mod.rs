@@ -288,7 +288,7 @@ impl Driver {
     /// # Errors
     ///
     /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: nothing is sent, and the lock is what it was.
+    /// [`ExtendError::Closed`]: nothing is sent, and the lock does not change.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
     }

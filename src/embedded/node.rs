@@ -58,7 +58,7 @@ impl EmbeddedNode {
     ///
     /// # Errors
     ///
-    /// When the system gives no socket, no thread or no randomness.
+    /// If the system gives no socket, no thread or no randomness.
     pub fn spawn() -> io::Result<Self> {
         Self::spawn_with(|_| ())
     }
@@ -90,7 +90,7 @@ impl EmbeddedNode {
     ///
     /// # Errors
     ///
-    /// When the system gives no socket or no randomness.
+    /// If the system gives no socket or no randomness.
     pub fn restart(&self, memory: Memory) -> io::Result<()> {
         self.order(Order::Restart(seed()?, memory))
     }

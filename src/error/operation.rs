@@ -51,8 +51,8 @@ impl LockError {
     }
 
     /// Returns `true` if the same call may succeed later without a change to the program, its configuration or the
-    /// nodes' configuration. A [number of permits](Report::other_permits) that differs from that of other clients is
-    /// such a change.
+    /// nodes' configuration. If other clients use another [number of permits](Report::other_permits), such a change is
+    /// needed.
     ///
     /// ```
     /// use shearline::LockError;

@@ -37,7 +37,7 @@ struct ReportParts {
     held: Option<Box<[u8]>>,
     /// How many permits there are, if all are taken.
     all_taken: Option<u16>,
-    /// What the nodes were asked about: the first resource, and the number of others.
+    /// The subject of the question: the first resource, and the number of others.
     resource: Option<(Box<[u8]>, usize)>,
     asked: Asked,
     /// The lock was valid when its release was asked for.

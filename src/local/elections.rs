@@ -14,7 +14,7 @@ use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::shared::{Leader, Told};
 
-/// What a program knows of an election: [`LocalRedlock::observe`] reads and updates it.
+/// The state of an election as a program knows it: [`LocalRedlock::observe`] reads and updates it.
 #[derive(Default)]
 pub struct Observation {
     name: Vec<u8>,

@@ -190,10 +190,10 @@ pub struct Observer {
     told: Told,
 }
 
-/// What an observer knows.
+/// The knowledge of an observer.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// What was returned last.
+    /// The leader that was returned last.
     last: Option<Option<Leader>>,
     /// The largest term that was seen.
     latest: u64,

@@ -1,4 +1,4 @@
-//! The workers: threads that contend for one lock, and what they count.
+//! The workers, which are threads that contend for one lock, and their counts.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};

@@ -47,7 +47,7 @@ The servers are left alone. To see what a frozen one does, stop it on its
 host, and let it go on with kill -CONT:
   kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')";
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline demo

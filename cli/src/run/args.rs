@@ -18,7 +18,7 @@ use crate::output::listed;
 use crate::signals;
 use crate::status;
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts {
     promise: "\
 Before another can take the lock, the command and all that it started are dead.

@@ -29,8 +29,7 @@ pub(super) struct Ending {
     pub(super) slot: Option<u16>,
     /// The status with which this program ends.
     pub(super) status: Status,
-    /// The error for the user. It is written last, behind what the thread of the supervision writes, because a reader
-    /// may be slow.
+    /// The error for the user. It is printed last, after the thread in `told` has ended, because a reader may be slow.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }

@@ -49,7 +49,7 @@ const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 /// The variable in which the command finds the number of its permit.
 const SLOT: &str = "SHEARLINE_SLOT";
 
-/// What became of the command.
+/// The end of the command.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     /// Whether the command may have run, or the error of the system if it could not.

@@ -1,4 +1,4 @@
-//! The scripts of fencing tokens: what they do, without Lua.
+//! The scripts of fencing tokens, without Lua.
 
 use alloc::format;
 use alloc::string::String;
