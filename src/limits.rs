@@ -41,8 +41,8 @@ pub const TTL_MIN: Duration = Duration::from_millis(4);
 /// have forgotten, and for locks from elsewhere.
 pub(crate) const TTL_ASSUMED_MAX: Duration = Duration::from_secs(60);
 
-/// The longest ttl that is accepted by default. Extend a lock that is held longer from time to time: then it ends
-/// within a month after the death of its holder.
+/// The longest ttl that is accepted by default. A lock that is needed for longer should be extended from time to time,
+/// so that it ends within a month after the death of its holder.
 pub const TTL_DEFAULT_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The longest ttl that can be configured: 100 years. Servers add it to their wall clock in signed milliseconds. This
@@ -154,8 +154,8 @@ pub(crate) const BATCH_MAX: usize = 64;
 /// are held up.
 pub(crate) const RENEWALS_FEW: usize = 7;
 
-/// How long renewals wait for the turn of a node, while other nodes work on renewals. The others take longer only if
-/// they are far away, or if there are very many renewals; then waiting gains nothing.
+/// How long the renewals of a node wait for its turn, while other nodes have theirs. A turn takes longer only if the
+/// nodes are far away, or if there are very many renewals; then waiting gains nothing.
 pub(crate) const RENEWALS_WAIT: Duration = Duration::from_millis(2);
 
 /// The longest command that renews or releases several locks: [`BATCH_MAX`] locks with usual names. Longer names make

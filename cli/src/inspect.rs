@@ -114,7 +114,7 @@ pub(crate) fn line(name: &[u8], told: &Inspection) -> String {
     item(&printable(name), &(state(told) + &each.collect::<String>()))
 }
 
-/// Returns a name for each holder of a shared lock or a permit, and how it holds the lock.
+/// Returns two texts for each holder of a shared lock or a permit: what it holds, and its owner, validity and nodes.
 fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
     told.holders().iter().filter_map(|holder| {
         let what = match holder.kind {

@@ -259,7 +259,7 @@ impl LockOptions {
     /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`, `Driver` and
     ///   `Engine` do it in their turns: the program has to call `poll` or `turn`, at least as often as
     ///   `until_deadline` says.
-    /// * A lock that is already held, or came from another process, can be kept from then on: `LockGuard::keep`,
+    /// * A lock that is already held, or came from another process, can be kept later: `LockGuard::keep`,
     ///   `LocalRedlock::keep`.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
     ///

@@ -226,7 +226,7 @@ impl Link {
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
-        // The failure of the write says more than a plain end.
+        // A plain end says less than the error of the write, so this error is reported.
         let reason = end
             .filter(|end| *end != LinkFault::Closed)
             .unwrap_or(reason);

@@ -13,7 +13,6 @@
 //! proxy, that knows neither `CLIENT` nor `INFO`. One is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET ..
 //! IFEQ` and `MSETEX` of Redis were not compared with a server. These tests can also make a node refuse commands, for
 //! example scripts, as for a user without `+@scripting`.
-//! scripts, as for a user without `+@scripting`.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;

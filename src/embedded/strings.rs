@@ -185,7 +185,7 @@ pub(super) fn set_in(
     Ok(ok())
 }
 
-/// `SETNX key value`: used by locks of before 2012 and by the example `setnx_getset`.
+/// `SETNX key value`. Locks before 2012 used it, and so does the example `setnx_getset`.
 pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let set = set_in(&mut call.database(state), key, value, &[b"nx"])?;

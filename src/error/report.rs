@@ -344,8 +344,8 @@ impl Report {
     }
 
     /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or no majority is
-    /// left without the nodes that are [unusable](Unusable) for lasting reasons. Trying again does not help before the
-    /// repair; if this returns `false`, it may help.
+    /// left without the nodes that are [unusable](Unusable) for lasting reasons. Before the repair, trying again does
+    /// not help. If this returns `false`, trying again may help.
     ///
     /// ```
     /// # fn example(error: shearline::LockError) {

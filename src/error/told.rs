@@ -36,7 +36,8 @@ impl Told {
     }
 }
 
-/// For errors with a function `told`: `Display`, and the report of the variants that have one.
+/// For errors with a function `told`: implements `Display`, and a method that returns the report of variants that have
+/// one.
 macro_rules! told {
     ($($error:ident { $($reported:ident),* })*) => {$(
         impl core::fmt::Display for $error {

@@ -19,8 +19,8 @@ use crate::engine::{self, Engine, NodeStatus, RoundId};
 use crate::error::NodeOutcome;
 
 impl Redlock {
-    /// Asks every node about the lock on `resource`, and changes nothing. Returns whether it is free or who holds it
-    /// and how much longer, which nodes disagree, and which tokens stand on a minority.
+    /// Asks every node about the lock on `resource`, and changes nothing. Returns whether the lock is free, who holds
+    /// it and how much longer, which nodes disagree, and which tokens only a minority has.
     ///
     /// A majority decides. The result was true at some time between the call and its return, and may have changed
     /// since: it is for operators and logs. To hold a lock, [take it](Self::try_lock). To see whether a lock is still

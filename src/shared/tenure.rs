@@ -242,7 +242,7 @@ mod tests {
         entry
     }
 
-    /// A lock that is released after its end is lost, and its task is woken.
+    /// If a lock is released after its end, it counts as lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
         let (tenure, entry) = (Tenure::default(), lock(Duration::MAX));
