@@ -194,7 +194,8 @@ impl Trial {
         matches!(self.lock, Verdict::No(..))
     }
 
-    /// Returns `true` if the node gives no fencing token before it is repaired. Enough other nodes may do that.
+    /// Returns `true` if the node gives no fencing token before it is repaired. If enough other nodes give tokens, they
+    /// may repair it.
     pub(crate) fn lacks_floor(&self) -> bool {
         matches!(
             self.lock,

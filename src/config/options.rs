@@ -56,8 +56,8 @@ impl Retry {
         self
     }
 
-    /// Returns the most attempts, the first one included. With a deadline they are not limited; the default, which has
-    /// a deadline, returns 32.
+    /// Returns the limit of attempts, the first one included. With a deadline they are not limited. The default has a
+    /// deadline, and returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }

@@ -204,7 +204,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The poll failed, for want of memory; the driver stays usable. Or the driver is closed or belongs to another
+    /// The poll failed, for lack of memory; the driver stays usable. Or the driver is closed or belongs to another
     /// process; the error then holds a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
