@@ -1,25 +1,26 @@
 //! The lock delay: how much longer nodes keep the key of a lock than its holder may trust it.
 //!
-//! A holder that died or hangs has this time to be stopped before another client can get the lock.
+//! It gives an operator or a supervisor time to stop a holder that died or hangs, before another client can get the
+//! lock.
 //!
 //! # Guarantees
 //!
-//! * Nothing wraps, and without a delay the two are the same.
+//! * Nothing wraps. Without a delay, life and ttl are the same.
 //!
 //! # Not here
 //!
-//! How fast the clock of a node may be, and what that adds: `Drift` of `quorum`.
+//! How fast the clock of a node may be, and how much that adds: `Drift` of `quorum`.
 
 #![warn(clippy::arithmetic_side_effects)]
 
 use core::time::Duration;
 
-/// See the [module](self). What is added to each ttl, in milliseconds: every lock has it.
+/// See the [module](self). The milliseconds that are added to each ttl. Every lock has a delay, which may be zero.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Delay(u32);
 
 impl Delay {
-    /// Returns the delay that adds so many milliseconds to each ttl.
+    /// Returns the delay that adds this many milliseconds to each ttl.
     pub(crate) const fn of_millis(added: u32) -> Self {
         Self(added)
     }
@@ -30,7 +31,7 @@ impl Delay {
         self.0
     }
 
-    /// Returns for how long nodes keep the key of a lock of `ttl`.
+    /// Returns how long nodes keep the key of a lock of `ttl`.
     #[inline]
     pub(crate) fn life(self, ttl: Duration) -> Duration {
         match self.0 {
@@ -49,7 +50,7 @@ impl Delay {
     }
 }
 
-// Out of line: most locks have no delay.
+// This is out of line because most locks have no delay.
 #[cold]
 fn longer(ttl: Duration, added: u32) -> Duration {
     ttl.saturating_add(Duration::from_millis(added.into()))

@@ -1,14 +1,14 @@
 //! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the token). A lock on
 //! several resources has several names and one token.
 //!
-//! They stand side by side in one buffer, in wire form, as arguments of a command. They are encoded once, when the
-//! token is made, and copied in one piece into every command about the lock. The holder, the claim and the questions
-//! about the lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking
-//! allocates nothing. Beside it stand the lock delay, the end of the lock's validity and its longest ttl, which all
-//! clones of the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer behind
-//! the token.
+//! They are side by side in one buffer, in wire form, as arguments of a command. They are encoded once, when the token
+//! is made, and copied in one piece into every command about the lock. The holder, the claim and the requests about the
+//! lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking allocates
+//! nothing. Beside the buffer are the lock delay, the end of the lock's validity and its longest ttl, which all clones
+//! of the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer behind the
+//! token.
 //!
-//! The entry also says of which [`Kind`] the lock is.
+//! The entry also holds the [`Kind`] of the lock.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -39,9 +39,9 @@ struct Body {
     shape: Shape,
     /// The lock delay: how much longer than the lock is valid the nodes keep the keys.
     delay: Delay,
-    /// The end of the validity, in nanoseconds. Zero: not known.
+    /// The end of the validity, in nanoseconds. Zero if it is not known.
     end: AtomicU64,
-    /// The longest ttl that the keys were given, less the delay, in nanoseconds. Zero: never granted.
+    /// The longest ttl that the keys got, without the delay, in nanoseconds. Zero if the lock was never granted.
     ttl: AtomicU64,
 }
 
@@ -68,9 +68,9 @@ enum Shape {
     },
     /// A lock on several names: the rest of the layout is read from the buffer, which has no other bytes.
     ///
-    /// An entry with room for a fencing token has this shape too, and one of another kind than [`Kind::Plain`], even if
-    /// it has one name. Behind the token stand the numbers of a permit, and then the room for the fencing token, which
-    /// is zero until that is known.
+    /// An entry with one name has this shape too if it has room for a fencing token, or is of another kind than
+    /// [`Kind::Plain`]. The numbers of a permit are behind the token, followed by the room for the fencing token, which
+    /// is zero until it is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
         names: u8,
@@ -85,18 +85,18 @@ enum Shape {
 pub(crate) enum Kind {
     /// One holder: the keys hold its token.
     Plain,
-    /// Any number of holders, which stand in a sorted set.
+    /// Any number of holders, in a sorted set.
     Shared,
-    /// One holder for each slot. They stand in a sorted set too.
+    /// One holder for each slot, in a sorted set too.
     Permit {
         /// The number of slots.
         permits: u16,
-        /// The slot that is held; before one is held, the slot with which a node begins its search.
+        /// The slot that is held. Before one is held, the slot at which a node begins its search.
         slot: u16,
     },
 }
 
-/// The kind of a lock without its numbers, and what a node has to know to take it.
+/// The kind of a lock without its numbers, and what else a node needs to know to take it.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 enum Mark {
     #[default]
@@ -104,7 +104,7 @@ enum Mark {
     Shared,
     /// A permit for any slot.
     AnySlot,
-    /// The same, and a node that gives none reports the next change of the key.
+    /// The same. A node without a free slot reports the next change of the key.
     AnySlotOrPush,
     /// A permit for this slot alone.
     ThisSlot,
@@ -130,10 +130,10 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The buffer has 16 bytes, shape and delay have 8, end and ttl have 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// This bit in the number of names means that there is room for a fencing token, of this length, behind the rest.
+/// This bit in the number of names means that there is room for a fencing token behind the rest, with the length below.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
-/// The length of the numbers of a permit: those of its slots and of its slot.
+/// The length of a permit's numbers: the number of slots, and the slot.
 const SLOT_BYTES: usize = 4;
 
 const _: () = assert!(RESOURCES_MAX < FENCED as usize);
@@ -147,8 +147,8 @@ const _: () = assert!(argument_len(TOKEN_LEN_MAX) <= u8::MAX as usize);
 impl Entry {
     /// Writes `resource` and `token` into the memory of `spare`.
     ///
-    /// The caller has checked both. Text that is too long for its length field is cut, so that it is never read beyond
-    /// its end.
+    /// The caller has checked both. Text that is too long for its length field is cut, so that no read goes beyond its
+    /// end.
     #[inline(always)]
     pub(crate) fn new(spare: impl Into<Spare>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
@@ -165,8 +165,8 @@ impl Entry {
         })
     }
 
-    /// [`new`](Self::new) for several `resources`. The caller has checked each name and their number. For one resource,
-    /// returns what [`new`](Self::new) does.
+    /// Does [`new`](Self::new) for several `resources`. The caller has checked each name and their number. For one
+    /// resource, returns the same as [`new`](Self::new).
     #[cold]
     pub(crate) fn of_several<'a>(
         spare: impl Into<Spare>,
@@ -180,7 +180,7 @@ impl Entry {
         }
     }
 
-    /// [`new`](Self::new) for one resource or several, with room for a fencing token.
+    /// Does [`new`](Self::new) for one resource or several, with room for a fencing token.
     #[cold]
     pub(crate) fn to_be_fenced<'a>(
         spare: impl Into<Spare>,
@@ -192,7 +192,7 @@ impl Entry {
             .write_all(resources, token, Mark::Plain, &[0; FENCING_BYTES])
     }
 
-    /// [`new`](Self::new) for a shared lock, with room for a fencing token if it `is_fenced`.
+    /// Does [`new`](Self::new) for a shared lock, with room for a fencing token if it `is_fenced`.
     #[cold]
     pub(crate) fn shared(
         spare: impl Into<Spare>,
@@ -205,8 +205,8 @@ impl Entry {
         spare.into().write_all(resources, token, Mark::Shared, room)
     }
 
-    /// [`new`](Self::new) for one of so many `permits`, with room for a fencing token if it `is_fenced`. Each node
-    /// gives the first free slot, and begins its search with the slot `start`.
+    /// Does [`new`](Self::new) for one of `permits` permits, with room for a fencing token if it `is_fenced`. Each node
+    /// gives the first free slot, and begins its search at the slot `start`.
     #[cold]
     pub(crate) fn permit(
         spare: impl Into<Spare>,
@@ -225,8 +225,8 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Returns the entry of a permit for any slot whose node, if it gives none, reports the next change of the key. The
-    /// entry must be new and not shared.
+    /// Turns the entry of a permit for any slot into one that also asks a node without a free slot to report the next
+    /// change of the key. The entry must be new and not shared.
     #[cold]
     pub(crate) fn registering(mut self) -> Self {
         if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape
@@ -288,7 +288,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if a node gives the slot of the permit or none: the slot was [set](Self::set_slot).
+    /// Returns `true` if a node gives this slot or none, because the slot was [set](Self::set_slot).
     pub(crate) fn has_slot(&self) -> bool {
         self.mark() == Mark::ThisSlot
     }
@@ -331,7 +331,7 @@ impl Entry {
             .filter(|token| *token != 0)
     }
 
-    /// Returns the keys and the token of an entry whose layout is that of several names.
+    /// Returns the keys and the token of an entry with the layout for several names.
     fn wire(&self) -> &[u8] {
         let buffer = &self.0.buffer;
         match self.0.shape {
@@ -358,7 +358,7 @@ impl Entry {
         self
     }
 
-    /// Returns the lock delay; none if it was not set.
+    /// Returns the lock delay, which is zero if it was not set.
     #[inline]
     pub(crate) fn delay(&self) -> Delay {
         self.0.delay
@@ -388,7 +388,7 @@ impl Entry {
         let _ = self.0.end.fetch_update(set, get, later);
     }
 
-    /// Returns the longest ttl that the keys were given, less the delay.
+    /// Returns the longest ttl that the keys got, without the delay.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_nanos(self.0.ttl.load(Ordering::Acquire))
     }
@@ -398,13 +398,13 @@ impl Entry {
         self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
     }
 
-    /// Gives this entry a body of its own, so that it no longer shares its end with other clones.
+    /// Gives this entry a body of its own, so that it no longer shares its end with clones.
     #[cold]
     pub(crate) fn part(&mut self) {
         Arc::make_mut(&mut self.0);
     }
 
-    /// Returns `true` if `other` is a clone of it, which has the same end.
+    /// Returns `true` if `other` is a clone of this entry and shares its end.
     pub(crate) fn is_one_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -437,7 +437,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if it has a name that `other` has too.
+    /// Returns `true` if the two entries have a name in common.
     pub(crate) fn meets(&self, other: &Self) -> bool {
         match self.is_several() || other.is_several() {
             false => self.resource() == other.resource(),
@@ -535,16 +535,16 @@ impl Spare {
         buffer.clear();
         body.shape = write(&mut buffer);
         if let Shape::One { .. } = body.shape {
-            buffer.resize(buffer.capacity(), 0); // Keeps the former capacity, for a longer entry later.
+            buffer.resize(buffer.capacity(), 0); // Keeps the capacity for a longer entry later.
         }
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
-        (body.end, body.ttl) = Default::default(); // They may be of the lock that used the buffer before.
+        (body.end, body.ttl) = Default::default(); // The lock that used the buffer before may have set them.
         Entry(self.0)
     }
 
-    /// Returns the entry of these `resources` and this `token`, with `room` behind them: the numbers of a permit, and
-    /// the room for a fencing token, if there is to be one.
+    /// Returns the entry of these `resources` and this `token`, with `room` behind them: for the numbers of a permit,
+    /// and for a fencing token if there is to be one.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
@@ -626,7 +626,8 @@ impl<'a> Iterator for Names<'a> {
 
 impl ExactSizeIterator for Names<'_> {}
 
-/// Returns the length of the room for a fencing token, if this number of names says that there is one.
+/// Returns the length of the room for a fencing token. `names` is the number of names of an entry, with [`FENCED`] if
+/// there is room.
 fn fencing_len(names: u8) -> usize {
     FENCING_BYTES * usize::from(names / FENCED)
 }
@@ -650,7 +651,7 @@ const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// Returns the text of an `argument`. The number of digits before it follows from the length.
+/// Returns the text of an `argument`. The number of digits in its header follows from the length.
 fn text(argument: &[u8]) -> &[u8] {
     let header_len = match argument.len() {
         ..16 => 4,
@@ -735,7 +736,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // The state while the token is not known, and if it never is.
+            // The state before the token is known. It stays if the token is never known.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));
@@ -743,7 +744,7 @@ mod tests {
             assert_eq!(room.key_arguments(), entry.key_arguments());
             assert_eq!(room.token_argument(), entry.token_argument());
             assert_eq!(room.token().as_bytes(), b"token");
-            // A clone that exists meanwhile does not get the token.
+            // A clone from before does not get the token.
             let reader = room.clone();
             assert_eq!(room.fenced(5).fencing_token(), Some(5));
             assert_eq!(reader.fencing_token(), None);

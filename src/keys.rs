@@ -1,6 +1,6 @@
-//! Keys: of the nodes, and of the engine's records. Other layers carry them and give them back.
+//! Keys of the nodes and of the engine's records. Other layers pass them on without looking inside.
 //!
-//! Each kind has its own type: one cannot be taken for the other.
+//! Each kind has its own type, so that one cannot be mistaken for another.
 
 #[cfg(any(feature = "std", test, fuzzing))]
 use crate::limits::NODES_MAX;
@@ -11,14 +11,14 @@ use crate::slab::Key;
 pub struct NodeId(u8);
 
 impl NodeId {
-    /// The node at place `index`. There is none at [`NODES_MAX`] or behind.
+    /// Returns the node at place `index`, which must be below [`NODES_MAX`].
     #[cfg(any(feature = "std", test, fuzzing))]
     pub(crate) const fn new(index: usize) -> Self {
         assert!(index < NODES_MAX, "there are fewer nodes");
         Self(index as u8)
     }
 
-    /// The node of the lowest bit of `bits`, of which there is a bit for each node.
+    /// Returns the node of the lowest bit that is set in `bits`. Each node has a bit.
     pub(crate) const fn of_lowest_bit(bits: u32) -> Self {
         Self(bits.trailing_zeros() as u8)
     }
@@ -28,7 +28,7 @@ impl NodeId {
         (0..nodes as u8).map(Self)
     }
 
-    /// Returns its place in the configuration, counted from 0.
+    /// Returns the place of the node in the configuration, counted from 0.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -39,7 +39,7 @@ impl NodeId {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
-/// The index of a key that names an operation by its place in a queue has this bit.
+/// The index of a key has this bit if the key names an operation by its place in a queue.
 const WAITS: u64 = 1 << 31;
 
 impl OperationKey {
@@ -56,7 +56,8 @@ impl OperationKey {
         Self(key.unwrap_or(Key::NONE))
     }
 
-    /// Returns its place in a queue, if that names it: it waits for its turn, or has waited.
+    /// Returns the place of the operation in a queue, if the key names it by that: the operation waits for its turn, or
+    /// has waited.
     pub(crate) fn waiter(self) -> Option<WaiterKey> {
         let bits = self.0.to_bits();
         let waits = bits & WAITS != 0;
@@ -73,7 +74,7 @@ pub(crate) struct ClaimKey(pub(crate) Key);
 pub(crate) struct PlaceKey(pub(crate) Key);
 
 impl PlaceKey {
-    /// No place: nobody else wants the resource.
+    /// No place: no other caller wants the resource.
     pub(crate) const NONE: Self = Self(Key::NONE);
 }
 

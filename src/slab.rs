@@ -1,17 +1,16 @@
-//! A slab: values at fixed places, each found again by a small key.
+//! A slab: values at fixed places, which small keys find again.
 //!
-//! The engine keeps its operations and claims here, the timer wheel its timers. Inserting, finding and removing
-//! take constant time. Vacant places form a list, and the one that was vacated last, which is still
-//! in the cache, is used first.
+//! The engine keeps its operations and claims here, and the timer wheel its timers. Inserting, finding and removing
+//! take constant time. Vacant places form a list. The place that was vacated last is used first, because it is still in
+//! the cache.
 //!
 //! # Guarantees
 //!
-//! * **A key matches one value only.** Once its value was removed it never matches again. The
-//!   generation of a place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is
-//!   retired. That costs one place in four thousand million removals, and no late key ever reaches
-//!   another value.
-//! * **No allocation** while no more values are held at once than ever before (retired places aside).
-//!   Memory is freed when the slab is dropped, not earlier.
+//! * **A key matches one value only.** After its value was removed, it never matches again. The generation of a place
+//!   has 32 bits and does not wrap: a place that was used 2^32 - 1 times is retired. This costs one place in four
+//!   thousand million removals, and no late key ever reaches another value.
+//! * **No allocation** while no more values are held at once than ever before (not counting retired places). Memory is
+//!   freed only when the slab is dropped.
 //! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
 //!
 //! # Not here
@@ -22,7 +21,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU32;
 
-/// Names one value of one [`Slab`]. Eight bytes, and so is an `Option` of it.
+/// Names one value of one [`Slab`]. It takes eight bytes, and so does an `Option` of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     index: u32,
@@ -32,7 +31,7 @@ pub(crate) struct Key {
 const _: () = assert!(size_of::<Option<Key>>() == 8);
 
 impl Key {
-    /// A key for a place that is not known yet. It matches nothing: no slab has as many places.
+    /// A key for a place that is not known yet. It matches nothing, because no slab has that many places.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
         generation: NonZeroU32::MIN,
@@ -44,7 +43,7 @@ impl Key {
         generation: NonZeroU32::MIN,
     };
 
-    /// The place of the value. Another value may be there later, under another key.
+    /// Returns the place of the value. Another value may be there later, under another key.
     pub(crate) const fn index(self) -> u32 {
         self.index
     }
@@ -54,10 +53,10 @@ impl Key {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
 
-    /// Returns the key that [`Key::to_bits`] made this number of, or `None` if it made it of none.
+    /// Returns the key from which [`Key::to_bits`] made this number, or `None` if there is no such key.
     ///
-    /// An invented number gives a key that matches nothing, or the value that it happens to name:
-    /// only the slab knows which keys are valid.
+    /// An invented number gives a key that matches nothing, or the value that it happens to name: only the slab knows
+    /// which keys are valid.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {
@@ -71,16 +70,16 @@ impl Key {
 
 /// The index of a place, or none, in four bytes.
 ///
-/// `Option<u32>` would take eight, and lists through a million places are read at the speed of the
-/// cache lines that they touch.
+/// `Option<u32>` would take eight, and the speed of reading lists with a million places depends on the number of cache
+/// lines.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct Link(u32);
 
 impl Link {
-    /// No place. The slab never has so many that this could be the index of one.
+    /// No place. A slab never has enough places for this index.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// The place at `index`.
+    /// Returns the link to the place at `index`.
     pub(crate) const fn to(index: u32) -> Self {
         Self(index)
     }
@@ -105,12 +104,12 @@ impl fmt::Debug for Link {
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// First of the vacant places; each holds the next.
+    /// The first of the vacant places. Each vacant place holds the next one.
     vacant: Link,
     len: usize,
 }
 
-/// A value with its links in the slab; or room for one.
+/// A value with its key's generation, or room for one.
 #[derive(Debug)]
 pub(crate) struct Place<T> {
     /// The generation of the present key, or of the next one.
@@ -138,7 +137,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     ///
-    /// With 2^32 - 1 places in use; the limits of this crate end long before.
+    /// If 2^32 - 1 places are in use. The limits of this crate are far lower.
     pub(crate) fn insert(&mut self, value: T) -> Key {
         self.len += 1;
         match self.vacant.index() {
@@ -147,7 +146,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns the value under `key`, `None` if it was removed.
+    /// Returns the value under `key`, or `None` if it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index as usize) {
             Some(Place {
@@ -158,7 +157,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns the value under `key`, to be changed; `None` if it was removed.
+    /// Returns a mutable reference to the value under `key`, or `None` if it was removed.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.places.get_mut(key.index as usize) {
             Some(Place {
@@ -175,7 +174,7 @@ impl<T> Slab<T> {
         Some(self.remove_at(key.index))
     }
 
-    /// Drops the value under `key` where it lies. From then on the key matches nothing.
+    /// Drops the value under `key` in place. From then on the key matches nothing.
     pub(crate) fn discard(&mut self, key: Key) {
         if self.get(key).is_some() {
             self.places[key.index as usize].state = State::Vacant(Link::NONE);
@@ -183,23 +182,23 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns how many values are held.
+    /// Returns the number of values.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns `true` if no value is held.
+    /// Returns `true` if there are no values.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns how many values fit without allocating.
+    /// Returns the number of values that fit without an allocation.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.places.capacity()
     }
 
-    /// Returns all values with their keys, by index. Costs a step per place, also per vacant one.
+    /// Returns all values with their keys, by index. This takes a step for each place, including vacant ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..)
             .zip(&self.places)
@@ -215,7 +214,7 @@ impl<T> Slab<T> {
             })
     }
 
-    /// Returns the first value at `index` or behind it that is `wanted`, with its index.
+    /// Returns the first `wanted` value at or behind `index`, with its index.
     pub(crate) fn find(
         &self,
         index: usize,
@@ -235,7 +234,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     ///
-    /// If there is none: then a link outlived its value.
+    /// If there is none: this means that a link outlived its value.
     pub(crate) fn at(&self, index: u32) -> &T {
         match &self.places[index as usize].state {
             State::Occupied(value) => value,
@@ -249,7 +248,7 @@ impl<T> Slab<T> {
         Key { index, generation }
     }
 
-    /// Returns the value at `index`, to be changed. Panics as [`Slab::at`] does.
+    /// Returns a mutable reference to the value at `index`. Panics as [`Slab::at`] does.
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         match &mut self.places[index as usize].state {
             State::Occupied(value) => value,
@@ -269,11 +268,11 @@ impl<T> Slab<T> {
         value
     }
 
-    /// The place at `index`, which is vacant now, is the next to be taken.
+    /// Marks the place at `index` as vacant. It is the next one to be used.
     fn vacate(&mut self, index: u32) {
         self.len -= 1;
         let place = &mut self.places[index as usize];
-        // The last generation of a place has no successor: it stays out of the list for good.
+        // The last generation of a place has no successor, so the place never returns to the list.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
                 generation,
@@ -298,7 +297,7 @@ impl<T> Slab<T> {
 
     #[cold]
     fn grow(&mut self, value: T) -> Key {
-        make_room(&mut self.places); // As much again is too much where values are many.
+        make_room(&mut self.places); // Doubling would be too much for many values.
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         assert!(index < u32::MAX, "a slab has at most 2^32 - 1 places");
         let generation = NonZeroU32::MIN;
@@ -310,8 +309,8 @@ impl<T> Slab<T> {
     }
 }
 
-/// Makes room for another value at the end of `values`, and for a sixteenth more if there is none. Where that is
-/// much, the usual allocators move no byte for it.
+/// If there is no room for another value at the end of `values`, makes room for a sixteenth more. If that is much, the
+/// usual allocators do not have to move bytes for it.
 pub(crate) fn make_room<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact((values.len() / 16).max(8));
