@@ -197,9 +197,9 @@ impl Report {
     /// | the holder | its label is there |
     /// | --- | --- |
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
-    /// | another client | if a caller of this handle has waited for about 0.8 s |
+    /// | another client | if a caller of this handle has waited for about 0.4 s |
     ///
-    /// After half a second, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
+    /// After 0.4 s, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
     /// ten times a second at most, if the lock is extended or changes hands often. So shorter waits cost nothing more.
     /// A majority must have the same token, and the user needs permission to run scripts. Otherwise the label is
     /// `None`; `inspect` asks at once.
