@@ -17,7 +17,7 @@ use crate::time::Instant;
 
 use super::abilities::{Abilities, Hints};
 use super::connection::{Heard, InFlight, Sent, Transactions, Wire, tracking};
-use super::handshake::{Next, Phase, Trouble};
+use super::handshake::{Handshake, Next, Phase, Trouble};
 use super::members::Member;
 use super::refusal::Refusal;
 use super::reply::{Answer, Read, Reply};
@@ -65,7 +65,7 @@ impl Node {
                 return Ok(Some(Heard::Done(request)));
             }
             if let Value::Error(line) | Value::BulkError(line) = value {
-                self.keep_words(sent.purpose, line);
+                keep_words(sent.purpose, line, &mut self.handshake, &mut self.abilities);
             }
             if let Purpose::Asked(request) = sent.purpose {
                 if value.as_error().is_some() {
@@ -128,18 +128,6 @@ impl Node {
         let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
         let heard = self.trust.judge(now, request, read, stale);
         heard.ok_or_else(|| self.connection.wire.in_flight.nonsense(sent))
-    }
-
-    /// Keeps the text of an error, the answer to a command with this `purpose`. It may make a doubt.
-    #[cold]
-    #[inline(never)]
-    fn keep_words(&mut self, purpose: Purpose, line: &[u8]) {
-        self.handshake.keep_words(purpose, line);
-        if let Purpose::Asked(request) = purpose {
-            let refusal = Refusal::of(Value::Error(line));
-            self.abilities
-                .suspect(request, refusal, &self.handshake.words);
-        }
     }
 
     #[cold]
@@ -299,6 +287,16 @@ fn pushed(
     match PUSHES_MAX < *pushes {
         true => Err(Trouble::Link(LinkFault::Protocol)),
         false => Ok(Some(Heard::Pushed)),
+    }
+}
+
+/// Keeps the text of an error, the answer to a command with this `purpose`. It may make a doubt.
+#[cold]
+#[inline(never)]
+fn keep_words(purpose: Purpose, line: &[u8], handshake: &mut Handshake, abilities: &mut Abilities) {
+    handshake.keep_words(purpose, line);
+    if let Purpose::Asked(request) = purpose {
+        abilities.suspect(request, Refusal::of(Value::Error(line)), &handshake.words);
     }
 }
 
