@@ -1,36 +1,37 @@
-//! The lock delay: how much longer nodes keep the key of a lock than its holder may trust it.
+//! The lock delay: how much longer nodes keep the key of a lock than the holder may trust the lock.
 //!
-//! A holder that died or hangs has this time to be stopped before another client can get the lock.
+//! If a holder has died or hangs, this is the time to stop it before another client can get the lock.
 //!
 //! # Guarantees
 //!
-//! * Nothing wraps, and without a delay the two are the same.
+//! * Nothing wraps. Without a delay, the life of the key equals the ttl.
 //!
 //! # Not here
 //!
-//! How fast the clock of a node may be, and what that adds: `Drift` of `quorum`.
+//! How fast the clock of a node may run, and how much that adds: see `Drift` in `quorum`.
 
 #![warn(clippy::arithmetic_side_effects)]
 
 use core::time::Duration;
 
-/// See the [module](self). What is added to each ttl, in milliseconds: every lock has it.
+/// See the [module](self). The number of milliseconds that are added to each ttl. It is small, because every lock has
+/// it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Delay(u32);
 
 impl Delay {
-    /// Returns the delay that adds so many milliseconds to each ttl.
+    /// Returns the delay that adds this many milliseconds to each ttl.
     pub(crate) const fn of_millis(added: u32) -> Self {
         Self(added)
     }
 
-    /// Returns how many milliseconds are added to each ttl.
+    /// Returns the number of milliseconds that are added to each ttl.
     #[cfg(feature = "std")]
     pub(crate) const fn millis(self) -> u32 {
         self.0
     }
 
-    /// Returns for how long nodes keep the key of a lock of `ttl`.
+    /// Returns how long nodes keep the key of a lock of `ttl`.
     #[inline]
     pub(crate) fn life(self, ttl: Duration) -> Duration {
         match self.0 {

@@ -1,24 +1,24 @@
-//! Keys: of the nodes, and of the engine's records. Other layers carry them and give them back.
+//! Keys of the nodes and of the engine's records. Other layers carry the keys and return them.
 //!
-//! Each kind has its own type: one cannot be taken for the other.
+//! Each kind of key has its own type, so that they cannot be mixed up.
 
 #[cfg(any(feature = "std", test, fuzzing))]
 use crate::limits::NODES_MAX;
 use crate::slab::Key;
 
-/// A node, by its place in the configuration.
+/// A node, as its place in the configuration.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NodeId(u8);
 
 impl NodeId {
-    /// The node at place `index`. There is none at [`NODES_MAX`] or behind.
+    /// Returns the node at place `index`, or `None` if `index` is [`NODES_MAX`] or more.
     #[cfg(any(feature = "std", test, fuzzing))]
     pub(crate) const fn new(index: usize) -> Self {
         assert!(index < NODES_MAX, "there are fewer nodes");
         Self(index as u8)
     }
 
-    /// The node of the lowest bit of `bits`, of which there is a bit for each node.
+    /// Returns the node of the lowest bit of `bits`, which has a bit for each node.
     pub(crate) const fn of_lowest_bit(bits: u32) -> Self {
         Self(bits.trailing_zeros() as u8)
     }
@@ -28,35 +28,35 @@ impl NodeId {
         (0..nodes as u8).map(Self)
     }
 
-    /// Returns its place in the configuration, counted from 0.
+    /// Returns the place of the node in the configuration, counted from 0.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Names an operation: what a caller waits for, with all its attempts.
+/// The key of an operation, which a caller waits for with all its attempts.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
-/// The index of a key that names an operation by its place in a queue has this bit.
+/// This bit is set in the index of a key that stands for an operation by its place in a queue.
 const WAITS: u64 = 1 << 31;
 
 impl OperationKey {
-    /// A key that is not greater than any other.
+    /// The smallest key.
     pub(crate) const LEAST: Self = Self(Key::LEAST);
 
-    /// Names no operation.
+    /// The key of no operation.
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(Key::NONE);
 
-    /// Names the operation that waits, or has waited, as `waiter`.
+    /// Returns the key of the operation that waits, or has waited, as `waiter`.
     pub(crate) fn of_waiter(waiter: WaiterKey) -> Self {
         let key = Key::from_bits(waiter.0.to_bits() | WAITS);
         Self(key.unwrap_or(Key::NONE))
     }
 
-    /// Returns its place in a queue, if that names it: it waits for its turn, or has waited.
+    /// Returns the place in a queue, if the key stands for one: the operation waits for its turn, or has waited.
     pub(crate) fn waiter(self) -> Option<WaiterKey> {
         let bits = self.0.to_bits();
         let waits = bits & WAITS != 0;
@@ -64,19 +64,19 @@ impl OperationKey {
     }
 }
 
-/// Names a claim: what one token may have left on the nodes.
+/// The key of a claim: what one token may have left on the nodes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct ClaimKey(pub(crate) Key);
 
-/// Names a place: a resource that is held or wanted.
+/// The key of a place: a resource that is held or wanted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct PlaceKey(pub(crate) Key);
 
 impl PlaceKey {
-    /// No place: nobody else wants the resource.
+    /// No place: no other operation wants the resource.
     pub(crate) const NONE: Self = Self(Key::NONE);
 }
 
-/// Names an operation in the queue of a place.
+/// The key of an operation in the queue of a place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct WaiterKey(pub(crate) Key);

@@ -1,7 +1,7 @@
 //! The feature `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects, for logs and web pages.
 //!
-//! A field has the name that it has in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`;
-//! `null` stands for a key without an expiry. A name or an owner that is not UTF-8 stands in `resource_hex` or
+//! Each field has the same name as in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`.
+//! `null` stands for a key without an expiry. If a name or an owner is not UTF-8, it is in `resource_hex` or
 //! `owner_hex`, in hexadecimal digits. States are words with a reason. Tokens are not shown.
 
 use alloc::string::{String, ToString};
@@ -15,7 +15,7 @@ use crate::engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats}
 use crate::histogram::Histogram;
 use crate::{NodeState, NodeStatus};
 
-/// `Serialize` as a map with these fields.
+/// Implements `Serialize` as a map with these fields.
 macro_rules! objects {
     ($($type:ident |$it:ident| { $($name:expr => $value:expr),* $(,)? })*) => {$(
         #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
@@ -28,7 +28,7 @@ macro_rules! objects {
             }
         }
     )*};
-    // Fields under their own names.
+    // Fields with the same name as in Rust.
     ($($type:ident { $($field:ident),* })*) => {
         objects! {$($type |it| { $(stringify!($field) => it.$field,)* })*}
     };
@@ -132,7 +132,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-/// `None` if the key has no expiry.
+/// Returns the time in milliseconds, or `None` if the key has no expiry.
 fn left(time: Duration) -> Option<f64> {
     (time != Duration::MAX).then(|| millis(time))
 }
@@ -150,7 +150,7 @@ fn text(bytes: &[u8]) -> String {
     text.unwrap_or_else(|_| {
         let mut digits = String::new();
         for byte in bytes {
-            let _ = write!(digits, "{byte:02x}"); // A `String` takes everything.
+            let _ = write!(digits, "{byte:02x}"); // Writing to a `String` cannot fail.
         }
         digits
     })

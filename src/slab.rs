@@ -1,28 +1,27 @@
-//! A slab: values at fixed places, each found again by a small key.
+//! A slab: values in fixed places, each of which is found again by a small key.
 //!
-//! The engine keeps its operations and claims here, the timer wheel its timers. Inserting, finding and removing
-//! take constant time. Vacant places form a list, and the one that was vacated last, which is still
-//! in the cache, is used first.
+//! The engine keeps its operations and claims in slabs, and the timer wheel its timers. Inserting, finding and removing
+//! take constant time. Vacant places form a list. The place that was vacated last is used first, because it is still in
+//! the cache.
 //!
 //! # Guarantees
 //!
-//! * **A key matches one value only.** Once its value was removed it never matches again. The
-//!   generation of a place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is
-//!   retired. That costs one place in four thousand million removals, and no late key ever reaches
-//!   another value.
-//! * **No allocation** while no more values are held at once than ever before (retired places aside).
-//!   Memory is freed when the slab is dropped, not earlier.
-//! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
+//! * **A key matches one value only.** After that value was removed, the key never matches again. The generation of a
+//!   place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is retired. This costs one place in four
+//!   thousand million removals, and a late key never reaches another value.
+//! * **No allocation** while the slab has no more values than ever before (apart from retired places). Memory is freed
+//!   when the slab is dropped, not earlier.
+//! * **The same order everywhere.** The same calls give the same keys, and iteration is in the order of the indices.
 //!
 //! # Not here
 //!
-//! A bound. Code that inserts on behalf of a caller checks the limit in `limits`.
+//! A limit. Code that inserts for a caller checks the limits in `limits`.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU32;
 
-/// Names one value of one [`Slab`]. Eight bytes, and so is an `Option` of it.
+/// The key of one value in one [`Slab`]. It takes eight bytes, and so does an `Option` of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     index: u32,
@@ -32,32 +31,32 @@ pub(crate) struct Key {
 const _: () = assert!(size_of::<Option<Key>>() == 8);
 
 impl Key {
-    /// A key for a place that is not known yet. It matches nothing: no slab has as many places.
+    /// A key for a place that is not known yet. It matches nothing, because no slab has that many places.
     pub(crate) const NONE: Self = Self {
         index: u32::MAX,
         generation: NonZeroU32::MIN,
     };
 
-    /// A key that is not greater than any other.
+    /// The smallest key.
     pub(crate) const LEAST: Self = Self {
         index: 0,
         generation: NonZeroU32::MIN,
     };
 
-    /// The place of the value. Another value may be there later, under another key.
+    /// Returns the place of the value. Another value may be there later, under another key.
     pub(crate) const fn index(self) -> u32 {
         self.index
     }
 
-    /// Returns the key as a number: the generation in the upper half, the index in the lower one.
+    /// Returns the key as a number, with the generation in the upper half and the index in the lower half.
     pub(crate) const fn to_bits(self) -> u64 {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
 
-    /// Returns the key that [`Key::to_bits`] made this number of, or `None` if it made it of none.
+    /// Returns the key whose [`Key::to_bits`] is this number, or `None` if there is no such key.
     ///
-    /// An invented number gives a key that matches nothing, or the value that it happens to name:
-    /// only the slab knows which keys are valid.
+    /// An invented number may give a key that matches nothing, or a key of some value: only the slab knows which keys
+    /// are valid.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {
@@ -71,16 +70,16 @@ impl Key {
 
 /// The index of a place, or none, in four bytes.
 ///
-/// `Option<u32>` would take eight, and lists through a million places are read at the speed of the
-/// cache lines that they touch.
+/// An `Option<u32>` would take eight bytes. Smaller links make lists through a million places faster, because they
+/// touch fewer cache lines.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct Link(u32);
 
 impl Link {
-    /// No place. The slab never has so many that this could be the index of one.
+    /// No place. The slab never has enough places to reach this index.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// The place at `index`.
+    /// Returns the link to the place at `index`.
     pub(crate) const fn to(index: u32) -> Self {
         Self(index)
     }
@@ -105,15 +104,15 @@ impl fmt::Debug for Link {
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// First of the vacant places; each holds the next.
+    /// The first vacant place. Each vacant place links to the next.
     vacant: Link,
     len: usize,
 }
 
-/// A value with its links in the slab; or room for one.
+/// A place for a value, with the link that a vacant place needs.
 #[derive(Debug)]
 pub(crate) struct Place<T> {
-    /// The generation of the present key, or of the next one.
+    /// The generation of the present key, or of the next key if the place is vacant.
     generation: NonZeroU32,
     state: State<T>,
 }
@@ -125,7 +124,7 @@ enum State<T> {
 }
 
 impl<T> Slab<T> {
-    /// Returns a slab that holds nothing and has allocated nothing.
+    /// Returns an empty slab. Allocates nothing.
     pub(crate) const fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -134,11 +133,11 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Keeps `value`, under a key that no value of this slab had before.
+    /// Stores `value` under a key that no value of this slab had before.
     ///
     /// # Panics
     ///
-    /// With 2^32 - 1 places in use; the limits of this crate end long before.
+    /// If 2^32 - 1 places are in use. The limits of this crate are far lower.
     pub(crate) fn insert(&mut self, value: T) -> Key {
         self.len += 1;
         match self.vacant.index() {
@@ -147,7 +146,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns the value under `key`, `None` if it was removed.
+    /// Returns the value under `key`, or `None` if it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         match self.places.get(key.index as usize) {
             Some(Place {
@@ -158,7 +157,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns the value under `key`, to be changed; `None` if it was removed.
+    /// Returns a mutable reference to the value under `key`, or `None` if it was removed.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.places.get_mut(key.index as usize) {
             Some(Place {
@@ -169,13 +168,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value under `key` and returns it. From then on the key matches nothing.
+    /// Removes the value under `key` and returns it. After that, the key matches nothing.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         Some(self.remove_at(key.index))
     }
 
-    /// Drops the value under `key` where it lies. From then on the key matches nothing.
+    /// Drops the value under `key` in its place. After that, the key matches nothing.
     pub(crate) fn discard(&mut self, key: Key) {
         if self.get(key).is_some() {
             self.places[key.index as usize].state = State::Vacant(Link::NONE);
@@ -183,23 +182,24 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns how many values are held.
+    /// Returns the number of values.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns `true` if no value is held.
+    /// Returns `true` if the slab has no values.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns how many values fit without allocating.
+    /// Returns how many values fit without another allocation.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.places.capacity()
     }
 
-    /// Returns all values with their keys, by index. Costs a step per place, also per vacant one.
+    /// Returns all values with their keys, in the order of their indices. Takes a step for each place, including vacant
+    /// ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..)
             .zip(&self.places)
@@ -215,7 +215,7 @@ impl<T> Slab<T> {
             })
     }
 
-    /// Returns the first value at `index` or behind it that is `wanted`, with its index.
+    /// Returns the first value from `index` on that is `wanted`, with its index.
     pub(crate) fn find(
         &self,
         index: usize,
@@ -235,7 +235,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     ///
-    /// If there is none: then a link outlived its value.
+    /// If there is no value at `index`, which means that a link has outlived its value.
     pub(crate) fn at(&self, index: u32) -> &T {
         match &self.places[index as usize].state {
             State::Occupied(value) => value,
@@ -249,7 +249,7 @@ impl<T> Slab<T> {
         Key { index, generation }
     }
 
-    /// Returns the value at `index`, to be changed. Panics as [`Slab::at`] does.
+    /// Returns a mutable reference to the value at `index`. Panics like [`Slab::at`].
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         match &mut self.places[index as usize].state {
             State::Occupied(value) => value,
@@ -257,7 +257,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes the value at `index` out. Panics as [`Slab::at`] does.
+    /// Removes the value at `index` and returns it. Panics like [`Slab::at`].
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let place = &mut self.places[index as usize];
         let State::Occupied(value) =
@@ -269,11 +269,11 @@ impl<T> Slab<T> {
         value
     }
 
-    /// The place at `index`, which is vacant now, is the next to be taken.
+    /// Makes the place at `index`, which is now vacant, the next to be used.
     fn vacate(&mut self, index: u32) {
         self.len -= 1;
         let place = &mut self.places[index as usize];
-        // The last generation of a place has no successor: it stays out of the list for good.
+        // After the last generation, the place stays out of the list for good.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
                 generation,
@@ -298,7 +298,7 @@ impl<T> Slab<T> {
 
     #[cold]
     fn grow(&mut self, value: T) -> Key {
-        make_room(&mut self.places); // As much again is too much where values are many.
+        make_room(&mut self.places); // If there are many values, doubling the memory would be too much.
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         assert!(index < u32::MAX, "a slab has at most 2^32 - 1 places");
         let generation = NonZeroU32::MIN;
@@ -310,8 +310,8 @@ impl<T> Slab<T> {
     }
 }
 
-/// Makes room for another value at the end of `values`, and for a sixteenth more if there is none. Where that is
-/// much, the usual allocators move no byte for it.
+/// Makes room for another value at the end of `values`. If there is none, makes room for a sixteenth more. The usual
+/// allocators move no bytes to enlarge a large block.
 pub(crate) fn make_room<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact((values.len() / 16).max(8));
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(key.to_bits(), 2 << 32 | 1);
         assert_eq!(Key::from_bits(key.to_bits()), Some(key));
         assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
-        // Invented numbers: an index outside of the slab, or a generation that does not exist yet.
+        // Invented numbers: an index outside the slab, or a generation that does not exist yet.
         for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
             assert_eq!(
                 Key::from_bits(bits).and_then(|key| slab.get(key)),
@@ -385,7 +385,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(80, 256)))]
 
-        /// Any sequence of insertions (`None`) and removals of the n-th key ever given.
+        /// A sequence of insertions (`None`) and removals of the n-th key that was ever given.
         #[test]
         fn behaves_as_a_map_whose_keys_are_never_reused(
             steps in prop::collection::vec(prop::option::of(0_usize..64), 0..200),
