@@ -130,8 +130,8 @@ const _: () = assert!(size_of::<Shape>() == 4);
 // The buffer takes 16 bytes, the shape and the delay take 8, the end and the ttl take 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// This bit in the number of names means that there is room for a fencing token behind the rest. It leaves the other
-/// bits for the number.
+/// This bit in the number of names means that there is room for a fencing token behind the rest. The other bits are the
+/// number.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
 /// The length of the numbers of a permit: the number of slots and the slot.

@@ -11,7 +11,7 @@ use crate::slab::Key;
 pub struct NodeId(u8);
 
 impl NodeId {
-    /// Returns the node at place `index`, or `None` if `index` is [`NODES_MAX`] or more.
+    /// Returns the node at place `index`, which must be less than [`NODES_MAX`].
     #[cfg(any(feature = "std", test, fuzzing))]
     pub(crate) const fn new(index: usize) -> Self {
         assert!(index < NODES_MAX, "there are fewer nodes");

@@ -1,4 +1,4 @@
-//! A slab: values in fixed places, each of which is found again by a small key.
+//! A slab: values in fixed places. A small key finds each value again.
 //!
 //! The engine keeps its operations and claims in slabs, and the timer wheel its timers. Inserting, finding and removing
 //! take constant time. Vacant places form a list. The place that was vacated last is used first, because it is still in

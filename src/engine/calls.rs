@@ -282,7 +282,7 @@ impl Engine {
         work.release(now, claim, now < until)
     }
 
-    /// Ends an operation without an outcome, and releases what it may have locked.
+    /// Ends an operation without an outcome, and releases the lock that it may have taken.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.work.cancel(now, round);
     }
@@ -472,7 +472,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`OperatorError::NotTrusted`]: there is no such node, it is not connected, another server answers there now, the
-    /// server does not tell its run_id, or it belongs to another cluster. Nothing is changed then.
+    /// server does not report its run_id, or it belongs to another group. Nothing is changed then.
     pub fn trust(
         &mut self,
         now: Instant,
@@ -482,7 +482,8 @@ impl Engine {
         Ok(self.trust_for(now, node, run_id)?.0)
     }
 
-    /// [`trust`](Self::trust), also returning the operation that gives the node a floor, if there is one.
+    /// Does the same as [`trust`](Self::trust), and also returns the operation that gives the node a floor, if there is
+    /// one.
     pub(crate) fn trust_for(
         &mut self,
         now: Instant,
@@ -545,7 +546,7 @@ impl Engine {
         self.work.parts.random = StdRng::from_seed(mixed);
     }
 
-    /// Takes the credentials for the connection to `node` that is being opened, or the reason why the provider gave
+    /// Handles the credentials for the connection to `node` that is being opened, or the reason why the provider gave
     /// none.
     #[cfg(feature = "std")]
     pub(crate) fn log_in(&mut self, node: NodeId, given: Result<Credentials, Arc<str>>) {

@@ -461,7 +461,7 @@ pub struct NodeStatus {
     pub lacks_floor: bool,
 }
 
-/// One line for an operator: the address, the state, and what is out of the ordinary.
+/// One line for an operator: the address, the state, and everything out of the ordinary.
 ///
 /// ```text
 /// 10.0.0.2:6379: ready, round trip 210µs, 3 releases owed

@@ -314,8 +314,8 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.work.parts.nodes.close(node);
-        // The operations learn of the other cluster before they lose the node. Otherwise they would plan an attempt
-        // that cannot succeed.
+        // The operations learn of the other group before they lose the node. Otherwise they would plan an attempt that
+        // cannot succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.work.open_all();
             self.work.each(now, |operation, cx| {

@@ -172,8 +172,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] if too few nodes vote. The report says what is wrong with each node, and
-    /// [`Report::needs_operator`](crate::Report::needs_operator) whether an operator has to repair something.
+    /// [`OperatorError::NoQuorum`] if too few nodes vote. The report names the trouble of each node.
+    /// [`Report::needs_operator`](crate::Report::needs_operator) says whether an operator has to repair something.
     pub fn check(&self, now: Instant) -> Result<(), OperatorError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }

@@ -119,7 +119,7 @@ impl Notices {
         }
     }
 
-    /// Queues what has changed about the nodes since the last look.
+    /// Queues the changes of the nodes since the last look.
     pub(crate) fn look(&mut self, now: Instant, nodes: &Nodes) {
         for (node, told) in nodes.ids().zip(&mut self.nodes) {
             told.look(now, node, &nodes[node], &mut self.queue);
@@ -128,7 +128,7 @@ impl Notices {
 }
 
 impl Told {
-    /// Queues what has changed about `node`, whose state at `now` is in `there`.
+    /// Queues the changes of `node`, whose state at `now` is in `there`.
     fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
         if let Some(run_id) = there
             .handshake

@@ -253,7 +253,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation that has its turn and does not know it yet.
+    /// Returns the next operation that has its turn but does not know this yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;

@@ -23,10 +23,10 @@
 //!
 //! # Sets
 //!
-//! An operation that wants several resources gets all or none. It stands in the queue of each, and enters all of them
-//! in one step. Two sets therefore stand in the same order in every queue that they share, and cannot wait for each
-//! other. A set at the front of a queue becomes the contender of that name, and the callers behind it wait. The set
-//! asks the nodes once it is the contender of all its names.
+//! An operation that wants several resources gets all or none. It waits in the queue of each, and enters all of them in
+//! one step. Two sets therefore have the same order in every queue that they share, and cannot wait for each other. A
+//! set at the front of a queue becomes the contender of that name, and the callers behind it wait. The set asks the
+//! nodes once it is the contender of all its names.
 //!
 //! # Readers
 //!
@@ -353,7 +353,7 @@ impl Queues {
     }
 
     /// `node` says that the key of `name` has changed; `None` means that any key may have changed. Returns `true` if an
-    /// operation waits for that.
+    /// operation waits for this change.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
         let places = match name.map(|name| self.find(name).unwrap_or(PlaceKey::NONE)) {
@@ -391,8 +391,8 @@ impl Queues {
     // ----- operations -------------------------------------------------------------------------
 
     /// Makes `operation`, which has entered `key`, the contender if there is none and no operation waits for a permit.
-    /// Returns `false` if it is not its turn. It must not overtake the queue: a set would then stand in another order
-    /// here than at its other places.
+    /// Returns `false` if it is not its turn. It must not overtake the queue: a set would then have another order here
+    /// than at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {

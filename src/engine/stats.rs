@@ -20,7 +20,8 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// Counts and times of a handle since it was built, and what is waiting now. For operators and exporters.
+/// Counts and times of a handle since it was built, and the numbers of waiting operations now. For operators and
+/// exporters.
 ///
 /// Counts and histograms only grow. All clones of a `Redlock` share one set; another handle has its own. They hold no
 /// names of locks, so their size does not depend on the number of locks.

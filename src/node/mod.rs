@@ -278,9 +278,9 @@ impl Node {
         }
     }
 
-    // ----- the cluster ----------------------------------------------------------------------
+    // ----- the group ------------------------------------------------------------------------
 
-    /// Asks the node to join its cluster with this longest ttl, if there are markers.
+    /// Asks the node to join its group with this longest ttl, if there are markers.
     ///
     /// # Errors
     ///
@@ -337,7 +337,7 @@ impl Node {
         Ok(kept)
     }
 
-    /// Makes the node a member of this cluster regardless of its marker: now, or in the next handshake.
+    /// Makes the node a member of this group regardless of its marker: now, or in the next handshake.
     pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.trust.membership_mut() {
             membership.mode = Mode::Reinit;

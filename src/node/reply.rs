@@ -24,7 +24,7 @@ pub(crate) enum Reply {
     Done,
     /// The keys are taken with this number, or the counter floor is this high.
     Number(u64),
-    /// Nothing was done. The token names another number than the one that the node would give, which is this.
+    /// Nothing was done. The token names another number than the node would give. This is the number of the node.
     Renumbered(u64),
     /// The permit has this slot.
     Slot(u16),

@@ -303,7 +303,7 @@ pub(crate) enum Step {
     Load(Taught),
     /// `CONFIG GET`: whether a restart of the server loses nothing. Only with a strict guard.
     Durability,
-    /// The marker: whether the node belongs to the cluster. Only with a strict guard.
+    /// The marker: whether the node belongs to the group. Only with a strict guard.
     Join,
 }
 

@@ -192,7 +192,7 @@ pub(crate) const INSPECT: Script = Script {
 /// each time with a barrier. A barrier is written before its marker, and never shortened. Another incarnation gets no
 /// barrier if both the marker and this client say that nothing is lost in a restart. A server that now has a replica,
 /// or was a replica, is not durable, even if the client has read that it is: its marker may come from another master.
-/// `anew` makes the node a member of this cluster regardless of its marker. `trust` omits the barrier.
+/// `anew` makes the node a member of this group regardless of its marker. `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \

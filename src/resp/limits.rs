@@ -16,8 +16,8 @@ pub struct Limits {
     /// DOCS` has twelve levels, the most that a server sends of its own accord.
     pub depth: usize,
     /// The longest reply as a whole, including its attributes. 16 MiB by default. At most 4 GiB - 1, because elements
-    /// are counted in 32 bits, and at least seven bytes, because the fast path does not check replies that are shorter.
-    /// The other limits multiply with each other; this one limits the memory for a torn reply.
+    /// are counted in 32 bits, and at least seven bytes, because every reply about a lock is shorter. The other limits
+    /// multiply with each other; this one limits the memory for a torn reply.
     pub reply_bytes: usize,
 }
 
@@ -30,7 +30,7 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// Every reply of a lock is shorter.
+    /// Every reply about a lock is shorter.
     pub(super) const REPLY_BYTES_MIN: usize = 7;
 
     /// Returns `true` if the decoder can keep these limits.

@@ -108,7 +108,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
 }
 
 impl Member {
-    /// Returns the member for `index`. The sum cannot overflow, because `push` made room for every member.
+    /// Returns the member for `index`. The sum does not overflow, because the member before it exists.
     const fn of<const SLOTS: usize>(index: u32) -> Self {
         Self(index + SLOTS as u32)
     }

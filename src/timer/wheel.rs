@@ -366,7 +366,7 @@ mod tests {
     }
 
     /// Two timers that share their slot down to the lowest level cause at most one empty wake-up for each level above
-    /// it, besides those of the turns.
+    /// it, and one for each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_two_timers_on_time() {
         for distance in DISTANCES {

@@ -339,7 +339,8 @@ impl Acquire {
         }
     }
 
-    /// The attempt failed. Releases what it locked, and plans another if the caller has tries and time left.
+    /// The attempt failed. Releases the locks that it got, and plans another attempt if the caller has tries and time
+    /// left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;

@@ -73,7 +73,7 @@ impl Inspect {
         self.seen.fill(Seen::Unknown);
     }
 
-    /// Returns `true` if `node` has said what it has.
+    /// Returns `true` if the state of `node` is known.
     pub(super) fn has_seen(&self, node: NodeId) -> bool {
         !matches!(self.seen[node.index()], Seen::Unknown)
     }

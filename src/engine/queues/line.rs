@@ -41,10 +41,10 @@ pub(in crate::engine) struct Waiters {
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
-    /// The operation is open under this key. It is a set, which stands in the line of each of its names, or a reader
+    /// The operation is open under this key. It is a set, which waits in the line of each of its names, or a reader
     /// that was refused beside others.
     Set(OperationKey),
-    /// The operation is open under this key, and no longer stands in a line.
+    /// The operation is open under this key, and is no longer in a line.
     Open(OperationKey),
 }
 

@@ -62,8 +62,8 @@ impl Abilities {
         self.scripts.refused && !self.scripts.tried && self.is_doubted()
     }
 
-    /// Takes the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if it
-    /// can be sent, with or without scripts.
+    /// Handles the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if
+    /// it can be sent, with or without scripts.
     pub(super) fn scripts_tried(
         &mut self,
         refusal: Option<Refusal>,

@@ -66,7 +66,7 @@ pub(super) enum Refused {
     ForNow,
     /// Use another way.
     UseAnother,
-    /// No way is left. Contains what is missing.
+    /// No way is left. Contains the missing command or permission.
     NoneLeft(Unusable),
 }
 

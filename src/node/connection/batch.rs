@@ -200,7 +200,7 @@ impl Batch {
         drop(self.collected());
     }
 
-    /// Returns `true` if the node works on so many renewals that others have to wait.
+    /// Returns `true` if the node works on so many renewals that other commands have to wait.
     pub(super) fn is_worked_on(&self) -> bool {
         RENEWALS_FEW < self.unanswered
     }
@@ -212,7 +212,7 @@ impl Batch {
         watched.taken().chain(others.taken())
     }
 
-    /// Forgets everything because the connection is gone. Yields the collected renewals, of which none has left.
+    /// Forgets everything because the connection is gone. Yields the collected renewals. None of them has left.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.answers.clear();
         self.is_refused = false;

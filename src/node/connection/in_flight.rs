@@ -51,9 +51,9 @@ pub(crate) enum Heard {
         answer: Option<Answer>,
         /// The error with which the node has refused.
         error: Option<ServerError>,
-        /// Whether a missing permission is there now, so that the node may be asked for locks again.
+        /// Whether a permission that was missing is there now, so that the node may be asked for locks again.
         is_usable_again: bool,
-        /// Whether it is new that the node can release locks.
+        /// Whether the node has shown this for the first time.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).

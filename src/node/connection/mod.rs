@@ -158,7 +158,7 @@ impl Connection {
         self.probed = self.probed.saturating_add(1);
     }
 
-    /// Returns `true` if the node works on so many renewals that others have to wait.
+    /// Returns `true` if the node works on so many renewals that other commands have to wait.
     pub(crate) fn is_renewing(&self) -> bool {
         self.wire.batch.is_worked_on() && !self.pulse.is_suspect()
     }

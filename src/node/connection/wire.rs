@@ -128,7 +128,7 @@ impl Wire {
         self.releases = 0;
     }
 
-    // ----- what stands before a command -----------------------------------------------------
+    // ----- writes before a command ----------------------------------------------------------
 
     /// Returns `true` if something may have to be written before the next command.
     #[inline(always)]
@@ -175,7 +175,7 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, and are so many that the node needs a turn for them.
+    /// Returns `true` if renewals can be written now, and the node needs a turn because there are so many.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()

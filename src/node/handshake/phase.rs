@@ -26,7 +26,7 @@ pub enum NodeState {
         /// The time until it may vote. Zero while the node is being asked.
         left: Duration,
     },
-    /// The node has a connection, but has been silent for so long that it is not asked.
+    /// The node has a connection, but is not asked, because it has been silent for too long.
     Suspect,
     /// There is no connection. The next one is tried after a delay.
     Down(LinkError),

@@ -1,7 +1,7 @@
 //! The scripts of permits.
 //!
-//! A permit is one of K slots, each of which is held like a lock. The holders are in the same sorted set as the holders
-//! of [shared locks](super::shared); see there for the answers, the members and the other scripts. A set has permits of
+//! A permit is one of K slots. Each slot is held like a lock. The holders are in the same sorted set as the holders of
+//! [shared locks](super::shared); see there for the answers, the members and the other scripts. A set has permits of
 //! one K only, and never two live members in one slot.
 
 use super::Script;

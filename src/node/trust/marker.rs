@@ -2,8 +2,8 @@
 //!
 //! Its value is a text of words, such as `1 4f1c..9b 60000 5 3 0 default`. The words are the version of the format, the
 //! `run_id` of the server that it was written on, the longest ttl of all clients in milliseconds, the number of nodes,
-//! the number of nodes that are a majority, whether the server loses nothing in a restart, and the name of the cluster.
-//! The addresses are not part of it, because a node may have several.
+//! the number of nodes in a majority, whether the server loses nothing in a restart, and the name of the group. The
+//! addresses are not part of it, because a node may have several.
 //!
 //! # Guarantees
 //!

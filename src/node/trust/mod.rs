@@ -284,7 +284,7 @@ impl Trust {
         self.alarmed = true;
     }
 
-    /// The handshake has ended at `now`. Returns `true` if the other names of the server have to be given the
+    /// The handshake has ended at `now`. Returns `true` if the other names of the server have to take over the
     /// quarantine, because no change of identity shows them the reason.
     pub(crate) fn handshake_done(
         &mut self,
@@ -384,7 +384,7 @@ impl Trust {
         self.met_young = None;
     }
 
-    // ----- the cluster ----------------------------------------------------------------------
+    // ----- the group -------------------------------------------------------------------------
 
     /// Returns whether the node has joined, if it is connected and has answered every request to join.
     pub(crate) fn has_joined(&self) -> Option<bool> {

@@ -98,7 +98,7 @@ impl Acquire {
         }
     }
 
-    /// Returns what it wants, for the belief of a contender.
+    /// Returns the kind of lock that the operation wants, for the belief of a contender.
     pub(super) fn wants(&self) -> Wants {
         match self.reading() {
             None => Wants::Lock,

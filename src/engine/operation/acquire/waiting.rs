@@ -151,8 +151,8 @@ impl Acquire {
         Some(waiting.next(now, cx.round.started, from))
     }
 
-    /// Makes an attempt if it is time for that, or continues to wait. If this engine holds one of the resources, waits
-    /// for a turn.
+    /// Makes an attempt if it is time, or continues to wait. If this engine holds one of the resources, waits for a
+    /// turn.
     ///
     /// An acquisition that has asked before ends here if only an operator can make a majority possible again. One that
     /// has not asked continues, because a fault that other calls met may be repaired by now.
