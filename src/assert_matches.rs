@@ -1,7 +1,7 @@
 //! An assertion about the form of a value.
 
-/// Asserts that `value` has this form, and shows it if it has another. (That of the standard library is newer
-/// than the oldest compiler which builds this.)
+/// Asserts that `value` has this form, and otherwise shows it. (The macro of the standard library is newer than the
+/// oldest compiler that builds this.)
 macro_rules! assert_matches {
     ($value:expr, $form:pat $(if $guard:expr)? $(, $($why:tt)+)?) => {
         match $value {

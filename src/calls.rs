@@ -1,4 +1,4 @@
-//! What every handle does in the same way for an operation of a user: how it begins, and how its outcome becomes the
+//! The parts of a user's operation that all handles have in common: how it begins, and how its outcome becomes the
 //! result of the call.
 //!
 //! A call begins an operation with the engine, waits, and finishes with the outcome. Each handle waits in its own way:
@@ -19,10 +19,11 @@ use crate::quorum::Lock;
 use crate::time::Instant;
 use crate::trace::Operation;
 
-/// The outcome of an operation. If none came in time, a report that says so.
+/// The outcome of an operation, or a report that none came in time.
 pub(crate) type Awaited = Result<Event, Report>;
 
-/// What was trusted, and the nodes that needed a counter floor for it and have got none, with the reasons.
+/// The result of trusting nodes, and the nodes that needed a counter floor for it and did not get one, with the
+/// reasons.
 pub(crate) type Trusted<T> = (T, Vec<(NodeId, NodeOutcome)>);
 
 // ----- beginning ------------------------------------------------------------------------------
@@ -40,8 +41,8 @@ pub(crate) fn acquire(
     engine.acquire(now, request)
 }
 
-/// Trusts the server behind `address`. Its counter floor for fencing tokens follows the present time. Also returns the
-/// round that says whether the node has got a floor, if it needs one.
+/// Trusts the server behind `address`. Its counter floor for fencing tokens is based on the present time. Also returns
+/// the round that says whether the node has got a floor, if it needs one.
 pub(crate) fn trust(
     engine: &mut Engine,
     address: &str,
@@ -62,7 +63,7 @@ pub(crate) fn trust_all(engine: &mut Engine) -> (Vec<(NodeId, String)>, Option<R
 
 // ----- finishing ------------------------------------------------------------------------------
 
-/// Functions from the outcome of an operation to the result of its call, and the error for a call without an outcome.
+/// Functions from the outcome of an operation to the result of its call, with the error for a call without an outcome.
 macro_rules! results {
     ($($name:ident: $event:ident => $success:ty, $error:ident, $unanswered:expr;)*) => {$(
         pub(crate) fn $name(outcome: Awaited) -> Result<$success, $error> {
@@ -112,7 +113,7 @@ pub(crate) fn counted<E>(outcome: Result<Awaited, E>) -> Vec<(u64, Option<NodeOu
     }
 }
 
-/// The nodes that have got no counter floor, according to the outcome of giving them.
+/// Returns the nodes that did not get a counter floor, according to this outcome.
 pub(crate) fn without_floors(outcome: Awaited) -> Vec<(NodeId, NodeOutcome)> {
     match outcome {
         Ok(Event::FloorsGiven { without, .. }) => without,
@@ -132,7 +133,7 @@ pub(crate) fn with_floor((kept, without): Trusted<bool>) -> Result<bool, Operato
     }
 }
 
-/// The result of trusting all nodes: the run_ids of those that have got every counter floor that they needed.
+/// The result of trusting all nodes: the run_ids of the nodes that got every counter floor that they needed.
 pub(crate) fn with_floors((trusted, without): Trusted<Vec<(NodeId, String)>>) -> Vec<String> {
     let has_none = |node: NodeId| without.iter().any(|(other, _)| *other == node);
     let trusted = trusted.into_iter().filter(|(node, _)| !has_none(*node));

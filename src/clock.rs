@@ -1,9 +1,9 @@
 //! The only place that reads a clock.
 //!
 //! On Linux and Android this is `CLOCK_BOOTTIME`, which runs on while the machine is suspended, is never set back, and
-//! costs no system call. Elsewhere it is `CLOCK_MONOTONIC`. On macOS that clock runs during sleep, by the system's
-//! manual; on the BSDs it depends on the release. Only Linux is tested. If the clock stops during suspend, a lock may
-//! look valid after a suspend that it did not survive.
+//! costs no system call. Elsewhere it is `CLOCK_MONOTONIC`. On macOS this clock runs during sleep, according to the
+//! manual of the system; on the BSDs it depends on the release. Only Linux is tested. If the clock stops during
+//! suspend, a lock may look valid after a suspend that it did not survive.
 //!
 //! # Not here
 //!
@@ -30,7 +30,7 @@ pub fn now() -> Instant {
     Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Returns the time since 1970, by a clock that other machines have too.
+/// Returns the time since 1970, by a clock that all machines share.
 #[cold]
 pub(crate) fn wall() -> Duration {
     let time = clock_gettime(ClockId::Realtime);

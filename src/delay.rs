@@ -1,21 +1,21 @@
-//! The lock delay: how much longer nodes keep the key of a lock than the holder may trust the lock.
+//! The lock delay: how much longer nodes keep the key of a lock than its holder may trust it.
 //!
-//! If a holder has died or hangs, this is the time to stop it before another client can get the lock.
+//! It gives an operator or a supervisor time to stop a holder that died or hangs, before another client can get the
+//! lock.
 //!
 //! # Guarantees
 //!
-//! * Nothing wraps. Without a delay, the life of the key equals the ttl.
+//! * Nothing wraps. Without a delay, life and ttl are the same.
 //!
 //! # Not here
 //!
-//! How fast the clock of a node may run, and how much that adds: see `Drift` in `quorum`.
+//! How fast the clock of a node may be, and how much that adds: `Drift` of `quorum`.
 
 #![warn(clippy::arithmetic_side_effects)]
 
 use core::time::Duration;
 
-/// See the [module](self). The number of milliseconds that are added to each ttl. It is small, because every lock has
-/// it.
+/// See the [module](self). The milliseconds that are added to each ttl. Every lock has a delay, which may be zero.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Delay(u32);
 
@@ -25,7 +25,7 @@ impl Delay {
         Self(added)
     }
 
-    /// Returns the number of milliseconds that are added to each ttl.
+    /// Returns how many milliseconds are added to each ttl.
     #[cfg(feature = "std")]
     pub(crate) const fn millis(self) -> u32 {
         self.0
@@ -50,7 +50,7 @@ impl Delay {
     }
 }
 
-// Out of line: most locks have no delay.
+// This is out of line because most locks have no delay.
 #[cold]
 fn longer(ttl: Duration, added: u32) -> Duration {
     ttl.saturating_add(Duration::from_millis(added.into()))

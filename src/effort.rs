@@ -1,8 +1,8 @@
-//! How much the tests beside the code do: some of everything in each run, all there is in the long one.
+//! How much the tests beside the code do: a sample in each run, everything in the long run.
 //!
-//! A test that draws histories, cuts bytes or walks through states takes its numbers from here. The small number
-//! meets every kind of thing that the large one does; the large one meets more of each. `SHEARLINE_TEST_LONG=1`
-//! asks for the large ones, as `tests/long.sh` does.
+//! A test that draws histories, cuts bytes or walks through states takes its numbers from here. With the small number
+//! it meets every kind of case that it meets with the large one, but fewer of each. `SHEARLINE_TEST_LONG=1` selects the
+//! large numbers, as `tests/long.sh` does.
 
 use std::env;
 

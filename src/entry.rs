@@ -1,14 +1,14 @@
-//! The name and the token of a lock, as nodes store them. The key is the name of the resource, and its value is the
-//! token. A lock on several resources has several names and one token.
+//! The name and the token of a lock, as nodes store them: the key (the resource) and its value (the token). A lock on
+//! several resources has several names and one token.
 //!
 //! They are side by side in one buffer, in wire form, as arguments of a command. They are encoded once, when the token
-//! is made, and copied in one piece into every command about the lock. The holder, the claim and the questions about
-//! the lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking does not
-//! allocate. An entry also has the lock delay, the end of the lock's validity and its longest ttl, which all clones of
-//! the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer behind the
+//! is made, and copied in one piece into every command about the lock. The holder, the claim and the requests about the
+//! lock share the buffer. It comes from the engine's pool and goes back there, so that steady locking allocates
+//! nothing. Beside the buffer are the lock delay, the end of the lock's validity and its longest ttl, which all clones
+//! of the entry share. The numbers of a permit and the fencing token, if there are any, are in the buffer behind the
 //! token.
 //!
-//! The entry also has the [`Kind`] of the lock.
+//! The entry also holds the [`Kind`] of the lock.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -24,7 +24,7 @@ use crate::resource::Token;
 use crate::resp::{argument, argument_len};
 use crate::time::{Instant, nanos};
 
-/// See the [module](self). A clone copies nothing.
+/// See the [module](self). Cloning it copies nothing.
 #[derive(Clone)]
 pub(crate) struct Entry(Arc<Body>);
 
@@ -37,11 +37,11 @@ struct Body {
     /// The keys in their order, then the token. Behind a single key and its token there may be unused room.
     buffer: Box<[u8]>,
     shape: Shape,
-    /// The lock delay: how much longer the nodes keep the keys than the lock is valid.
+    /// The lock delay: how much longer than the lock is valid the nodes keep the keys.
     delay: Delay,
     /// The end of the validity, in nanoseconds. Zero if it is not known.
     end: AtomicU64,
-    /// The longest ttl that the keys were given, less the delay, in nanoseconds. Zero if none was given.
+    /// The longest ttl that the keys got, without the delay, in nanoseconds. Zero if the lock was never granted.
     ttl: AtomicU64,
 }
 
@@ -66,11 +66,11 @@ enum Shape {
         /// The length of the token in wire form.
         token_len: u8,
     },
-    /// A lock on several names. The rest of the layout is read from the buffer, which has no unused bytes.
+    /// A lock on several names: the rest of the layout is read from the buffer, which has no other bytes.
     ///
-    /// An entry with room for a fencing token also has this shape, and so has an entry of another kind than
-    /// [`Kind::Plain`], even with one name. Behind the token are the numbers of a permit, and then the room for the
-    /// fencing token, which is zero until the token is known.
+    /// An entry with one name has this shape too if it has room for a fencing token, or is of another kind than
+    /// [`Kind::Plain`]. The numbers of a permit are behind the token, followed by the room for the fencing token, which
+    /// is zero until it is known.
     Several {
         /// The number of names, with [`FENCED`] set if there is room for a fencing token.
         names: u8,
@@ -85,18 +85,18 @@ enum Shape {
 pub(crate) enum Kind {
     /// One holder: the keys hold its token.
     Plain,
-    /// Any number of holders, which are members of a sorted set.
+    /// Any number of holders, in a sorted set.
     Shared,
-    /// One holder for each slot. The holders are members of a sorted set too.
+    /// One holder for each slot, in a sorted set too.
     Permit {
         /// The number of slots.
         permits: u16,
-        /// The slot that is held. Before a slot is held, the slot at which a node begins its search.
+        /// The slot that is held. Before one is held, the slot at which a node begins its search.
         slot: u16,
     },
 }
 
-/// The kind of a lock without its numbers, and the facts that a node needs to take the lock.
+/// The kind of a lock without its numbers, and what else a node needs to know to take it.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 enum Mark {
     #[default]
@@ -104,9 +104,9 @@ enum Mark {
     Shared,
     /// A permit for any slot.
     AnySlot,
-    /// A permit for any slot. A node that gives none reports the next change of the key.
+    /// The same. A node without a free slot reports the next change of the key.
     AnySlotOrPush,
-    /// A permit for this slot only.
+    /// A permit for this slot alone.
     ThisSlot,
 }
 
@@ -127,14 +127,13 @@ impl Default for Shape {
 }
 
 const _: () = assert!(size_of::<Shape>() == 4);
-// The buffer takes 16 bytes, the shape and the delay take 8, the end and the ttl take 16.
+// The buffer has 16 bytes, shape and delay have 8, end and ttl have 16.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Body>() == 40);
-/// This bit in the number of names means that there is room for a fencing token behind the rest. The other bits are the
-/// number.
+/// This bit in the number of names means that there is room for a fencing token behind the rest, with the length below.
 const FENCED: u8 = 0x80;
 const FENCING_BYTES: usize = 8;
-/// The length of the numbers of a permit: the number of slots and the slot.
+/// The length of a permit's numbers: the number of slots, and the slot.
 const SLOT_BYTES: usize = 4;
 
 const _: () = assert!(RESOURCES_MAX < FENCED as usize);
@@ -148,8 +147,8 @@ const _: () = assert!(argument_len(TOKEN_LEN_MAX) <= u8::MAX as usize);
 impl Entry {
     /// Writes `resource` and `token` into the memory of `spare`.
     ///
-    /// The caller has checked both. A text that is too long for its length field is cut, so that it is never read
-    /// beyond its end.
+    /// The caller has checked both. Text that is too long for its length field is cut, so that no read goes beyond its
+    /// end.
     #[inline(always)]
     pub(crate) fn new(spare: impl Into<Spare>, resource: &[u8], token: &[u8]) -> Self {
         let resource = &resource[..resource.len().min(RESOURCE_BYTES_MAX)];
@@ -166,8 +165,8 @@ impl Entry {
         })
     }
 
-    /// Does the same as [`new`](Self::new) for several `resources`. The caller has checked each name and their number.
-    /// For one resource, returns the same entry as [`new`](Self::new).
+    /// Does [`new`](Self::new) for several `resources`. The caller has checked each name and their number. For one
+    /// resource, returns the same as [`new`](Self::new).
     #[cold]
     pub(crate) fn of_several<'a>(
         spare: impl Into<Spare>,
@@ -181,7 +180,7 @@ impl Entry {
         }
     }
 
-    /// Does the same as [`new`](Self::new) for one resource or several, with room for a fencing token.
+    /// Does [`new`](Self::new) for one resource or several, with room for a fencing token.
     #[cold]
     pub(crate) fn to_be_fenced<'a>(
         spare: impl Into<Spare>,
@@ -193,7 +192,7 @@ impl Entry {
             .write_all(resources, token, Mark::Plain, &[0; FENCING_BYTES])
     }
 
-    /// Does the same as [`new`](Self::new) for a shared lock, with room for a fencing token if it `is_fenced`.
+    /// Does [`new`](Self::new) for a shared lock, with room for a fencing token if it `is_fenced`.
     #[cold]
     pub(crate) fn shared(
         spare: impl Into<Spare>,
@@ -206,8 +205,8 @@ impl Entry {
         spare.into().write_all(resources, token, Mark::Shared, room)
     }
 
-    /// Does the same as [`new`](Self::new) for one of the `permits`, with room for a fencing token if it `is_fenced`.
-    /// Each node gives the first free slot, and begins its search at the slot `start`.
+    /// Does [`new`](Self::new) for one of `permits` permits, with room for a fencing token if it `is_fenced`. Each node
+    /// gives the first free slot, and begins its search at the slot `start`.
     #[cold]
     pub(crate) fn permit(
         spare: impl Into<Spare>,
@@ -226,8 +225,8 @@ impl Entry {
             .write_all(resources, token, Mark::AnySlot, room)
     }
 
-    /// Makes this the entry of a permit for any slot whose node, if it gives none, reports the next change of the key.
-    /// The entry must be new and not shared.
+    /// Turns the entry of a permit for any slot into one that also asks a node without a free slot to report the next
+    /// change of the key. The entry must be new and not shared.
     #[cold]
     pub(crate) fn registering(mut self) -> Self {
         if let Shape::Several { mark, .. } = &mut Arc::make_mut(&mut self.0).shape
@@ -238,12 +237,12 @@ impl Entry {
         self
     }
 
-    /// Returns `true` if the entry is [`registering`](Self::registering).
+    /// Returns `true` if it is [`registering`](Self::registering).
     pub(crate) fn registers(&self) -> bool {
         self.mark() == Mark::AnySlotOrPush
     }
 
-    /// Sets the slot of a permit. From now on, a node gives this slot or none. Copies the entry if it is shared.
+    /// Sets the slot of a permit. From now on a node gives this slot or none. Copies the entry if it is shared.
     #[cold]
     pub(crate) fn set_slot(&mut self, slot: u16) {
         let body = Arc::make_mut(&mut self.0);
@@ -256,7 +255,7 @@ impl Entry {
         }
     }
 
-    /// Returns the entry of a shared lock with the same name, token and end. The two entries share nothing.
+    /// Returns the entry of a shared lock with the same name, token and end. It shares nothing with this one.
     #[cold]
     pub(crate) fn as_shared(&self) -> Self {
         let token = self.token().as_bytes();
@@ -289,7 +288,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if a node must give the slot of this permit or none, because the slot was [set](Self::set_slot).
+    /// Returns `true` if a node gives this slot or none, because the slot was [set](Self::set_slot).
     pub(crate) fn has_slot(&self) -> bool {
         self.mark() == Mark::ThisSlot
     }
@@ -301,7 +300,7 @@ impl Entry {
         self
     }
 
-    /// Sets the fencing token. Copies the entry if it has no room for a token, or is shared.
+    /// Sets the fencing token. Copies the entry if it has no room for one, or is shared.
     #[cold]
     pub(crate) fn set_fencing_token(&mut self, token: u64) {
         if !self.has_room() {
@@ -359,13 +358,13 @@ impl Entry {
         self
     }
 
-    /// Returns the lock delay, or no delay if it was not set.
+    /// Returns the lock delay, which is zero if it was not set.
     #[inline]
     pub(crate) fn delay(&self) -> Delay {
         self.0.delay
     }
 
-    /// Returns the end of the validity, or zero if it is not known.
+    /// Returns the end of the validity; zero if it is not known.
     pub(crate) fn end(&self) -> Instant {
         Instant::from_nanos(self.0.end.load(Ordering::Acquire))
     }
@@ -382,14 +381,14 @@ impl Entry {
         self.0.end.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
-    /// Moves the end to `now` if the end is later or not known, because the lock is lost.
+    /// Moves the end to `now` if it is later or not known, because the lock is lost.
     pub(crate) fn end_now(&self, now: Instant) {
         let later = |end: u64| (end == 0 || now.as_nanos() < end).then_some(now.as_nanos());
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
         let _ = self.0.end.fetch_update(set, get, later);
     }
 
-    /// Returns the longest ttl that the keys were given, less the delay.
+    /// Returns the longest ttl that the keys got, without the delay.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_nanos(self.0.ttl.load(Ordering::Acquire))
     }
@@ -399,24 +398,24 @@ impl Entry {
         self.0.ttl.fetch_max(nanos(ttl).max(1), Ordering::AcqRel);
     }
 
-    /// Gives this entry a separate body, so that it no longer shares its end with other clones.
+    /// Gives this entry a body of its own, so that it no longer shares its end with clones.
     #[cold]
     pub(crate) fn part(&mut self) {
         Arc::make_mut(&mut self.0);
     }
 
-    /// Returns `true` if `other` is a clone of this entry, so that the two share their end.
+    /// Returns `true` if `other` is a clone of this entry and shares its end.
     pub(crate) fn is_one_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns `true` if the lock has several names.
+    /// Returns `true` if it has several names.
     #[inline]
     pub(crate) fn is_several(&self) -> bool {
         matches!(self.0.shape, Shape::Several { names, .. } if names & !FENCED != 1)
     }
 
-    /// Returns the name, or the first of several names.
+    /// Returns the name, or the first of several.
     pub(crate) fn resource(&self) -> &[u8] {
         match self.0.shape {
             Shape::One { .. } => text(self.key_argument()),
@@ -453,8 +452,7 @@ impl Entry {
         Token::new(text(self.token_argument()))
     }
 
-    /// Returns the key and the token as two arguments in wire form, side by side. For several keys, returns all of them
-    /// and the token.
+    /// Returns key and token as two arguments in wire form, side by side; for several keys, all of them and the token.
     pub(crate) fn arguments(&self) -> &[u8] {
         match self.0.shape {
             Shape::One {
@@ -464,7 +462,7 @@ impl Entry {
         }
     }
 
-    /// Returns the key as an argument in wire form, or the first of several keys.
+    /// Returns the key as an argument in wire form, or the first of several.
     pub(crate) fn key_argument(&self) -> &[u8] {
         match self.0.shape {
             Shape::One { key_len, .. } => &self.0.buffer[..usize::from(key_len)],
@@ -499,7 +497,7 @@ impl Entry {
         }
     }
 
-    /// Returns the buffer for use in another entry, unless it is shared or unusually large.
+    /// Returns the buffer for another entry, unless it is shared or unusually large.
     #[inline]
     pub(crate) fn into_spare(mut self) -> Option<Spare> {
         let body = Arc::get_mut(&mut self.0)?;
@@ -532,21 +530,21 @@ impl Spare {
     /// Returns the entry that `write` writes into the empty buffer.
     #[inline(always)]
     fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Shape) -> Entry {
-        let body = Arc::make_mut(&mut self.0); // The entry is not shared.
+        let body = Arc::make_mut(&mut self.0); // It is not shared.
         let mut buffer = core::mem::take(&mut body.buffer).into_vec();
         buffer.clear();
         body.shape = write(&mut buffer);
         if let Shape::One { .. } = body.shape {
-            buffer.resize(buffer.capacity(), 0); // Keeps the former capacity, for a longer entry later.
+            buffer.resize(buffer.capacity(), 0); // Keeps the capacity for a longer entry later.
         }
         body.buffer = buffer.into_boxed_slice();
         body.delay = Delay::default();
-        (body.end, body.ttl) = Default::default(); // These may belong to the lock that used the buffer before.
+        (body.end, body.ttl) = Default::default(); // The lock that used the buffer before may have set them.
         Entry(self.0)
     }
 
-    /// Writes the entry of these `resources` and this `token`. `room` follows them: the numbers of a permit, and the
-    /// room for a fencing token, if there will be one.
+    /// Returns the entry of these `resources` and this `token`, with `room` behind them: for the numbers of a permit,
+    /// and for a fencing token if there is to be one.
     fn write_all<'a>(
         self,
         resources: impl Iterator<Item = &'a [u8]>,
@@ -628,12 +626,13 @@ impl<'a> Iterator for Names<'a> {
 
 impl ExactSizeIterator for Names<'_> {}
 
-/// Returns the length of the room for a fencing token, or zero if this number of names says that there is none.
+/// Returns the length of the room for a fencing token. `names` is the number of names of an entry, with [`FENCED`] if
+/// there is room.
 fn fencing_len(names: u8) -> usize {
     FENCING_BYTES * usize::from(names / FENCED)
 }
 
-/// Returns the text of the first of the `arguments`, and the rest.
+/// Returns the text of the first of `arguments`, and the others.
 fn first_text(arguments: &[u8]) -> (&[u8], &[u8]) {
     let digit = |byte: &u8| byte.is_ascii_digit();
     let digits = arguments.iter().skip(1).take_while(|byte| digit(byte));
@@ -652,7 +651,7 @@ const LINE_END_BYTES: usize = 2;
 
 const _: () = assert!(argument_len(RESOURCE_BYTES_MAX) <= u16::MAX as usize);
 
-/// Returns the text of an `argument`. The number of digits before it follows from the length.
+/// Returns the text of an `argument`. The number of digits in its header follows from the length.
 fn text(argument: &[u8]) -> &[u8] {
     let header_len = match argument.len() {
         ..16 => 4,
@@ -669,7 +668,7 @@ mod tests {
     use alloc::format;
     use alloc::vec;
 
-    /// Uses lengths on both sides of each value at which a header changes its length.
+    /// Uses lengths on both sides of every change in the length of a header.
     #[test]
     fn the_name_and_the_token_are_read_back_and_stored_in_wire_form() {
         for resource_len in [0, 1, 9, 10, 99, 100, 999, 1000, RESOURCE_BYTES_MAX] {
@@ -737,7 +736,7 @@ mod tests {
             let entry = Entry::of_several(Vec::new(), names.iter().copied(), b"token");
             let entry = entry.delayed(delay);
             assert_eq!(entry.fencing_token(), None);
-            // The state while the token is not known, and if it never will be.
+            // The state before the token is known. It stays if the token is never known.
             let room = Entry::to_be_fenced(vec![9; 300], names.iter().copied(), b"token");
             let room = room.delayed(delay);
             assert_eq!((&room, room.fencing_token()), (&entry, None));
@@ -745,7 +744,7 @@ mod tests {
             assert_eq!(room.key_arguments(), entry.key_arguments());
             assert_eq!(room.token_argument(), entry.token_argument());
             assert_eq!(room.token().as_bytes(), b"token");
-            // A clone that exists in the meantime does not get the token.
+            // A clone from before does not get the token.
             let reader = room.clone();
             assert_eq!(room.fenced(5).fencing_token(), Some(5));
             assert_eq!(reader.fencing_token(), None);
@@ -772,7 +771,7 @@ mod tests {
         assert_eq!(again.fencing_token(), None);
     }
 
-    /// Returns the end and the ttl, in nanoseconds.
+    /// The end and the ttl, in nanoseconds.
     fn terms(entry: &Entry) -> (u64, u128) {
         (entry.end().as_nanos(), entry.ttl().as_nanos())
     }

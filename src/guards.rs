@@ -1,25 +1,24 @@
-//! The guards that safety rests on, by name.
+//! The names of the guards that safety rests on.
 //!
-//! `guard!(Name, condition)` is `condition`, and nothing else, in every ordinary build. It says that a
-//! promise of the library rests on this line: where the condition holds, the guard acts, and the
-//! table below says what goes wrong without it.
+//! In every ordinary build, `guard!(Name, condition)` is `condition`, and nothing else. It marks a line that a promise
+//! of the library rests on: if the condition holds, the guard acts. The table below says what goes wrong without it.
 //!
-//! In a build with `RUSTFLAGS="--cfg shearline_mutants"` one guard at a time can be taken out, for the
-//! whole process: its condition is not evaluated then and counts as `false`, so that the guard does
-//! not act. The simulator takes out one after the other, and an oracle has to object to each
-//! (`tests/sim/mutations.rs`, run by `tests/breakages.sh`). In the tests of the library the environment
-//! chooses: `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. So it does in the command
-//! (`cli`), whose breakages are all patches.
+//! In a build with `RUSTFLAGS="--cfg shearline_mutants"` one guard at a time can be taken out for the whole process:
+//! its condition is then not evaluated and counts as `false`, so that the guard does not act. The simulator takes out
+//! one guard after the other, and an oracle has to object to each (`tests/sim/mutations.rs`, run by
+//! `tests/breakages.sh`). In the tests of the library, a variable chooses the guard:
+//! `SHEARLINE_MUTANT=DeniedCopyForgotten cargo test --lib engine::tests`. The command (`cli`) works in the same way;
+//! all of its breakages are patches.
 //!
 //! # Not here
 //!
-//! * The guard against servers that restart (`node::trust`), which is one of those that use this.
-//! * Breakages that are no condition that is missing, but a wrong value, a wrong order or a step too
-//!   many: these are patches, in `tests/breakages`.
-//! * What the engine does not decide: on which connection bytes travel, how a connection is closed,
-//!   and which clock gives the time. Those are switches of the simulated worlds.
+//! * The guard against servers that restart (`node::trust`). It uses some of these guards.
+//! * Breakages other than a missing condition: a wrong value, a wrong order or an extra step. They are patches, in
+//!   `tests/breakages`.
+//! * Things that the engine does not decide: which connection carries the bytes, how a connection is closed, and which
+//!   clock gives the time. The simulated worlds have switches for them.
 
-/// `condition`, under the name of the guard that it is. See the module [`guards`](crate::guards).
+/// Returns `condition`, which is the guard with this name. See the module [`guards`](crate::guards).
 #[cfg(not(shearline_mutants))]
 macro_rules! guard {
     ($name:ident, $condition:expr) => {{
@@ -28,7 +27,7 @@ macro_rules! guard {
     }};
 }
 
-/// `condition`, or `false` while the guard of this name is taken out.
+/// Returns `condition`, or `false` while the guard with this name is taken out.
 #[cfg(shearline_mutants)]
 macro_rules! guard {
     ($name:ident, $condition:expr) => {{
@@ -40,7 +39,7 @@ macro_rules! guard {
 
 macro_rules! guards {
     ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// A guard, named by what goes wrong without it.
+        /// A guard. The name says what goes wrong without it.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         #[cfg_attr(
             not(shearline_mutants),
@@ -52,7 +51,7 @@ macro_rules! guards {
 
         #[cfg(shearline_mutants)]
         impl Guard {
-            /// The names of all there are.
+            /// The names of all guards.
             pub const ALL: &[&str] = &[$(stringify!($name)),+];
         }
     };
@@ -60,81 +59,79 @@ macro_rules! guards {
 
 guards! {
     // ----- votes ----------------------------------------------------------------------------
-    /// A server that stands in the configuration under two names has two votes.
+    /// A server that the configuration lists under two names has two votes.
     TwinVotes,
-    /// A yes still counts when its connection is lost before the verdict.
+    /// A node's yes still counts when its connection is lost before the decision.
     VoteKeptOverReconnect,
-    /// Any error is taken for a certain refusal, so nothing is released where it was run after all.
+    /// Any error counts as a certain refusal, so nothing is released on a node that ran the command after all.
     ErrorIsDenial,
-    /// Of a lock that was handed over, also those nodes count for an extension that the previous owner
-    /// may still give back.
+    /// An extension of a lock that was handed over also counts nodes on which the previous owner may still release it.
     EveryVoterCounts,
-    /// The votes of nodes for a permit count together though they gave different slots.
+    /// Votes for a permit count together although the nodes gave different slots.
     AnySlotCounts,
-    /// A node that was asked to move a permit to another slot, and has not answered, counts for its old one.
+    /// A node counts for the old slot of a permit, although it was asked to move it and has not answered.
     MovedSlotCounts,
-    /// A number that a node gave with one slot of a permit counts for the slot to which the permit was moved.
+    /// A number that a node gave with one slot of a permit counts for the slot to which the permit moves.
     OldNumberCounts,
-    /// A call waits on, though a lost connection has made its outcome certain.
+    /// A call goes on waiting, although a lost connection has made its outcome certain.
     LostVoteNotJudged,
 
     // ----- validity -------------------------------------------------------------------------
-    /// A lock is returned also when no validity is left.
+    /// A lock is returned even if no validity is left.
     ValidityUnchecked,
-    /// Validity is judged with the time of the last answer, and not again when the lock is reported.
+    /// Validity is judged at the time of the last answer, and not again when the lock is reported.
     StaleNow,
 
     // ----- releases and debts ---------------------------------------------------------------
-    /// A `SET` that has left is taken back when its connection is lost: nothing is owed for it.
+    /// A `SET` that was sent is taken back when its connection is lost, so it leaves no debt.
     SentSetForgotten,
-    /// A release that was refused waits for the next connection.
+    /// A release that was refused is tried again only over the next connection.
     RefusedNotTriedAgain,
-    /// Where a `SET` was denied, its token is released all the same.
+    /// The token of a `SET` is released although the node denied it.
     DeniedReleased,
-    /// Where a `SET` was refused for certain, its token is released all the same.
+    /// The token of a `SET` is released although the node certainly refused it.
     RefusedReleased,
-    /// What is owed and finds no room is forgotten.
+    /// A debt without room is forgotten.
     DebtWithoutRoomForgotten,
-    /// There may be any number of tokens.
+    /// The number of tokens is not limited.
     ClaimsUnbounded,
-    /// Where a copy was denied or taken back, no token is released, though an earlier `SET` may have
-    /// left one.
+    /// If a copy was denied or taken back, no token is released, although an earlier `SET` may have left one.
     DeniedCopyForgotten,
 
     // ----- extensions -----------------------------------------------------------------------
-    /// An answer counts that came when the old validity had run out.
+    /// An answer counts although it came after the old validity had run out.
     ExtensionAfterValidity,
-    /// An extension that met a server without the script is not asked again.
+    /// An extension is not sent again after it met a server without the script.
     NoscriptExtensionDropped,
-    /// An extension that met a server without the script goes on though its lock was given away.
+    /// An extension that met a server without the script is sent again although its lock was released.
     ExtensionRepairedAfterEnd,
-    /// Only the newest extension of a lock ends with it, and not those before it that are open.
+    /// When a lock ends, only its newest extension ends too, and earlier open ones go on.
     OlderExtensionGoesOn,
-    /// A lock that is handed over stands also on nodes that do not vote.
+    /// A lock that is handed over also stays on nodes that do not vote.
     QuarantinedHandedOver,
 
     // ----- shared locks -----------------------------------------------------------------------
-    /// A lock that becomes a shared one is still believed exclusive, though nodes let readers in.
+    /// A lock that became a shared one still counts as exclusive, although nodes let readers in.
     DowngradeStaysExclusive,
 
     // ----- restarts -------------------------------------------------------------------------
-    /// What a node says that may have forgotten counts as ever.
+    /// The answers of a node that may have forgotten locks still count.
     QuarantineIgnored,
-    /// A node that is met for the first time votes, however short a time it has been up.
+    /// A node that this handle has just met votes, however short its uptime is.
     YoungTrusted,
-    /// A node that says over its connection that it loads or follows another goes on voting.
+    /// A node that says that it loads or follows another server goes on voting.
     AlarmIgnored,
     /// A node whose clock was stepped goes on voting.
     StepIgnored,
-    /// A copy that a node got after its clock was stepped counts for an extension like one from before.
+    /// A copy that a node got after a step of its clock counts for an extension like an older one.
     NewCopySure,
-    /// A node behind a barrier is counted.
+    /// A node with a barrier counts.
     BarrierIgnored,
-    /// A node whose marker is not the one given counts all the same.
+    /// A node with another marker than the expected one counts.
     MarkerIgnored,
-    /// A node whose marker tells of a shorter longest ttl than another's votes.
+    /// A node votes although its marker has a shorter longest ttl than another node's.
     ShorterMarkerVotes,
-    /// Locks are taken though a node is another cluster's.
+    /// Locks are taken although a node belongs to another cluster.
     OtherClusterIgnored,
 
     // ----- order ----------------------------------------------------------------------------
@@ -142,9 +139,9 @@ guards! {
     QueuedSetSentLate,
 
     // ----- retries --------------------------------------------------------------------------
-    /// A nil that is due to a key of our own, whose release is under way, counts as held.
+    /// A nil counts as held, although it is due to a key of our own whose release is under way.
     NilIsHeld,
-    /// A nil is taken for due to a key of our own, whatever resource is being released.
+    /// A nil counts as due to a key of our own, whichever resource is being released.
     AnyKeyIsOurs,
 
     // ----- time -----------------------------------------------------------------------------
@@ -152,15 +149,15 @@ guards! {
     LossNotTold,
     /// A caller's deadline is not kept.
     DeadlineIgnored,
-    /// A node that is silent is asked all the same.
+    /// A silent node is asked.
     SuspectAsked,
-    /// A connection that has lasted is opened again after a delay, as any other.
+    /// A connection that has lasted is opened again only after a delay, like any other.
     NeverReconnectsAtOnce,
-    /// An attempt that is short of a quorum leaves nodes in back-off alone.
+    /// An attempt that lacks a majority leaves nodes in back-off alone.
     NeverReconnectsEarly,
 
     // ----- outcomes -------------------------------------------------------------------------
-    /// Too few nodes that can vote are reported as a lock that is held.
+    /// If too few nodes can vote, the error says that the lock is held.
     NoQuorumReportedHeld,
 }
 
@@ -171,10 +168,10 @@ pub use switch::{is_taken_out, number, take_out};
 mod switch {
     use core::sync::atomic::{AtomicU64, Ordering};
 
-    /// The numbers of what is taken out; 0: nothing.
+    /// The numbers of the guards that are taken out. Zero stands for none.
     static TAKEN_OUT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-    /// Takes out the guards of these names for the whole process, two at most, and puts back all others.
+    /// Takes out the guards with these names for the whole process, at most two, and puts back all others.
     pub fn take_out(names: &[&str]) {
         assert!(names.len() <= TAKEN_OUT.len(), "there are too many names");
         for (at, taken_out) in TAKEN_OUT.iter().enumerate() {
@@ -183,7 +180,7 @@ mod switch {
         }
     }
 
-    /// Returns `true` if what has this [`number`] is taken out.
+    /// Returns `true` if the guard with this [`number`] is taken out.
     #[must_use]
     pub fn is_taken_out(number: u64) -> bool {
         #[cfg(any(test, feature = "std"))]
@@ -204,7 +201,7 @@ mod switch {
         hash
     }
 
-    /// What `SHEARLINE_MUTANT` says, for all of this process.
+    /// Takes out the guards that `SHEARLINE_MUTANT` names, for the whole process.
     #[cfg(any(test, feature = "std"))]
     fn take_out_by_environment() {
         static ONCE: std::sync::Once = std::sync::Once::new();

@@ -1,8 +1,8 @@
-//! Durations, counted in buckets that grow with them.
+//! Counts of durations in buckets whose width grows with the durations.
 //!
-//! The first bucket is 64 ns wide. With each doubling of the durations, which takes 16 buckets, they are twice as
-//! wide; the last has all from some 52 days on. So what is read is never too low, and at most 1/16 (6.25 %) and
-//! 64 ns too high.
+//! The first bucket is 64 ns wide. With each doubling of the durations, which takes 16 buckets, the buckets get twice
+//! as wide. The last one holds everything from some 52 days on. So a value that is read is never too low, and at most
+//! 1/16 (6.25 %) and 64 ns too high.
 //!
 //! # Guarantees
 //!
@@ -11,7 +11,7 @@
 //!
 //! # Not here
 //!
-//! What is measured, and by which clock: see [`Stats`](crate::Stats).
+//! Which times are measured, and by which clock: see [`Stats`](crate::Stats).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -19,17 +19,17 @@ use core::time::Duration;
 
 use crate::time::Instant;
 
-/// Buckets to each doubling.
+/// The number of bits for the buckets in each doubling.
 const FINE_BITS: u32 = 4;
 const FINE: usize = 1 << FINE_BITS;
 
-/// The width of the first bucket: 64 ns.
+/// The number of bits for the width of the first bucket: 64 ns.
 const WIDTH_BITS: u32 = 6;
 
-/// As much is added to a number of nanoseconds before its doublings are counted.
+/// This is added to a number of nanoseconds before its doublings are counted.
 const BASE: u64 = 1 << (FINE_BITS + WIDTH_BITS);
 
-/// The smallest sum that is in the last bucket: some 52 days.
+/// The number of bits of the smallest sum in the last bucket: some 52 days.
 const LIMIT_BITS: u32 = 52;
 
 /// The last bucket.
@@ -58,7 +58,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts the time from `since` to `now`; zero if it was not before.
+    /// Counts the time from `since` to `now`, or zero if `since` is later.
     #[inline]
     pub(crate) fn record_since(&mut self, since: Instant, now: Instant) {
         self.record_nanos(now.as_nanos().saturating_sub(since.as_nanos()));
@@ -92,14 +92,14 @@ impl Histogram {
         Duration::new(u64::try_from(seconds).unwrap_or(u64::MAX), nanos as u32)
     }
 
-    /// Returns the duration that this share of all durations does not exceed, from 0.0 to 1.0: `0.99` asks
-    /// for the 99th percentile, and `1.0` for the longest. It is never too low, and at most 6.25 % and 64 ns
-    /// too high. `None` if nothing was counted; [`Duration::MAX`] beyond 52 days.
+    /// Returns the duration that this share (0.0 to 1.0) of all durations does not exceed: `0.99` asks for the 99th
+    /// percentile, and `1.0` for the longest duration. The result is never too low, and at most 6.25 % and 64 ns too
+    /// high. `None` if nothing was counted; [`Duration::MAX`] beyond 52 days.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let total = self.count();
         let wanted = share * total as f64;
-        let whole = wanted as u64; // A cast of less than zero, or of no number, gives zero.
+        let whole = wanted as u64; // A negative number, or no number, casts to zero.
         let wanted = whole.saturating_add(u64::from((whole as f64) < wanted));
         let wanted = wanted.clamp(1, total.max(1));
         let mut seen = 0;
@@ -111,9 +111,9 @@ impl Histogram {
         reached.map(|(upper, _)| upper)
     }
 
-    /// Returns how many durations were surely no longer than `limit`: those in buckets that end there or
-    /// before. For exporters that want a few cumulative counts. Of durations that are shorter by less than 6.25 %
-    /// and 64 ns some may be missing.
+    /// Returns how many durations were surely no longer than `limit`: all in buckets that end there or before. It is
+    /// for exporters that want a few cumulative counts. It may miss durations that are shorter than `limit` by less
+    /// than 6.25 % and 64 ns.
     #[must_use]
     pub fn within(&self, limit: Duration) -> u64 {
         let buckets = self.buckets();
@@ -121,20 +121,19 @@ impl Histogram {
         within.map(|(_, count)| count).sum()
     }
 
-    /// Returns all buckets, the empty ones included, from the shortest durations to the longest: the longest
-    /// duration that is counted in each, [`Duration::MAX`] for the last, and how many are. Their bounds are the
-    /// same for every histogram.
+    /// Returns all buckets, including empty ones, from the shortest durations to the longest. Each has the longest
+    /// duration that it counts ([`Duration::MAX`] in the last), and its count. All histograms have the same bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let counts = self.counts.iter().enumerate();
         counts.map(|(bucket, count)| (upper(bucket), *count))
     }
 }
 
-/// Returns the bucket of so many nanoseconds; the last one or beyond if they are in that.
+/// Returns the bucket of a number of nanoseconds. The result is the last bucket or larger if the number belongs there.
 ///
-/// The exponent of a floating point number, with the first bits behind its point, is what is looked for. The
-/// conversion is exact for all numbers before the last bucket. It takes one instruction where there is a sign:
-/// numbers that are negative by it are beyond the last bucket too.
+/// The bucket comes from the exponent of a floating point number and the first bits of its fraction. The conversion is
+/// exact for all numbers below the last bucket. As a conversion from a signed number it takes one instruction; numbers
+/// that become negative lie beyond the last bucket too.
 #[inline]
 fn bucket(nanos: u64) -> usize {
     let exponent = |sum: u64| (sum as i64 as f64).to_bits() >> DROPPED_BITS;
@@ -151,7 +150,7 @@ fn upper(bucket: usize) -> Duration {
     Duration::from_nanos((steps << (WIDTH_BITS as usize + doublings)) - BASE - 1)
 }
 
-/// It has counted nothing.
+/// Returns an empty histogram.
 impl Default for Histogram {
     fn default() -> Self {
         Self {
@@ -182,7 +181,7 @@ mod tests {
 
     const UPPER_MAX: u64 = (1 << LIMIT_BITS) - BASE - 1;
 
-    /// Returns how much too high a duration may be read.
+    /// Returns how much too high the read value of a duration may be.
     fn slack(nanos: u64) -> u64 {
         nanos / FINE as u64 + (1 << WIDTH_BITS)
     }
@@ -194,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Durations of all sizes.
+    /// Returns a duration of any size.
     fn some(random: &mut StdRng) -> u64 {
         random.random::<u64>() >> random.random_range(0..64)
     }
@@ -225,7 +224,7 @@ mod tests {
         assert!(LAST < bucket(u64::MAX));
     }
 
-    /// The model: all durations, sorted.
+    /// Compares with a model: all durations, sorted.
     #[test]
     fn shares_counts_and_sums_are_those_of_the_sorted_durations() {
         let mut random = StdRng::seed_from_u64(2);

@@ -1,4 +1,4 @@
-//! What is public for the command, the simulator, the benches, the fuzz targets and the tests only.
+//! Items that are public only for the command, the simulator, the benches, the fuzz targets and the tests.
 
 use crate::engine::Wake;
 use crate::error::LinkError;
@@ -26,7 +26,7 @@ pub use crate::timer::{TimerKey, Wheel};
 
 #[doc(hidden)]
 impl Wake {
-    /// Returns what it is for.
+    /// Returns the cause of the wake-up.
     #[must_use]
     pub const fn cause(self) -> Cause {
         self.0
@@ -35,7 +35,7 @@ impl Wake {
 
 #[doc(hidden)]
 impl LinkError {
-    /// Returns what it is.
+    /// Returns the fault behind the error.
     #[must_use]
     pub const fn fault(self) -> LinkFault {
         self.0
@@ -57,7 +57,7 @@ pub mod limits {
 pub mod scripts {
     use crate::node;
 
-    /// The text, and the digest.
+    /// The text of a script and its digest.
     pub type Script = (&'static str, &'static str);
 
     macro_rules! scripts {

@@ -1,16 +1,16 @@
-//! Invariants: what must hold, whatever servers, drivers and callers do.
+//! Invariants: conditions that must hold, whatever servers, drivers and callers do.
 //!
-//! A broken invariant panics where debug assertions are on. Elsewhere it is counted (`Load::broken`), and the engine
-//! takes the safe side: it does not grant the lock, or tries the release again.
+//! A broken invariant panics if debug assertions are on. Otherwise it is counted (`Load::broken`), and the engine takes
+//! the safe side: it does not grant the lock, or tries the release again.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many broken invariants were found in this process.
+/// The number of broken invariants found in this process.
 static BROKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// A record that must exist.
 pub(crate) trait Must: Sized {
-    /// Returns the value unchanged, and reports a broken invariant if there is none.
+    /// Returns the value unchanged. If there is none, reports a broken invariant.
     fn must(self) -> Self;
 }
 
@@ -25,7 +25,7 @@ impl<T> Must for Option<T> {
     }
 }
 
-/// Returns how many broken invariants were found in this process. Should be 0.
+/// Returns the number of broken invariants found in this process. It should be 0.
 pub(crate) fn count() -> usize {
     BROKEN.load(Ordering::Relaxed)
 }

@@ -1,24 +1,24 @@
-//! Keys of the nodes and of the engine's records. Other layers carry the keys and return them.
+//! Keys of the nodes and of the engine's records. Other layers pass them on without looking inside.
 //!
-//! Each kind of key has its own type, so that they cannot be mixed up.
+//! Each kind has its own type, so that one cannot be mistaken for another.
 
 #[cfg(any(feature = "std", test, fuzzing))]
 use crate::limits::NODES_MAX;
 use crate::slab::Key;
 
-/// A node, as its place in the configuration.
+/// A node, by its place in the configuration.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NodeId(u8);
 
 impl NodeId {
-    /// Returns the node at place `index`, which must be less than [`NODES_MAX`].
+    /// Returns the node at place `index`, which must be below [`NODES_MAX`].
     #[cfg(any(feature = "std", test, fuzzing))]
     pub(crate) const fn new(index: usize) -> Self {
         assert!(index < NODES_MAX, "there are fewer nodes");
         Self(index as u8)
     }
 
-    /// Returns the node of the lowest bit of `bits`, which has a bit for each node.
+    /// Returns the node of the lowest bit that is set in `bits`. Each node has a bit.
     pub(crate) const fn of_lowest_bit(bits: u32) -> Self {
         Self(bits.trailing_zeros() as u8)
     }
@@ -35,28 +35,29 @@ impl NodeId {
     }
 }
 
-/// The key of an operation, which a caller waits for with all its attempts.
+/// Names an operation: what a caller waits for, with all its attempts.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct OperationKey(pub(crate) Key);
 
-/// This bit is set in the index of a key that stands for an operation by its place in a queue.
+/// The index of a key has this bit if the key names an operation by its place in a queue.
 const WAITS: u64 = 1 << 31;
 
 impl OperationKey {
-    /// The smallest key.
+    /// A key that is not greater than any other.
     pub(crate) const LEAST: Self = Self(Key::LEAST);
 
-    /// The key of no operation.
+    /// Names no operation.
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(Key::NONE);
 
-    /// Returns the key of the operation that waits, or has waited, as `waiter`.
+    /// Names the operation that waits, or has waited, as `waiter`.
     pub(crate) fn of_waiter(waiter: WaiterKey) -> Self {
         let key = Key::from_bits(waiter.0.to_bits() | WAITS);
         Self(key.unwrap_or(Key::NONE))
     }
 
-    /// Returns the place in a queue, if the key stands for one: the operation waits for its turn, or has waited.
+    /// Returns the place of the operation in a queue, if the key names it by that: the operation waits for its turn, or
+    /// has waited.
     pub(crate) fn waiter(self) -> Option<WaiterKey> {
         let bits = self.0.to_bits();
         let waits = bits & WAITS != 0;
@@ -64,19 +65,19 @@ impl OperationKey {
     }
 }
 
-/// The key of a claim: what one token may have left on the nodes.
+/// Names a claim: what one token may have left on the nodes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct ClaimKey(pub(crate) Key);
 
-/// The key of a place: a resource that is held or wanted.
+/// Names a place: a resource that is held or wanted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct PlaceKey(pub(crate) Key);
 
 impl PlaceKey {
-    /// No place: no other operation wants the resource.
+    /// No place: no other caller wants the resource.
     pub(crate) const NONE: Self = Self(Key::NONE);
 }
 
-/// The key of an operation in the queue of a place.
+/// Names an operation in the queue of a place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct WaiterKey(pub(crate) Key);

@@ -26,9 +26,9 @@
 //! * **Exclusion.** No two clients hold a *valid* lock on one resource, if a majority of the nodes
 //!   keeps its keys, clocks run within the drift, and holders stop when their lock is not valid. If others delete
 //!   the keys, the holder of a [kept](manual::keeping) lock learns of it two round trips later.
-//! * **Honest validity.** It counts from before the first byte was sent, ends early rather than
-//!   late, and also ends while the machine is suspended. [`LockGuard::confirm`] asks a majority how
-//!   long the lock still lives, also where no deadline is known.
+//! * **Honest validity.** It counts from before the first byte was sent, ends early rather than late, and also ends
+//!   while the machine is suspended. [`LockGuard::confirm`] asks a majority how long the lock still lives, even if no
+//!   deadline is known.
 //! * **No key left behind.** Every key that an attempt may have left on a node is released, also on a
 //!   node that was silent meanwhile.
 //! * **Early certainty.** A majority that answers decides; dead and silent nodes cost nothing.
@@ -58,10 +58,10 @@
 //! | [`Acquiring`] | the future of a [`LockGuard`], for any executor; dropping it releases what it won |
 //! | [`Lost`] | the signal that a lock has ended: a future, and [`Lost::wait`] |
 //! | [`AtRisk`] | the signal that a lock is about to end: a future, and [`AtRisk::wait`] |
-//! | [`Health`] | for how long a lock is valid, which nodes have it, and how its extensions went |
+//! | [`Health`] | how long a lock is valid, which nodes have it, and how its extensions went |
 //! | [`Lock`] | a plain value: from a [`LocalRedlock`] or [`Driver`], or from a guard by [`LockGuard::into_lock`]; as bytes it goes to another process. Dropping it releases nothing |
 //! | [`Released`] | the result of an unlock: on how many nodes the key was deleted |
-//! | [`Inspection`] | who holds a resource, for how long, and which nodes disagree |
+//! | [`Inspection`] | who holds a resource, how long it is still held, and which nodes disagree |
 //! | [`Breaking`], [`Broken`] | how a lock of others is ended, and what became of it |
 //! | [`LockError`], [`ExtendError`], [`UnlockError`] | why an operation failed, with a [`Report`] of what each node said |
 //! | [`Stats`] | what a handle has done and what it waits for: counts, and a [`Histogram`] for each time that matters |
@@ -111,7 +111,7 @@
 //! with `alloc`, for targets with atomics of 64 bits. `embedded`: nodes in this process, for tests and demos.
 //! `tls`: nodes with `rediss://` URLs ([`manual::tls`]). `tracing`: spans and events for
 //! subscribers of `tracing` ([`manual::tracing`]). `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects.
-// Without `std`, links to what is not built lead to the features.
+// Without `std`, links to items that are not built lead to the list of features.
 #![cfg_attr(not(feature = "std"), doc = "")]
 #![cfg_attr(not(feature = "std"), doc = "[`Redlock`]: #features")]
 #![cfg_attr(not(feature = "std"), doc = "[`LocalRedlock`]: #features")]

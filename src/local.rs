@@ -9,7 +9,7 @@
 //!
 //! # Not here
 //!
-//! Guards: a lock that is dropped is not released, because a value cannot reach its handle. The algorithm is in
+//! Guards: a lock that is dropped is not released, because a plain value cannot reach its handle. The algorithm is in
 //! `engine`, the sockets are in `driver`.
 
 use alloc::string::String;
@@ -75,8 +75,8 @@ pub struct LocalRedlock {
 }
 
 impl LocalRedlock {
-    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. It counts new servers at once:
-    /// see [`Redlock::connect`](crate::Redlock::connect).
+    /// Returns a handle for the nodes at `urls`, with the defaults for everything else. New servers vote at once: see
+    /// [`Redlock::connect`](crate::Redlock::connect).
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -106,7 +106,7 @@ impl LocalRedlock {
         self.lock_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes the lock on `resource` for `ttl` if it is free now: one attempt.
+    /// Takes the lock on `resource` for `ttl` if it is free now, in one attempt.
     ///
     /// # Errors
     ///
@@ -152,7 +152,7 @@ impl LocalRedlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources`, as `options` say. There must be 1 to 64 different names.
+    /// Takes one lock on all of `resources`, 1 to 64 different names, as `options` say.
     ///
     /// The lock has one token and one end for all of them: it is extended, kept, lost and released as a whole, and
     /// [`resources`](Lock::resources) returns their names. It excludes every other lock on one of the resources,
@@ -178,8 +178,8 @@ impl LocalRedlock {
     /// # Errors
     ///
     /// As [`lock_with`](Self::lock_with). For [`LockError::Held`], the report says which of the resources is held
-    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also if there are no names, too
-    /// many, or equal ones.
+    /// ([`Report::held_resource`](crate::Report::held_resource)). [`LockError::Invalid`] also if there are no names,
+    /// too many, or equal ones.
     pub fn lock_all_with(
         &mut self,
         resources: impl IntoIterator<Item = impl AsRef<[u8]>>,
@@ -342,11 +342,11 @@ impl LocalRedlock {
         operation.run(|_| calls::released(self.ask(ask)?))
     }
 
-    /// Detaches `lock` from this handle, for another one or another process ([`Lock::to_bytes`]). This handle no longer
-    /// reports its loss.
+    /// Detaches `lock` from this handle, for another handle or another process ([`Lock::to_bytes`]). This handle no
+    /// longer reports its loss.
     ///
-    /// The lock stands on the nodes that have answered. Each `SET` that is still unanswered is followed at once by a
-    /// release, because a release on another connection would have no order against it.
+    /// The lock stays on the nodes that have answered. A release follows each `SET` that is still unanswered at once,
+    /// because a release on another connection could overtake the `SET`.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         let Ok(mut call) = self.begin() else {
             return lock;
@@ -444,9 +444,9 @@ impl LocalRedlock {
     }
 
     /// Asks for one [`Event::AtRisk`] when less than `left` is left of the validity of `lock`; [`poll`](Self::poll)
-    /// returns it. It comes at once if so little is left now, and otherwise up to two milliseconds early rather than
-    /// late. An extension postpones it. Of several requests, the one with the most `left` counts until it was reported.
-    /// There is no report about a lock that was released, handed over or reported as lost.
+    /// returns it. It comes at once if less is left already, and otherwise up to two milliseconds early rather than
+    /// late. An extension postpones it. If there are several requests, the one with the most `left` counts until it was
+    /// reported. There is no report about a lock that was released, handed over or reported as lost.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -474,9 +474,9 @@ impl LocalRedlock {
     /// a lock that was lost ([`Event::Expired`]), or that is at risk ([`Event::AtRisk`]) if that was [asked
     /// for](Self::alert_below).
     ///
-    /// Returns the first report, or none when `limit` has passed: at once for [`Duration::ZERO`], never for `None`.
-    /// Reports from other calls come first. A lock that was at risk then may have been extended since, so look at its
-    /// validity. The latest 1024 of these reports are kept.
+    /// Returns the first report, or `None` when `limit` has passed: at once for [`Duration::ZERO`], never for `None`.
+    /// Reports that came during other calls are returned first. A lock in such a report may have been extended since,
+    /// so look at its validity. The latest 1024 of these reports are kept.
     ///
     /// # Errors
     ///
@@ -589,7 +589,7 @@ mod tests {
     /// Longer than any pause of this process.
     const SHORT: Duration = Duration::from_secs(1);
 
-    /// Three nodes and a handle for them.
+    /// Returns three nodes and a handle for them.
     fn local() -> ([EmbeddedNode; 3], LocalRedlock) {
         let nodes = [(); 3].map(|()| EmbeddedNode::spawn().unwrap());
         let builder = Builder::default().nodes(nodes.each_ref().map(EmbeddedNode::url));
@@ -627,7 +627,7 @@ mod tests {
         );
         local.alert_below(&lock, 2 * LONG);
         local.alert_below(&other, 2 * LONG);
-        // Both are found to be at risk in another call.
+        // Another call finds that both are at risk.
         while local.begin().unwrap().driver.events.len() < 2 {
             let third = local.lock("third", LONG).unwrap();
             local.unlock(third).unwrap();
@@ -641,8 +641,8 @@ mod tests {
         local.unlock(other).unwrap();
     }
 
-    /// A loss may be found while a call waits for an outcome, or without one. In both cases a program must not sleep
-    /// then.
+    /// A loss may be found while a call waits for an outcome, or without one. In both cases the program must not sleep
+    /// afterwards.
     #[test]
     fn a_loss_that_was_met_by_the_way_is_there_for_poll_at_once() {
         for waits in [false, true] {
@@ -669,7 +669,7 @@ mod tests {
         }
     }
 
-    /// The turn that brings the outcome fails, for want of memory. The lock is not left on the nodes.
+    /// The turn that brings the outcome fails, for lack of memory. The lock is not left on the nodes.
     #[test]
     fn an_outcome_that_comes_in_a_turn_that_fails_is_not_lost() {
         let (_nodes, mut local) = local();

@@ -1,9 +1,9 @@
-//! The name of a lock and the token that proves who holds it.
+//! The name of a lock, and the token that proves who holds it.
 //!
-//! A name is one to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: any other
-//! Redlock library on the same key excludes us and is excluded. A token is the value of the key.
+//! A name is 1 to [`RESOURCE_BYTES_MAX`] bytes of any value and *is* the Redis key: locks of any other Redlock library
+//! on the same key exclude ours, and ours exclude them. A token is the value of the key.
 //!
-//! Not here: the two together, in wire form. See `entry`.
+//! Not here: the two together, in wire form. `entry` has this.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -43,42 +43,40 @@ pub fn check_resources(resources: &[&[u8]]) -> Result<(), RequestFault> {
     Ok(())
 }
 
-/// The key under which a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) keeps its
-/// marker, in the database of the locks: the incarnation of the server, and the cluster of the
-/// node. No lock can have this name. Reading it does no harm; deleting it keeps the node from
-/// voting for as long as the longest lock lasts.
+/// The key under which a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) keeps its marker, in the
+/// database of the locks: the incarnation of the server, and the cluster of the node. No lock can have this name. You
+/// may read it. If you delete it, the node does not vote for as long as the longest lock lasts.
 pub const MARKER_KEY: &[u8] = b"shearline:marker";
 
-/// The key on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) that exists as long
-/// as the node's answers do not count: its time to live is the longest ttl and the drift. No lock
-/// can have this name. Do not delete it by hand: two clients could then hold one lock.
-/// `Redlock::trust_node` deletes it, and says when that is safe.
+/// The key on a node of [`RestartGuard::Strict`](crate::RestartGuard::Strict) that exists while the node's answers do
+/// not count: its time to live is the longest ttl and the drift. No lock can have this name. Do not delete it by hand:
+/// two clients could then hold one lock. `Redlock::trust_node` deletes it, and its documentation says when that is
+/// safe.
 pub const BARRIER_KEY: &[u8] = b"shearline:barrier";
 
-/// The key under which a node keeps the floor of its [fencing tokens](crate::LockOptions::fenced), in the
-/// database of the locks: which server has written it, and the largest number that it has given; or that it is in
-/// repair. No lock can have this name. Reading it does no harm; deleting it keeps the node from giving tokens until it
-/// is repaired.
+/// The key under which a node keeps the counter floor of its [fencing tokens](crate::LockOptions::fenced), in the
+/// database of the locks. It holds the server that has written it and the largest number that this server has given, or
+/// says that the node is in repair. No lock can have this name. You may read it. If you delete it, the node gives no
+/// tokens until it is repaired.
 pub const FLOOR_KEY: &[u8] = b"shearline:floor";
 
-/// What the keys begin with that count the [fencing tokens](crate::LockOptions::fenced) of one resource, whose
-/// name follows. They end a day after the last token. No lock can have such a name.
+/// The prefix of the keys that count the [fencing tokens](crate::LockOptions::fenced) of one resource. The name of the
+/// resource follows. They end a day after the last token. No lock can have such a name.
 pub(crate) const COUNTER_PREFIX: &[u8] = b"shearline:fence:";
 
-/// What the keys begin with that tell readers of a [shared lock](crate::entry::Kind) that a caller waits for the
-/// exclusive lock on one resource, whose name follows. No lock can have such a name.
+/// The prefix of the keys that announce to readers of a [shared lock](crate::entry::Kind) that a caller waits for the
+/// exclusive lock on one resource. The name of the resource follows. No lock can have such a name.
 pub(crate) const INTENT_PREFIX: &[u8] = b"shearline:intent:";
 
-/// What the keys of this library begin with that are no locks. A lock has no such name on any handle: one
-/// without the strict guard would take a key of those that have it.
+/// The prefix of the keys of this library that are no locks. No handle takes a lock with such a name. Otherwise a
+/// handle without the strict guard could lock a key that handles with this guard need.
 const RESERVED: &[u8] = b"shearline:";
 
-/// The value of a lock's key on the nodes: 20 random bytes, fresh for every attempt, followed by
-/// the label of `Builder::owner` or `LockOptions::owner`, if any. If a lock with a label is also
-/// fenced, its fencing token stands in place of the last 12 of the random bytes.
+/// The value of a lock's key on the nodes: 20 random bytes, new for every attempt, followed by the label of
+/// `Builder::owner` or `LockOptions::owner`, if any. If a lock with a label is also fenced, its fencing token replaces
+/// the last 12 random bytes.
 ///
-/// A client that knows it can release the lock, so `Debug` shows only its first two bytes and the
-/// label.
+/// A client that knows the token can release the lock, so `Debug` shows only its first two bytes and the label.
 ///
 /// ```
 /// # fn show(lock: &shearline::Lock) {
@@ -95,20 +93,20 @@ impl<'a> Token<'a> {
         Self(bytes)
     }
 
-    /// Returns the whole token, as the nodes hold it.
+    /// Returns the whole token, as the nodes store it.
     #[must_use]
     pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// Returns the label of the holder, empty if there is none.
+    /// Returns the label of the holder, which is empty if there is none.
     #[must_use]
     pub fn owner(self) -> &'a [u8] {
         self.0.get(TOKEN_RANDOM_BYTES..).unwrap_or_default()
     }
 
-    /// Returns the fencing token of the lock, if the token names it. A node grants such a lock only with just this number,
-    /// and gets a copy of it only after a majority has.
+    /// Returns the fencing token of the lock, if the token contains it. A node grants such a lock only with exactly
+    /// this number, and gets a copy of it only after a majority has granted it.
     pub(crate) fn number(self) -> Option<u64> {
         let named = self.0.get(RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES)?;
         let digits = named
@@ -120,9 +118,8 @@ impl<'a> Token<'a> {
         (1..=FENCING_TOKEN_MAX).contains(&number).then_some(number)
     }
 
-    /// Returns the label in a token that any client may have written. Tokens of this library begin with
-    /// random bytes; one that begins with text, blanks included, is of another, and the rest of it is no
-    /// label.
+    /// Returns the label in a token that any client may have written. Tokens of this library begin with random bytes. A
+    /// token that begins with text, blanks included, belongs to another library, and the rest of it is no label.
     pub(crate) fn label(self) -> &'a [u8] {
         let random = &self.0[..self.0.len().min(TOKEN_RANDOM_BYTES)];
         let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
@@ -133,17 +130,17 @@ impl<'a> Token<'a> {
     }
 }
 
-/// The random bytes before the mark in a token that names its fencing token.
+/// The number of random bytes before the mark in a token that contains its fencing token.
 const RANDOM_BEFORE_MARK: usize = 8;
 
-/// The mark in such a token. The number follows in seven bytes, and ends what is otherwise random. A random token has
-/// this mark once in 10^12 times.
+/// The mark in such a token. The number follows in seven bytes, up to the end of the random part. A random token
+/// contains this mark once in 10^12 times.
 pub(crate) const NUMBER_MARK: [u8; 5] = *b"\0term";
 
-/// The mark if nodes have asked for this number. A node then takes a number that is far ahead of its clock.
+/// The mark if nodes have asked for this number. A node then accepts a number that is far ahead of its clock.
 pub(crate) const WANTED_MARK: [u8; 5] = *b"\0Term";
 
-/// Puts `number` into the random part of a token. `wanted`: nodes have asked for it.
+/// Puts `number` into the random part of a token. `wanted` means that nodes have asked for it.
 pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
     let mark = if wanted { WANTED_MARK } else { NUMBER_MARK };
     let named = &mut token[RANDOM_BEFORE_MARK..TOKEN_RANDOM_BYTES];
@@ -151,16 +148,17 @@ pub(crate) fn name_number(token: &mut [u8], number: u64, wanted: bool) {
     named[mark.len()..].copy_from_slice(&number.to_be_bytes()[1..]);
 }
 
-/// What the token of a broken lock begins with. What follows it tells the lock from others that were broken.
+/// The first bytes of the token of a broken lock. The bytes behind them tell it from other broken locks.
 const BROKEN: [u8; 8] = *b"\0broken\0";
 
-/// Returns the token that takes the place of `token` where its lock is broken. It is the same each time, another for
-/// another lock, and that of a broken lock stays as it is. Its label says so, and whose the lock was.
+/// Returns the token that replaces `token` when its lock is broken. The same token always gives the same result,
+/// different tokens give different ones, and the token of a broken lock stays as it is. The label says that the lock
+/// was broken, and who its owner was.
 pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     if token.0.starts_with(&BROKEN) {
         return token.0.to_vec();
     }
-    // All bytes of the token: those of another library may begin, or end, alike.
+    // All bytes of the token count, because tokens of another library may begin or end alike.
     let mut which = [0; TOKEN_RANDOM_BYTES - BROKEN.len()];
     for (place, byte) in token.0.iter().enumerate() {
         which[place % which.len()] ^= byte;
@@ -170,8 +168,7 @@ pub(crate) fn broken(token: Token<'_>) -> Vec<u8> {
     broken
 }
 
-/// A token that was read from a node, which any client may have written. It may be printed: only its
-/// label is shown.
+/// A token that was read from a node, where any client may have written it. Printing it shows only its label.
 #[derive(Clone, Eq, PartialEq)]
 pub(crate) struct OwnedToken(Box<[u8]>);
 

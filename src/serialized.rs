@@ -1,8 +1,8 @@
 //! The feature `serde`: [`Stats`], [`Inspection`] and [`NodeStatus`] as objects, for logs and web pages.
 //!
-//! Each field has the same name as in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`.
-//! `null` stands for a key without an expiry. If a name or an owner is not UTF-8, it is in `resource_hex` or
-//! `owner_hex`, in hexadecimal digits. States are words with a reason. Tokens are not shown.
+//! Fields have the same names as in Rust. A time is in milliseconds, with a fraction, and its name ends in `_ms`;
+//! `null` stands for a key without an expiry. A name or an owner that is not UTF-8 is given as hexadecimal digits, in
+//! `resource_hex` or `owner_hex`. States are words with a reason. Tokens are not shown.
 
 use alloc::string::{String, ToString};
 use core::fmt::{Display, Write};
@@ -15,7 +15,7 @@ use crate::engine::stats::{Acquisitions, Extensions, NodeStats, Releases, Stats}
 use crate::histogram::Histogram;
 use crate::{NodeState, NodeStatus};
 
-/// Implements `Serialize` as a map with these fields.
+/// `Serialize` as a map with these fields.
 macro_rules! objects {
     ($($type:ident |$it:ident| { $($name:expr => $value:expr),* $(,)? })*) => {$(
         #[cfg_attr(docsrs, doc(cfg(feature = "serde")))]
@@ -28,7 +28,7 @@ macro_rules! objects {
             }
         }
     )*};
-    // Fields with the same name as in Rust.
+    // Fields with the names that they have in Rust.
     ($($type:ident { $($field:ident),* })*) => {
         objects! {$($type |it| { $(stringify!($field) => it.$field,)* })*}
     };
@@ -132,12 +132,12 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-/// Returns the time in milliseconds, or `None` if the key has no expiry.
+/// `None` if the key has no expiry.
 fn left(time: Duration) -> Option<f64> {
     (time != Duration::MAX).then(|| millis(time))
 }
 
-/// The names of a field, for text and for other bytes.
+/// The names of the field, for text and for other bytes.
 const OWNER: [&str; 2] = ["owner", "owner_hex"];
 const RESOURCE: [&str; 2] = ["resource", "resource_hex"];
 
@@ -150,7 +150,7 @@ fn text(bytes: &[u8]) -> String {
     text.unwrap_or_else(|_| {
         let mut digits = String::new();
         for byte in bytes {
-            let _ = write!(digits, "{byte:02x}"); // Writing to a `String` cannot fail.
+            let _ = write!(digits, "{byte:02x}"); // Writing to a `String` does not fail.
         }
         digits
     })

@@ -1,27 +1,27 @@
-//! A slab: values in fixed places. A small key finds each value again.
+//! A slab: values at fixed places, which small keys find again.
 //!
-//! The engine keeps its operations and claims in slabs, and the timer wheel its timers. Inserting, finding and removing
+//! The engine keeps its operations and claims here, and the timer wheel its timers. Inserting, finding and removing
 //! take constant time. Vacant places form a list. The place that was vacated last is used first, because it is still in
 //! the cache.
 //!
 //! # Guarantees
 //!
-//! * **A key matches one value only.** After that value was removed, the key never matches again. The generation of a
-//!   place has 32 bits and does not wrap: a place that was used 2^32 - 1 times is retired. This costs one place in four
-//!   thousand million removals, and a late key never reaches another value.
-//! * **No allocation** while the slab has no more values than ever before (apart from retired places). Memory is freed
-//!   when the slab is dropped, not earlier.
-//! * **The same order everywhere.** The same calls give the same keys, and iteration is in the order of the indices.
+//! * **A key matches one value only.** After its value was removed, it never matches again. The generation of a place
+//!   has 32 bits and does not wrap: a place that was used 2^32 - 1 times is retired. This costs one place in four
+//!   thousand million removals, and no late key ever reaches another value.
+//! * **No allocation** while no more values are held at once than ever before (not counting retired places). Memory is
+//!   freed only when the slab is dropped.
+//! * **The same order everywhere.** The same calls give the same keys, and iteration goes by index.
 //!
 //! # Not here
 //!
-//! A limit. Code that inserts for a caller checks the limits in `limits`.
+//! A bound. Code that inserts on behalf of a caller checks the limit in `limits`.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU32;
 
-/// The key of one value in one [`Slab`]. It takes eight bytes, and so does an `Option` of it.
+/// Names one value of one [`Slab`]. It takes eight bytes, and so does an `Option` of it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Key {
     index: u32,
@@ -37,7 +37,7 @@ impl Key {
         generation: NonZeroU32::MIN,
     };
 
-    /// The smallest key.
+    /// A key that is not greater than any other.
     pub(crate) const LEAST: Self = Self {
         index: 0,
         generation: NonZeroU32::MIN,
@@ -48,15 +48,15 @@ impl Key {
         self.index
     }
 
-    /// Returns the key as a number, with the generation in the upper half and the index in the lower half.
+    /// Returns the key as a number: the generation in the upper half, the index in the lower one.
     pub(crate) const fn to_bits(self) -> u64 {
         (self.generation.get() as u64) << 32 | self.index as u64
     }
 
-    /// Returns the key whose [`Key::to_bits`] is this number, or `None` if there is no such key.
+    /// Returns the key from which [`Key::to_bits`] made this number, or `None` if there is no such key.
     ///
-    /// An invented number may give a key that matches nothing, or a key of some value: only the slab knows which keys
-    /// are valid.
+    /// An invented number gives a key that matches nothing, or the value that it happens to name: only the slab knows
+    /// which keys are valid.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match NonZeroU32::new((bits >> 32) as u32) {
             Some(generation) => Some(Self {
@@ -70,13 +70,13 @@ impl Key {
 
 /// The index of a place, or none, in four bytes.
 ///
-/// An `Option<u32>` would take eight bytes. Smaller links make lists through a million places faster, because they
-/// touch fewer cache lines.
+/// `Option<u32>` would take eight, and the speed of reading lists with a million places depends on the number of cache
+/// lines.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct Link(u32);
 
 impl Link {
-    /// No place. The slab never has enough places to reach this index.
+    /// No place. A slab never has enough places for this index.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
     /// Returns the link to the place at `index`.
@@ -104,15 +104,15 @@ impl fmt::Debug for Link {
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Place<T>>,
-    /// The first vacant place. Each vacant place links to the next.
+    /// The first of the vacant places. Each vacant place holds the next one.
     vacant: Link,
     len: usize,
 }
 
-/// A place for a value, with the link that a vacant place needs.
+/// A value with its key's generation, or room for one.
 #[derive(Debug)]
 pub(crate) struct Place<T> {
-    /// The generation of the present key, or of the next key if the place is vacant.
+    /// The generation of the present key, or of the next one.
     generation: NonZeroU32,
     state: State<T>,
 }
@@ -124,7 +124,7 @@ enum State<T> {
 }
 
 impl<T> Slab<T> {
-    /// Returns an empty slab. Allocates nothing.
+    /// Returns a slab that holds nothing and has allocated nothing.
     pub(crate) const fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -133,7 +133,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Stores `value` under a key that no value of this slab had before.
+    /// Keeps `value`, under a key that no value of this slab had before.
     ///
     /// # Panics
     ///
@@ -168,13 +168,13 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value under `key` and returns it. After that, the key matches nothing.
+    /// Removes the value under `key` and returns it. From then on the key matches nothing.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         self.get(key)?;
         Some(self.remove_at(key.index))
     }
 
-    /// Drops the value under `key` in its place. After that, the key matches nothing.
+    /// Drops the value under `key` in place. From then on the key matches nothing.
     pub(crate) fn discard(&mut self, key: Key) {
         if self.get(key).is_some() {
             self.places[key.index as usize].state = State::Vacant(Link::NONE);
@@ -187,19 +187,18 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// Returns `true` if the slab has no values.
+    /// Returns `true` if there are no values.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns how many values fit without another allocation.
+    /// Returns the number of values that fit without an allocation.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.places.capacity()
     }
 
-    /// Returns all values with their keys, in the order of their indices. Takes a step for each place, including vacant
-    /// ones.
+    /// Returns all values with their keys, by index. This takes a step for each place, including vacant ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..)
             .zip(&self.places)
@@ -215,7 +214,7 @@ impl<T> Slab<T> {
             })
     }
 
-    /// Returns the first value from `index` on that is `wanted`, with its index.
+    /// Returns the first `wanted` value at or behind `index`, with its index.
     pub(crate) fn find(
         &self,
         index: usize,
@@ -235,7 +234,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     ///
-    /// If there is no value at `index`, which means that a link has outlived its value.
+    /// If there is none: this means that a link outlived its value.
     pub(crate) fn at(&self, index: u32) -> &T {
         match &self.places[index as usize].state {
             State::Occupied(value) => value,
@@ -249,7 +248,7 @@ impl<T> Slab<T> {
         Key { index, generation }
     }
 
-    /// Returns a mutable reference to the value at `index`. Panics like [`Slab::at`].
+    /// Returns a mutable reference to the value at `index`. Panics as [`Slab::at`] does.
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut T {
         match &mut self.places[index as usize].state {
             State::Occupied(value) => value,
@@ -257,7 +256,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes the value at `index` and returns it. Panics like [`Slab::at`].
+    /// Takes the value at `index` out. Panics as [`Slab::at`] does.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let place = &mut self.places[index as usize];
         let State::Occupied(value) =
@@ -269,11 +268,11 @@ impl<T> Slab<T> {
         value
     }
 
-    /// Makes the place at `index`, which is now vacant, the next to be used.
+    /// Marks the place at `index` as vacant. It is the next one to be used.
     fn vacate(&mut self, index: u32) {
         self.len -= 1;
         let place = &mut self.places[index as usize];
-        // After the last generation, the place stays out of the list for good.
+        // The last generation of a place has no successor, so the place never returns to the list.
         if let Some(generation) = place.generation.checked_add(1) {
             *place = Place {
                 generation,
@@ -298,7 +297,7 @@ impl<T> Slab<T> {
 
     #[cold]
     fn grow(&mut self, value: T) -> Key {
-        make_room(&mut self.places); // If there are many values, doubling the memory would be too much.
+        make_room(&mut self.places); // Doubling would be too much for many values.
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         assert!(index < u32::MAX, "a slab has at most 2^32 - 1 places");
         let generation = NonZeroU32::MIN;
@@ -310,8 +309,8 @@ impl<T> Slab<T> {
     }
 }
 
-/// Makes room for another value at the end of `values`. If there is none, makes room for a sixteenth more. The usual
-/// allocators move no bytes to enlarge a large block.
+/// If there is no room for another value at the end of `values`, makes room for a sixteenth more. If that is much, the
+/// usual allocators do not have to move bytes for it.
 pub(crate) fn make_room<T>(values: &mut Vec<T>) {
     if values.len() == values.capacity() {
         values.reserve_exact((values.len() / 16).max(8));
@@ -359,7 +358,7 @@ mod tests {
         assert_eq!(key.to_bits(), 2 << 32 | 1);
         assert_eq!(Key::from_bits(key.to_bits()), Some(key));
         assert_eq!(Key::from_bits(7), None, "no key has the generation zero");
-        // Invented numbers: an index outside the slab, or a generation that does not exist yet.
+        // Invented numbers: an index outside of the slab, or a generation that does not exist yet.
         for bits in [1 << 32 | 9, 3 << 32 | 1, u64::MAX] {
             assert_eq!(
                 Key::from_bits(bits).and_then(|key| slab.get(key)),
@@ -385,7 +384,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(80, 256)))]
 
-        /// A sequence of insertions (`None`) and removals of the n-th key that was ever given.
+        /// Any sequence of insertions (`None`) and removals of the n-th key ever given.
         #[test]
         fn behaves_as_a_map_whose_keys_are_never_reused(
             steps in prop::collection::vec(prop::option::of(0_usize..64), 0..200),

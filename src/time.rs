@@ -1,26 +1,24 @@
-//! Points in time, as the core knows them.
+//! Points in time, as the core uses them.
 //!
-//! The core never reads a clock: every [`Instant`] is passed to it. There are two roundings, each
-//! named after what it is safe for: [`Instant::tick_ceil`] for "do not act before",
-//! [`Instant::tick_floor`] for "do not trust after".
+//! The core never reads a clock: it gets every [`Instant`] as an argument. There are two roundings, each for one
+//! purpose: [`Instant::tick_ceil`] for "do not act before", [`Instant::tick_floor`] for "do not trust after".
 //!
 //! # Not here
 //!
-//! Reading a clock. That is `clock`, the only place that may.
+//! Reading a clock. Only `clock` may do that.
 
 use core::time::Duration;
 
-/// Length of one tick of the timer wheel, in nanoseconds: one millisecond.
+/// The length of one tick of the timer wheel, in nanoseconds: one millisecond.
 ///
 /// Redis counts expiries in milliseconds, so a finer wheel would be of no use.
 pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
-/// The type is our own and not `std`'s for two reasons. A driver may choose a clock that keeps
-/// running while the machine is suspended, which `std::time::Instant` does not on Linux and which a
-/// lock needs. And a test can write an instant down: `Instant::from_nanos(5)` is the same in every
-/// run.
+/// The library has a type of its own in place of `std`'s for two reasons. A driver may choose a clock that runs on
+/// while the machine is suspended, as a lock needs, and `std::time::Instant` does not do so on Linux. And a test can
+/// write down an instant: `Instant::from_nanos(5)` is the same in every run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
 ///
@@ -48,8 +46,8 @@ impl Instant {
         Self(nanos)
     }
 
-    /// Returns the instant `millis` milliseconds after the clock's epoch, [`Instant::MAX`] if that
-    /// is beyond it.
+    /// Returns the instant `millis` milliseconds after the clock's epoch, or [`Instant::MAX`] if it is too late to be
+    /// represented.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
@@ -73,7 +71,7 @@ impl Instant {
         Self(self.0.saturating_sub(nanos(span)))
     }
 
-    /// Returns how long before `self` the instant `earlier` was; zero if it was not before.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is not earlier.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -77,8 +77,7 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// Sets what a handle has to know for this lock. The default owner is this host and `process`, the
-    /// one that the lock is for.
+    /// Sets what a handle needs for this lock. The default owner names this host and `process`, which the lock is for.
     pub(crate) fn builder(&self, builder: Builder, process: u32) -> Result<Builder, Failure> {
         let owner = match &self.owner {
             Some(owner) => owner.clone().into_vec(),
@@ -89,7 +88,7 @@ impl Acquire {
         Ok(builder)
     }
 
-    /// Returns what is asked of a lock that lives for `ttl`.
+    /// Returns the options of a lock that lives for `ttl`.
     pub(crate) fn options(&self, ttl: Duration) -> LockOptions {
         let options = LockOptions::new(ttl);
         let options = match self.fenced {
@@ -102,21 +101,21 @@ impl Acquire {
         }
     }
 
-    /// Returns when a command that begins now gives up.
+    /// Returns the time at which a command that begins now gives up.
     pub(crate) fn by(&self) -> Instant {
         self.wait
             .map_or(Instant::MAX, |wait| now().saturating_add(wait))
     }
 
-    /// Returns what is said while the lock on these names is waited for.
+    /// Returns what the command prints while it waits for the lock on these names.
     pub(crate) fn waiting<'a>(&self, redlock: &'a Redlock, names: &'a [&'a [u8]]) -> Waiting<'a> {
-        // With a time to wait it ends by itself, and says then what it has met.
+        // With --wait the command ends by itself, and its error names the cause. So only a terminal gets the lines.
         let talks = self.wait.is_none() || stderr().is_terminal();
         Waiting::new(redlock, names, talks && !self.quiet && !self.no_wait)
     }
 
-    /// Returns why the lock was not taken, with the status of a conflict that the user wants. The nodes are asked who
-    /// holds it.
+    /// Asks the nodes who holds the lock, and returns why it was not taken, with the status that the user chose for a
+    /// conflict.
     pub(crate) async fn failure(&self, error: LockError, waiting: &Waiting<'_>) -> Failure {
         let is_held = matches!(&error, LockError::Held(report) if report.other_permits().is_none());
         let mut failure = Failure::from(error);
@@ -137,7 +136,7 @@ impl Acquire {
 /// The longest owner that [`Builder::owner`] takes.
 const OWNER_BYTES_MAX: usize = 64;
 
-/// Returns `host:process`, with as much of the host's name as an owner has room for.
+/// Returns `host:process`, and cuts the name of the host if the owner would be too long.
 pub(crate) fn host_and(process: u32) -> Vec<u8> {
     let uname = rustix::system::uname();
     let process = format!(":{process}");

@@ -11,7 +11,7 @@ use crate::json::{self, joined, millis, named};
 use crate::output::{DOUBTFUL, Format, confirm, count, item, painted, printable};
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline break report                # shows the holder, and asks
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     subject: Subject,
 }
 
-/// Asks, and breaks the lock that was shown.
+/// Asks for confirmation, and breaks the lock that it showed.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let redlock = args.subject.connect()?;
@@ -104,7 +104,7 @@ fn line(name: &[u8], broken: &Broken, all: usize, now: bool) -> String {
     let (nodes, of) = (broken.nodes, count(all, "node"));
     let text = match now {
         true => {
-            // The others are asked too, and not all of them are waited for.
+            // The nodes that are not counted here get the request too, but the command does not wait for all of them.
             let least = if broken.nodes < all { " at least" } else { "" };
             format!(
                 "held{by}, deleted, and free on {nodes} of {of}{least}: if its holder still works, two clients can \

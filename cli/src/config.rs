@@ -1,15 +1,15 @@
 //! The configuration file: options that are not given on the command line.
 //!
-//! `--config FILE`, or `SHEARLINE_CONFIG`. It is TOML, and its keys are the names of options. What the file
-//! says is put in front of the arguments, as if it had been typed there, so it is checked in the same way.
-//! An option on the command line comes before the file, and so do `SHEARLINE_NODES` and
-//! `SHEARLINE_WITHOUT_SCRIPTS`.
+//! `--config FILE` or `SHEARLINE_CONFIG` names it. It is TOML, and its keys are the names of options. Its contents are
+//! put in front of the arguments as if the user had typed them, so they are checked in the same way. Options on the
+//! command line override the file, and so do `SHEARLINE_NODES` and `SHEARLINE_WITHOUT_SCRIPTS`.
 //!
 //! # Guarantees
 //!
-//! * A key that is unknown is refused: it could be a guard that was misspelt.
-//! * A file with a password that every user of the machine can read is warned of, or refused (`--strict-files`).
-//! * No value of the file is shown if it may hold a password.
+//! * An unknown key is refused: it could be a guard with a spelling mistake.
+//! * A file that holds a password and that every user of the machine can read causes a warning, or is refused
+//!   (`--strict-files`).
+//! * A value that may hold a password is not shown.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,23 +22,23 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 use crate::secrets::{self, wrong};
 
-/// Where the file is, if no option names it.
+/// The variable that names the file if no option does.
 pub(crate) const FILE: &str = "SHEARLINE_CONFIG";
 
-/// The keys: options by their names, and [`NODES`]. A command ignores those that it does not have.
+/// The keys: the names of options, and [`NODES`]. A command ignores keys of options that it does not have.
 pub(crate) const KEYS: &str = "nodes, user, password-file, ca, cert, key, guard, cluster, max-ttl, node-timeout, \
     connect-timeout, without-scripts, ttl, lock-delay, owner, fenced";
 
-/// The one that stands for `--node`, given several times.
+/// The key that stands for a repeated `--node`.
 const NODES: &str = "nodes";
 
-/// Those that are `true` or `false`.
+/// The keys with a value of `true` or `false`.
 const FLAGS: [&str; 2] = ["without-scripts", "fenced"];
 
-/// That whose name begins in the folder of the configuration.
+/// The key with a path that is relative to the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
-/// Returns the path of the file, if the command takes one and one is named.
+/// Returns the path of the file, if the command takes a file and the user names one.
 pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf> {
     if !has(command, "config") {
         return None;
@@ -47,14 +47,14 @@ pub(crate) fn path(command: &Command, arguments: &ArgMatches) -> Option<PathBuf>
     says_something(arguments, "config").then(|| named.into())
 }
 
-/// Returns `true` if the command has this option. (What was parsed does not tell, in an optimised build.)
+/// Returns `true` if the command has this option. (In an optimised build `ArgMatches` does not show this.)
 fn has(command: &Command, option: &str) -> bool {
     command
         .get_arguments()
         .any(|known| known.get_id() == option)
 }
 
-/// Returns the arguments that stand for what the file at `path` says and `arguments` do not.
+/// Returns arguments for what the file at `path` says, except for what `arguments` override.
 pub(crate) fn arguments(
     path: &Path,
     command: &Command,
@@ -111,10 +111,10 @@ pub(crate) fn arguments(
     Ok(typed)
 }
 
-/// Returns `true` if the file may say it: the command has the option, and nothing that comes first says it.
+/// Returns `true` if the file may set the option: the command has it, and nothing overrides the file.
 fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
     let is_typed = |option| has(command, option) && says_something(arguments, option);
-    // A certificate of the one and a key of the other do not belong together.
+    // The certificate must belong to the key, so both come from the same place.
     let is_typed = match option {
         "cert" | "key" => is_typed("cert") || is_typed("key"),
         _ => is_typed(option),
@@ -122,7 +122,7 @@ fn is_free(command: &Command, arguments: &ArgMatches, option: &str) -> bool {
     has(command, option) && !is_typed
 }
 
-/// Returns `true` if the option was typed, or its variable is set. A variable that is empty says nothing.
+/// Returns `true` if the option was typed, or its variable is set and not empty.
 fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     match arguments.value_source(option) {
         Some(ValueSource::CommandLine) => true,
@@ -133,7 +133,7 @@ fn says_something(arguments: &ArgMatches, option: &str) -> bool {
     }
 }
 
-/// The message of the parser repeats nothing of the file, which may hold a password.
+/// The message of the TOML parser quotes the file, which may hold a password. This one does not.
 fn not_toml(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);

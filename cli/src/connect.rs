@@ -1,7 +1,7 @@
-//! The options that say which nodes there are and how they are met, and the handle made of them.
+//! The options that name the nodes and say how to connect to them, and the handle made of these options.
 //!
-//! Every command but `demo` has [`Nodes`]. Those that take, extend or release a lock have [`Connect`],
-//! which is the same with `--trust`.
+//! Every command but `demo` has [`Nodes`]. Commands that take, extend or release a lock have [`Connect`], which adds
+//! `--trust`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,21 +22,22 @@ use crate::failure::Failure;
 use crate::secrets::{self, Login};
 use crate::status::Status;
 
-/// Where the URLs of the nodes come from if no `--node` is given, separated by commas.
+/// The variable with the URLs of the nodes, separated by commas, if there is no `--node`.
 const NODES: &str = "SHEARLINE_NODES";
 
-/// The longest ttl of any client, where neither an option nor a marker says otherwise.
+/// The longest ttl of any client if neither an option nor a marker gives one.
 const MAX_TTL: Duration = Duration::from_secs(60);
 
-/// The longest ttl of a handle that only reads the markers. If it joins a node that has restarted, the barrier there is
-/// a little too long, for the constant part of the drift: with a shorter ttl by more.
+/// The longest ttl of a handle that only reads the markers. If this handle joins a node that has restarted, the
+/// constant part of the drift makes the barrier there a little too long. A shorter ttl would make it even longer.
 const TO_READ: Duration = Duration::from_millis(100);
 
-/// Nodes that have a copy of a lock get this long at least, and at most, before a command ends.
+/// The shortest and the longest time that a command gives the nodes at its end, so that more of them get a copy of a
+/// lock.
 const AT_END_MIN: Duration = Duration::from_millis(50);
 const AT_END_MAX: Duration = Duration::from_secs(2);
 
-/// How often nodes that are on their way are looked at.
+/// The time between two looks at nodes that have neither answered nor failed yet.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Which nodes there are.
@@ -167,13 +168,13 @@ pub(crate) enum Guard {
 }
 
 impl Nodes {
-    /// Returns a builder of a handle with these options. The owner and the lock delay are
-    /// [`Acquire`](crate::acquire::Acquire)'s.
+    /// Returns a builder of a handle with these options. [`Acquire`](crate::acquire::Acquire) adds the owner and the
+    /// lock delay.
     pub(crate) fn builder(&self) -> Result<Builder, Failure> {
         self.builder_of(self.urls()?)
     }
 
-    /// Returns a builder for each node alone, which trusts its server. Not for locks that anybody relies on.
+    /// Returns a builder for each node alone, without a restart guard. Not for locks that a program relies on.
     pub(crate) fn each(&self) -> Result<impl Iterator<Item = Result<Builder, Failure>>, Failure> {
         let urls = self.urls()?.into_iter();
         Ok(urls.map(|url| Ok(self.builder_of(vec![url])?.restart_guard(RestartGuard::Off))))
@@ -190,7 +191,7 @@ impl Nodes {
             .node_timeout(self.node_timeout)
             .connect_timeout(self.connect_timeout)
             .shutdown_timeout(self.at_end());
-        // One node alone may be without TLS where others have it.
+        // A node without TLS gets no options of TLS if other nodes have TLS.
         let is_part = !has_tls(&of) && has_tls(&self.urls()?);
         let mut builder = if is_part {
             builder
@@ -201,7 +202,7 @@ impl Nodes {
             builder =
                 builder.credentials(move |_| Ok(login.credentials().map_err(|it| it.message)?));
         }
-        builder.config()?; // The first mistake, before anything is done.
+        builder.config()?; // Finds the first mistake before anything is sent.
         Ok(builder)
     }
 
@@ -210,7 +211,7 @@ impl Nodes {
         Ok(self.as_marked(self.builder()?, Instant::MAX)?.build()?)
     }
 
-    /// Returns how long a command that ends waits for what nodes have not answered yet.
+    /// Returns how long a command waits at its end for nodes that have not answered yet.
     pub(crate) fn at_end(&self) -> Duration {
         self.node_timeout.clamp(AT_END_MIN, AT_END_MAX)
     }
@@ -225,11 +226,11 @@ impl Nodes {
         self.max_ttl.unwrap_or(MAX_TTL)
     }
 
-    /// Sets the longest ttl to that of the markers, where none is given and there are any.
+    /// Sets the longest ttl to the longest one in the markers, if the user gives none and there are markers.
     ///
-    /// They are read by a handle with a ttl shorter than any: a client that joins with a longer ttl than that of a
-    /// marker raises it, and no client gets a lock before that time has passed. Hence the patience with slow nodes,
-    /// until `by` at most: then it fails if too few of them vote.
+    /// A client that joins with a longer ttl than a marker has raises the marker, and then no client gets a lock before
+    /// that time has passed. So a handle with a very short ttl reads the markers. It is patient with slow nodes, but
+    /// only until `by`: then it fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);
@@ -249,7 +250,7 @@ impl Nodes {
         })
     }
 
-    /// Returns who logs in where a URL has no password.
+    /// Returns the user and the password for URLs that have no password.
     fn login(&self) -> Result<Option<Login>, Failure> {
         match (&self.password_file, self.user.clone()) {
             (Some(file), user) => Login::new(user, file.clone(), self.strict_files).map(Some),
@@ -283,7 +284,7 @@ impl Nodes {
     }
 }
 
-/// A variable that is empty says nothing.
+/// An empty variable counts as not set.
 fn truth(text: &str) -> Result<bool, ParseBoolError> {
     match text {
         "" => Ok(false),
@@ -291,7 +292,7 @@ fn truth(text: &str) -> Result<bool, ParseBoolError> {
     }
 }
 
-/// Returns `true` if one of the URLs is of a node with TLS.
+/// Returns `true` if the URL of a node asks for TLS.
 fn has_tls(urls: &[String]) -> bool {
     let schemes = urls
         .iter()
@@ -302,9 +303,10 @@ fn has_tls(urls: &[String]) -> bool {
 }
 
 impl Connect {
-    /// Returns a handle of `builder`, with its nodes trusted if that was asked for, and whether they are still to be
-    /// trusted: for a lock that `is_fenced`, when they have been asked for it. Nodes that do not answer are waited for
-    /// until `by`, and for a connect timeout at least.
+    /// Returns a handle of `builder`, and `true` if the caller still has to trust the nodes.
+    ///
+    /// With `--trust` it trusts them itself, except for a lock that `is_fenced`: those nodes have to be asked for the
+    /// lock first. It waits for nodes that do not answer until `by`, and for a connect timeout at least.
     pub(crate) fn connect(
         &self,
         builder: &Builder,
@@ -319,12 +321,12 @@ impl Connect {
             false => self.trust_if_asked(&redlock, met_by),
         }
         if left(by).is_zero() && !trusts_later {
-            voted(&redlock)?; // Or what is asked next would wait for them again.
+            voted(&redlock)?; // Without this, the next request would wait for the same nodes again.
         }
         Ok((redlock, trusts_later))
     }
 
-    /// Trusts the nodes if that was asked for, and waits until `by` for those that are on their way.
+    /// With `--trust`, waits until `by` for nodes that have not answered yet, and trusts the nodes.
     pub(crate) fn trust_if_asked(&self, redlock: &Redlock, by: Instant) {
         if self.trust {
             settled(redlock, self.nodes.connect_timeout, by);
@@ -333,7 +335,7 @@ impl Connect {
     }
 }
 
-/// Fails as a lock does if too few nodes vote now.
+/// Fails with the error of a lock if too few nodes vote now.
 fn voted(redlock: &Redlock) -> Result<(), Failure> {
     match redlock.check() {
         Err(OperatorError::NoQuorum(report)) => Err(LockError::NoQuorum(report).into()),
@@ -341,13 +343,14 @@ fn voted(redlock: &Redlock) -> Result<(), Failure> {
     }
 }
 
-/// Returns the time until then.
+/// Returns the time from now until `until`.
 pub(crate) fn left(until: Instant) -> Duration {
     until.saturating_since(now())
 }
 
-/// Waits until every node has answered or failed, for `patience` if a majority has answered and twice as long if none
-/// has, and until `by` at most, and returns how they stand.
+/// Waits until every node has answered or failed, and returns the state of the nodes.
+///
+/// It waits for `patience` if a majority has answered, for twice as long if none has, and never longer than until `by`.
 pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec<NodeStatus> {
     let begin = now();
     loop {
@@ -370,7 +373,7 @@ pub(crate) fn settled(redlock: &Redlock, patience: Duration, by: Instant) -> Vec
 fn is_on_its_way(node: &NodeStatus) -> bool {
     match node.state {
         NodeState::New | NodeState::Connecting => true,
-        // Its marker is being read.
+        // The handle is reading its marker.
         NodeState::Quarantined { left } => left.is_zero(),
         NodeState::Ready | NodeState::Suspect | NodeState::Down(_) | NodeState::Unusable(_) | _ => {
             false
@@ -400,7 +403,8 @@ mod tests {
         nodes: Nodes,
     }
 
-    /// `--node` takes a list, and may be repeated. A comma in a password is refused, and no part of the URL is shown.
+    /// `--node` takes a list, and may be repeated. A comma in a password is refused, and the error shows no part of the
+    /// URL.
     #[test]
     fn nodes_are_lists() {
         let urls = |lists: &[&str]| {
@@ -428,7 +432,7 @@ mod tests {
         assert!(!failure.message.contains("secret"), "{failure:?}");
     }
 
-    /// Options of TLS are no mistake where only some of the nodes have it.
+    /// Options of TLS are no mistake if only some of the nodes have TLS.
     #[test]
     fn each_node_alone_may_be_without_tls() {
         let plain = "redis://127.0.0.1:1";

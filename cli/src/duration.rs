@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Units and their milliseconds. The longer of two with the same end comes first.
+/// Units and their milliseconds. If one unit ends like another, the longer one comes first.
 const UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1_000),
@@ -23,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write it as 30s, 500ms, 2m, 1h, 1d or as seconds: 30, 0.5".to_owned())
 }
 
-/// Returns a parser of spans of so many milliseconds.
+/// Returns a parser for spans within this range of milliseconds.
 pub(crate) fn within(
     bounds: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
@@ -38,7 +38,7 @@ pub(crate) fn within(
     }
 }
 
-/// Returns `number` times `unit`, if that is whole.
+/// Returns `number` times `unit`, if the result is whole.
 fn millis(number: &str, unit: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -54,7 +54,7 @@ fn millis(number: &str, unit: u64) -> Option<u64> {
     whole.checked_add(part / scale)
 }
 
-/// Writes a span for a person: two units at most, rounded down to what is shown.
+/// Writes a span for a person: two units at most, rounded down.
 pub(crate) fn shown(span: Duration) -> String {
     let millis = span.as_millis();
     match millis {

@@ -10,7 +10,7 @@ use crate::lock;
 use crate::output::Format;
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 next=$(shearline extend --ttl 1m \"$lock\") || exit
@@ -52,14 +52,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(Some(args.ttl))?;
     let mut guard = redlock.adopt(lock);
-    // A lock of another clock, such as another machine's, has no validity before a majority of the nodes has said how
+    // A lock from another clock, such as another machine's, has no validity until a majority of the nodes has said how
     // long it still lives.
     let confirmed = match guard.is_valid() {
         true => Ok(()),
         false => guard.confirm().map_err(Failure::from),
     };
     let extended = confirmed.and_then(|()| Ok(guard.extend(args.ttl)?));
-    // Also after an error: a guard that is dropped would release the lock.
+    // Also after an error: dropping the guard would release the lock.
     let lock = detached(&args.held.connect.nodes, &redlock, guard);
     extended?;
     lock::print("extend", args.format, &lock)?;

@@ -1,7 +1,7 @@
-//! Why a command ends without success: one line for a person, and the exit status.
+//! Why a command fails: one line for a person, and the exit status.
 //!
-//! The line is the long form of the library's error, with the names of options where the library names its
-//! own functions. Each kind of error has one status, here.
+//! The line is the long form of the library's error, with names of options instead of names of functions. This module
+//! gives each kind of error its one status.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -16,13 +16,13 @@ use crate::json;
 use crate::output;
 use crate::status::Status;
 
-/// Why a command ends without success.
+/// Why a command fails.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
     /// One line: what happened, and what to do.
     pub(crate) message: String,
-    /// Only the status tells it.
+    /// Whether the failure prints nothing, so that only the status shows it.
     pub(crate) quiet: bool,
 }
 
@@ -40,7 +40,7 @@ impl Failure {
         Self::new(Status::Usage, message)
     }
 
-    /// A signal of this number has asked the command to end.
+    /// Returns the failure of a command that this signal has asked to end.
     pub(crate) fn by_signal(number: u8) -> Self {
         let what = format_args!("ended by signal {number}");
         let mut failure = Self::new(Status::Signal(number), what);
@@ -48,7 +48,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the failure for programs.
+    /// Returns the failure as a JSON object for programs.
     pub(crate) fn object(&self, command: &str) -> Value {
         let fields = json!({
             "status": self.status.code(),
@@ -65,14 +65,14 @@ impl Failure {
         }
     }
 
-    /// The same, and ends this program with the status.
+    /// Writes the line, and ends this program with the status.
     pub(crate) fn report(&self) -> ExitCode {
         self.tell();
         self.status.exit()
     }
 }
 
-/// What the library calls by the name of a function, and the command by that of an option.
+/// Texts of the library, mostly names of functions, and what the command says instead.
 const WORDS: [(&str, &str); 21] = [
     ("`without_scripts`", "`--without-scripts`"),
     ("`Builder::max_ttl`", "`--max-ttl`"),
@@ -114,7 +114,7 @@ const WORDS: [(&str, &str); 21] = [
         "so if its holder is gone, delete the key",
         "so if its holder is gone, end it with `shearline break --now`",
     ),
-    // A program repeats it while it lives; this one ends.
+    // A program repeats the release while it lives, but this command ends.
     (
         "it is repeated until they do or the keys have expired, check the nodes",
         "repeat it, or the keys end with their ttl; check the nodes",
@@ -125,17 +125,17 @@ const WORDS: [(&str, &str); 21] = [
     ("`shearline::manual::troubles`", "docs/troubles.md"),
 ];
 
-/// Returns `text` in the words of the command, on one line.
+/// Replaces the library's names in `text` by the command's, and puts all on one line.
 pub(crate) fn in_words(text: impl fmt::Display) -> String {
     let mut line = text.to_string();
     for (of_the_library, ours) in WORDS {
         line = line.replace(of_the_library, ours);
     }
-    // A terminal, and a log, show one line.
+    // A terminal or a log shows each failure as one line.
     line.replace('\n', " ")
 }
 
-/// Returns `text` with its control characters as escapes: a terminal obeys them, and they can hide the line.
+/// Escapes control characters: a terminal would obey them, and they could hide the line.
 fn without_controls(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {
@@ -147,7 +147,7 @@ fn without_controls(text: &str) -> String {
     out
 }
 
-/// The status of an operation for which too few nodes answered.
+/// Returns the status of an operation if too few nodes answered.
 pub(crate) fn no_quorum(report: &Report) -> Status {
     match report.needs_operator() {
         true => Status::Configuration,
@@ -155,7 +155,7 @@ pub(crate) fn no_quorum(report: &Report) -> Status {
     }
 }
 
-/// The status of a request that can never succeed. Where scripts are missing it is that of a user who may run none.
+/// Returns the status of a request that can never succeed. If it needs scripts, an operator may permit them.
 fn invalid(why: InvalidRequest) -> Status {
     match why.needs_scripts() {
         true => Status::Configuration,
@@ -163,7 +163,7 @@ fn invalid(why: InvalidRequest) -> Status {
     }
 }
 
-/// `From` for each error: its text, and the status that the second expression gives.
+/// Implements `From` for each error: the message is its text, and the second expression gives the status.
 macro_rules! statuses {
     ($($error:ty: |$it:ident| $status:expr;)*) => {$(
         impl From<$error> for Failure {
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Returns the code in a folder without its comments, and with each text on one line.
+    /// Returns the code in a folder without comments, and with each string on one line.
     fn code_in(folder: &Path) -> String {
         let mut code = String::new();
         for entry in fs::read_dir(folder).expect("the library is there") {

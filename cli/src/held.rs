@@ -1,4 +1,4 @@
-//! A lock that comes back in as text: an argument, or a line on stdin.
+//! A lock that the command reads as text, from an argument or from stdin.
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::thread;
@@ -11,10 +11,10 @@ use crate::connect::{Connect, Nodes};
 use crate::failure::Failure;
 use crate::output::unreadable;
 
-/// Far more than any lock has.
+/// Longer than the text of any lock.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// How often nodes that have not answered yet are looked at.
+/// The time between two looks at nodes that have not answered yet.
 const LOOK: Duration = Duration::from_micros(500);
 
 /// The lock that a script has, and where it is.
@@ -30,7 +30,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Reads the lock, and returns it with a handle for it that can be asked for `ttl`.
+    /// Reads the lock, and returns it with a handle that may extend it by `ttl`.
     pub(crate) fn open(&self, ttl: Option<Duration>) -> Result<(Redlock, Lock), Failure> {
         let builder = self.connect.nodes.builder()?;
         let lock = self.read()?;
@@ -72,8 +72,8 @@ impl Held {
 
 /// Detaches a lock from this process.
 ///
-/// A lock stands on the nodes that have answered by then, and a majority is enough to get it. The others
-/// get a moment to answer, so that it stands on all and tolerates the failure of one.
+/// A majority of the nodes is enough to take a lock. This function gives the other nodes a moment to answer, so that
+/// the lock is on all nodes and tolerates the failure of one.
 pub(crate) fn detached(nodes: &Nodes, redlock: &Redlock, guard: LockGuard) -> Lock {
     let begin = time::Instant::now();
     let is_open = |node: &NodeStatus| node.state == NodeState::Ready && node.in_flight != 0;
@@ -91,7 +91,7 @@ fn from_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns the bytes that `text` has in hexadecimal digits.
+/// Decodes hexadecimal digits.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text
         .chars()

@@ -1,6 +1,6 @@
-//! The help on a terminal: one line for each option, examples and statuses. `-h` leaves out what is rare.
+//! The help on a terminal: one line for each option, examples and statuses. `-h` omits rare options.
 //!
-//! The manual pages ([`pages`](crate::pages)) have the same in sections of their own, and explain each option.
+//! The manual pages ([`pages`](crate::pages)) have the same contents in sections, and explain each option.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,18 +14,18 @@ use crate::Cli;
 use crate::output::{self, wrapped};
 use crate::status::{self, Status};
 
-/// What a command says besides its options.
+/// The texts of a command besides its options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Texts {
-    /// Lines of a shell.
+    /// Lines for a shell.
     pub(crate) examples: &'static str,
-    /// Each status with which it ends, and when.
+    /// Each exit status, and when it occurs.
     pub(crate) statuses: &'static [(&'static str, &'static str)],
-    /// What stands in the long help too, above the examples.
+    /// A text above the examples, in the long help too.
     pub(crate) promise: &'static str,
-    /// What only the manual page says: paragraphs, each on a line of its own, and items of lists behind a star.
+    /// Text for the manual page only: paragraphs, each on one line, and list items that begin with a star.
     pub(crate) notes: &'static str,
-    /// Variables that only it has.
+    /// Variables that no other command has.
     pub(crate) environment: &'static [(&'static str, &'static str)],
     /// Other pages of the manual.
     pub(crate) see: &'static str,
@@ -48,7 +48,7 @@ impl Texts {
     }
 }
 
-/// What the program says itself.
+/// The texts of the program itself.
 const OF_ALL: Texts = Texts::new(
     "\
 export SHEARLINE_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
@@ -71,11 +71,11 @@ pub(crate) const COLOURS: (&str, &str) = (
     "no colours, or colours into a pipe too",
 );
 
-/// How a time is written.
+/// The explanation of how to write a time.
 pub(crate) const TIMES: &str =
     "A TIME is 30s, 500ms, 2m, 1h or 1d, or a number of seconds: 30, 0.5.";
 
-/// Returns the texts of a command, or those of the program.
+/// Returns the texts of a command, or of the program if there is no such command.
 pub(crate) fn texts(command: &str) -> &'static Texts {
     match command {
         "run" => &crate::run::TEXTS,
@@ -95,7 +95,7 @@ pub(crate) fn texts(command: &str) -> &'static Texts {
     }
 }
 
-/// Returns `true` if the command asks the nodes that these options name.
+/// Returns `true` if the command has options for nodes and asks these nodes.
 pub(crate) fn asks_nodes(command: &Command) -> bool {
     command.get_arguments().any(|it| it.get_id() == "config")
 }
@@ -124,7 +124,7 @@ pub(crate) fn built() -> Command {
     all
 }
 
-/// Returns the help of a command, or that of the program if there is none of this name.
+/// Returns the help of a command, or of the program if there is no command of this name.
 pub(crate) fn help(name: &str, is_long: bool) -> StyledStr {
     let all = built();
     let below = match all.find_subcommand(name) {
@@ -142,7 +142,7 @@ pub(crate) fn help(name: &str, is_long: bool) -> StyledStr {
     shown.render_help()
 }
 
-/// Returns an option with its first line alone. The long help shows those too that are rare.
+/// Returns an option with only the first line of its help. The long help also shows rare options.
 fn short(arg: Arg, is_long: bool) -> Arg {
     let (is_rare, id) = (arg.is_hide_short_help_set(), arg.get_id().clone());
     arg.long_help(Resettable::Reset)
@@ -152,7 +152,7 @@ fn short(arg: Arg, is_long: bool) -> Arg {
         .hide_default_value(id == "guard" || id == "cluster")
 }
 
-/// Returns what stands below the options.
+/// Returns the text below the options.
 fn below(command: &Command, is_long: bool) -> String {
     let name = command.get_name();
     let texts = texts(name);
@@ -200,7 +200,7 @@ pub(crate) fn has_time(arg: &Arg) -> bool {
 }
 
 fn section(text: &mut String, heading: Style, title: &str, lines: &str) {
-    // A `String` takes everything.
+    // Writing to a `String` does not fail.
     let _ = writeln!(text, "{heading}{title}:{heading:#}\n{lines}\n");
 }
 

@@ -1,6 +1,6 @@
-//! `shearline status`: who holds a lock, for how long, and which nodes disagree.
+//! `shearline status`: who holds a lock, how long it is still valid, and which nodes disagree.
 //!
-//! The words of one inspection are here too, for [`watch`](crate::watch).
+//! [`watch`](crate::watch) uses the words for an inspection from here too.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,7 +17,7 @@ use crate::json::{self, joined, millis, named};
 use crate::output::{BAD, DOUBTFUL, Format, GOOD, count, item, painted, printable};
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline status report
@@ -61,7 +61,7 @@ impl Subject {
         self.name.as_bytes()
     }
 
-    /// Returns a handle that can be asked for the lock.
+    /// Returns a handle for questions about the lock.
     pub(crate) fn connect(&self) -> Result<Redlock, Failure> {
         let builder = self.nodes.builder()?;
         builder
@@ -71,7 +71,7 @@ impl Subject {
     }
 }
 
-/// Inspects the lock and prints what was found.
+/// Inspects the lock and prints the result.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let name = args.subject.name();
     let told = args.subject.connect()?.inspect(name);
@@ -84,7 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     })
 }
 
-/// It says how to ask nodes that may have forgotten locks: a command that looks at a lock has no `--trust`.
+/// A command that looks at a lock has no `--trust`. So the message offers another way to ask nodes that may have
+/// forgotten locks.
 pub(crate) fn unanswered(error: impl Into<Failure>) -> Failure {
     let mut failure = error.into();
     failure.message = failure.message.replace(
@@ -113,7 +114,7 @@ pub(crate) fn line(name: &[u8], told: &Inspection) -> String {
     item(&printable(name), &(state(told) + &each.collect::<String>()))
 }
 
-/// Returns what each holder of a shared lock or a permit has, and how it is held.
+/// Returns two texts for each holder of a shared lock or a permit: what it holds, and its owner, validity and nodes.
 fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> {
     told.holders().iter().filter_map(|holder| {
         let what = match holder.kind {
@@ -126,7 +127,7 @@ fn each_of_several(told: &Inspection) -> impl Iterator<Item = (String, String)> 
     })
 }
 
-/// Returns by whom, for how long and on how many nodes it is held.
+/// Returns the owner, the validity, and the number of nodes that have the lock.
 fn held(holder: &Holder, told: &Inspection) -> String {
     let token = holder.fencing_token;
     format!(
@@ -173,7 +174,7 @@ pub(crate) fn state(told: &Inspection) -> String {
     }
 }
 
-/// Returns `true` if the lock is held, or something else is there.
+/// Returns `true` if there is a holder, or the key is something else.
 pub(crate) fn is_known(told: &Inspection) -> bool {
     !told.holders().is_empty() || is_no_lock(told)
 }
@@ -279,7 +280,7 @@ fn node_object(node: &InspectedNode) -> Value {
     )
 }
 
-/// Returns what is left of a key: `None` if it has no expiry.
+/// Returns the remaining life of a key, or `None` if it does not expire.
 fn left_ms(left: Duration) -> Option<u64> {
     (left != Duration::MAX).then(|| millis(left))
 }

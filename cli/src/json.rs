@@ -1,10 +1,10 @@
 //! What `--json` prints: one object on one line, with a version.
 //!
-//! Every object for a program begins with `"version"` and `"command"`. A version gets new fields, and no
-//! field changes its meaning or goes away: that needs another version.
+//! Every object for a program begins with `"version"` and `"command"`. A version may get new fields. A change of the
+//! meaning of a field, or its removal, needs a new version.
 //!
-//! Times are whole milliseconds, in fields that end in `_ms`. A name that is not UTF-8 stands in
-//! hexadecimal digits, in a field that ends in `_hex` ([`named`]).
+//! Times are whole milliseconds, in fields whose names end in `_ms`. A name that is not UTF-8 is given as hexadecimal
+//! digits, in a field whose name ends in `_hex` ([`named`]).
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The version of all objects.
 const VERSION: u64 = 1;
 
-/// Returns what `command` prints: an object with these fields behind those that all objects have.
+/// Returns the object that `command` prints: the fields of all objects, followed by these.
 pub(crate) fn object(command: &str, fields: Value) -> Value {
     let begin = json!({ "version": VERSION, "command": command });
     joined(begin, fields)
@@ -28,12 +28,12 @@ pub(crate) fn joined(mut object: Value, fields: Value) -> Value {
     object
 }
 
-/// Returns the line for an object. It shows no control character: a terminal would obey it.
+/// Returns the line for an object, with control characters escaped: a terminal would obey them.
 pub(crate) fn line(object: &Value) -> String {
     let mut line = String::new();
     for letter in object.to_string().chars() {
         match letter.is_control() {
-            // A `String` takes everything.
+            // Writing to a `String` does not fail.
             true => drop(write!(line, "\\u{:04x}", u32::from(letter))),
             false => line.push(letter),
         }
@@ -49,7 +49,7 @@ pub(crate) fn named(name: &str, bytes: &[u8]) -> Value {
     }
 }
 
-/// Returns the same for several: `NAME`, or `NAME_hex` if one of them is not UTF-8.
+/// Returns the same for several byte strings: `NAME`, or `NAME_hex` if one of them is not UTF-8.
 pub(crate) fn named_all(name: &str, all: &[&[u8]]) -> Value {
     let texts: Result<Vec<_>, _> = all.iter().map(|bytes| std::str::from_utf8(bytes)).collect();
     match texts {

@@ -1,6 +1,6 @@
 //! `shearline lock`: takes a lock for a script, and prints it as one line of text.
 //!
-//! A lock that cannot be printed is released: without its text no process could do that later.
+//! If it cannot print the lock, it releases it: without the text no other process could.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,7 +20,7 @@ use crate::signals::Signals;
 use crate::status::{self, Status};
 use crate::taking::take;
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 lock=$(shearline lock -w 10s report) || exit
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 /// Takes the lock and prints it.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (name, options) = (args.name.as_bytes(), args.acquire.options(args.acquire.ttl));
-    // The lock is for the script, which lives on, and not for this process.
+    // The lock is for the script, which outlives this process.
     let builder = args
         .acquire
         .builder(args.connect.nodes.builder()?, parent_id())?;
@@ -88,13 +88,13 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         .check()
         .and_then(|()| print("lock", args.format, &lock));
     if printed.is_err() {
-        let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys end with their ttl.
+        let _ = redlock.adopt(lock).unlock(); // If too few nodes answer, the keys expire.
     }
     printed.map(|()| Status::Success)
 }
 
-/// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read, and its fencing
-/// token behind it.
+/// Prints a lock: the text that [`extend`](crate::extend) and [`unlock`](crate::unlock) read, followed by its fencing
+/// token.
 pub(crate) fn print(command: &str, format: Format, lock: &Lock) -> Result<(), Failure> {
     let (text, token) = (hex(&lock.to_bytes()), lock.fencing_token());
     let object = || {

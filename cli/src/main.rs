@@ -1,14 +1,14 @@
-//! The `shearline` command: one file or folder for each subcommand, and nothing of the algorithm.
+//! The `shearline` command: one file or folder for each subcommand. The algorithm is in the library.
 //!
 //! | file | subject |
 //! | --- | --- |
 //! | `config` | the configuration file |
 //! | `secrets` | passwords in URLs, and the files that hold one |
 //! | `connect` | the options that name the nodes, and the handle made of them |
-//! | `acquire`, `taking` | the options of a lock that is taken, and how it is |
-//! | `waiting` | what is said while it is waited for |
-//! | `status`, `failure` | the exit statuses, and the line that says why |
-//! | `mistyped` | that line for arguments that cannot be used |
+//! | `acquire`, `taking` | the options for taking a lock, and the wait for it |
+//! | `waiting` | what a command prints while it waits for a lock |
+//! | `status`, `failure` | the exit statuses, and the line that explains a failure |
+//! | `mistyped` | the same line for arguments that cannot be used |
 //! | `help` | the help on a terminal |
 //! | `duration`, `json` | spans of time as people write them, and what programs read |
 //! | `output`, `signals` | what is printed, and the signals that end a wait |
@@ -16,7 +16,8 @@
 //! | `lock`, `extend`, `unlock`, `held` | a lock that a script holds over several commands |
 //! | `inspect`, `watch` | who holds a lock |
 //! | `break_lock` | the end of a lock whose holder is gone or hangs |
-//! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how they become a cluster |
+//! | `nodes`, `trial`, `reinit` | the nodes: would they vote, what do they permit, and how do they become a new cluster
+//! |
 //! | `pace` | when the next node may be restarted |
 //! | `pages` | the manual pages, and the completions of shells |
 //! | `demo` | the demo |
@@ -113,7 +114,7 @@ fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return mistyped::end(error, &words),
     };
-    // What was typed is good, so it is known to whom a mistake in the file is to be told.
+    // The typed words are good, so they already say who reads an error about the file.
     let (typed, reader) = (Cli::from_arg_matches(&matches), mistyped::reader(&words));
     match (with_file(matches, words), typed.map(|typed| typed.command)) {
         (
@@ -134,7 +135,7 @@ fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, F
         && let Some(command) = all.find_subcommand(name)
         && let Some(path) = config::path(command, arguments)
     {
-        // The name of the program and that of the command come first.
+        // The options of the file go behind the name of the program and the name of the command.
         typed.splice(2..2, config::arguments(&path, command, arguments)?);
         let parsed = Cli::command().try_get_matches_from(typed);
         matches = parsed.map_err(|error| in_file(&path, error))?;
@@ -142,7 +143,7 @@ fn with_file(mut matches: ArgMatches, mut typed: Vec<OsString>) -> Result<Cli, F
     Cli::from_arg_matches(&matches).map_err(Failure::usage)
 }
 
-/// The arguments were good before the file was read: the mistake is in the file.
+/// The arguments were good before the file was read, so the mistake is in the file.
 fn in_file(path: &Path, error: clap::Error) -> Failure {
     let line = mistyped::line(error);
     let status = Status::Configuration;
@@ -167,7 +168,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
     }
 }
 
-/// Says why a command has failed, and returns the status.
+/// Prints why a command has failed, and returns the status.
 fn end(reader: &Reader, result: Result<Status, Failure>) -> ExitCode {
     let failure = match result {
         Ok(status) => return status.into(),
@@ -175,7 +176,7 @@ fn end(reader: &Reader, result: Result<Status, Failure>) -> ExitCode {
     };
     match reader {
         Reader::Person => {}
-        // The status tells it too.
+        // If this cannot be printed, the status still says it.
         Reader::Program(name) => drop(output::say(json::line(&failure.object(name)))),
         Reader::Monitor => return nodes::unknown(&failure).into(),
     }

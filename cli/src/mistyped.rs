@@ -1,6 +1,6 @@
-//! Arguments that cannot be used: one line that says what is wrong and where to read on.
+//! Arguments that cannot be used: one line that says what is wrong and where to read more.
 //!
-//! The words are those of `clap`, which spreads them over several lines.
+//! The words come from `clap`, which spreads them over several lines.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -14,14 +14,14 @@ use crate::failure::Failure;
 use crate::help;
 use crate::status::Status;
 
-/// Prints the help that was asked for, or what is wrong with the words that were typed, and returns the status.
+/// Prints the requested help, or what is wrong with the arguments, and returns the status.
 pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
     let is_page = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     if error.kind() == ErrorKind::DisplayVersion {
-        let _ = error.print(); // A terminal that is gone does not change the status.
+        let _ = error.print(); // A closed terminal does not change the status.
         return ExitCode::SUCCESS;
     }
     if is_page {
@@ -30,9 +30,9 @@ pub(crate) fn end(error: clap::Error, words: &[OsString]) -> ExitCode {
     crate::end(&reader(words), Err(failure(error, words)))
 }
 
-/// Returns what is wrong with these words.
+/// Returns what is wrong with the arguments.
 pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
-    // A password with a space in it that a shell has cut.
+    // The word may be part of a password with a space, at which the shell has split it.
     let mut typed = words.iter().take_while(|word| *word != "--");
     if typed.any(|word| word.to_string_lossy().contains('@')) {
         let cut = error.get(ContextKind::InvalidArg).map(ToString::to_string);
@@ -42,7 +42,7 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
     }
     let line = line(error);
     let page = command(words).map_or_else(String::new, |command| format!("{command} "));
-    // What is good without the variables is wrong in one of them.
+    // If the arguments are good without the variables, the mistake is in a variable.
     let without =
         Cli::command().mut_subcommands(|it| it.mut_args(|arg| arg.env(Resettable::Reset)));
     let status = match without.try_get_matches_from(words) {
@@ -52,17 +52,17 @@ pub(crate) fn failure(mut error: clap::Error, words: &[OsString]) -> Failure {
     Failure::new(status, format_args!("{line}; see `shearline {page}--help`"))
 }
 
-/// Who reads what a command prints.
+/// The reader of the command's output.
 #[derive(Debug)]
 pub(crate) enum Reader {
     Person,
-    /// A program that wants an object of this command.
+    /// A program that reads an object of this command.
     Program(String),
-    /// One that runs it as a plugin.
+    /// A monitor that runs the command as a plugin.
     Monitor,
 }
 
-/// Returns who reads what these words print.
+/// Returns the reader of the output, which these arguments show.
 pub(crate) fn reader(words: &[OsString]) -> Reader {
     let Some(typed) = command(words) else {
         return Reader::Person;
@@ -84,7 +84,7 @@ pub(crate) fn reader(words: &[OsString]) -> Reader {
     }
 }
 
-/// Returns what is wrong in one line.
+/// Returns the text of the error on one line.
 pub(crate) fn line(error: clap::Error) -> String {
     let shows_usage = matches!(
         error.kind(),
@@ -95,7 +95,7 @@ pub(crate) fn line(error: clap::Error) -> String {
         let part = part.trim();
         let is_kept = !part.starts_with("For more information")
             && (!part.starts_with("Usage: ") || shows_usage);
-        // Without the tip to pass it as a value: no option of ours is one.
+        // This omits the tip to pass a word as a value: no value looks like one of our options.
         let lines = part.lines().map(str::trim);
         let lines = lines.filter(|line| !line.starts_with("tip: to pass"));
         let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
@@ -115,11 +115,11 @@ fn command(words: &[OsString]) -> Option<String> {
     Some(typed.to_owned())
 }
 
-/// What the text of a lock begins with.
+/// The first digits of every lock's text.
 const LOCK: &str = "53484c4b";
 
-/// The message about an unknown argument would repeat it. If it may be the URL of a node, there may be
-/// a password in it, and the text of a lock is enough to release it.
+/// The message about an unknown argument would repeat it. A URL of a node may hold a password, and the text of a lock
+/// is enough to release the lock.
 fn without_credentials(mut error: clap::Error) -> clap::Error {
     let secret_of = |value: &ContextValue| match value.to_string() {
         text if text.contains('@') => Some("a password"),

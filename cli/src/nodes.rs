@@ -1,7 +1,7 @@
 //! `shearline nodes` and `shearline check`: would each node vote, and is that enough?
 //!
-//! Both ask as a handle does that meets every node for the first time. `nodes` tries a lock on each node alone,
-//! `check` none.
+//! Both ask as a handle does when it meets every node for the first time. `nodes` and `check` also try a lock on each
+//! node alone.
 
 mod metrics;
 mod plugin;
@@ -24,7 +24,7 @@ use crate::trial::{self, Name, Trial};
 
 pub(crate) use plugin::unknown;
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline nodes
@@ -39,7 +39,7 @@ shearline nodes --fenced report:try   # a name that the user may lock",
     "shearline-check(1), shearline-status(1), shearline-reinit(1)",
 );
 
-/// What the help of `check` says.
+/// The texts of the help of `check`.
 pub(crate) const CHECK_TEXTS: Texts = Texts::new(
     "\
 shearline check || logger -t shearline \"locks are in danger: status $?\"
@@ -146,22 +146,22 @@ pub(crate) struct CheckArgs {
 /// In percent of `maxmemory`.
 const NEARLY_FULL: u8 = 80;
 
-/// What was seen of all nodes.
+/// The results for all nodes.
 struct Seen {
     nodes: Vec<Node>,
     verdict: Result<(), OperatorError>,
-    /// The name that was tried on each of the nodes.
+    /// The name of the lock that was tried on each of the nodes.
     name: Name,
-    /// When the next node may be restarted, for a person and for programs.
+    /// When the next node may be restarted, as text and as milliseconds.
     pace: Option<String>,
     next_restart: Option<u64>,
 }
 
-/// What was seen of one node.
+/// The results for one node.
 struct Node {
     status: NodeStatus,
     trial: Trial,
-    /// How many counters it has at least, and why there may be more, if they were counted.
+    /// If the counters were counted: the least number of counters, and why there may be more.
     counters: Option<(u64, Option<NodeOutcome>)>,
 }
 
@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     Ok(seen.status())
 }
 
-/// Prints the verdict, and a line for each node with which something is wrong.
+/// Prints the verdict, and a line for each node that has a problem.
 pub(crate) fn check(args: &CheckArgs) -> Result<Status, Failure> {
     let name = Name::of(args.name.as_deref(), false);
     let seen = Seen::by(&args.nodes, name, false, false)?;
@@ -203,7 +203,7 @@ impl Seen {
         let redlock = nodes.connect()?;
         let seen = nodes.settled(&redlock);
         let verdict = redlock.check();
-        // Before the trials, which leave a counter for a second.
+        // This comes before the trials, because each trial leaves a counter for a second.
         let mut counters = match counts {
             true => redlock.count_counters(),
             false => Vec::new(),
@@ -226,7 +226,7 @@ impl Seen {
         })
     }
 
-    /// Returns what is wrong with each node, and when the next one may be restarted.
+    /// Returns the problem of each node, and when the next node may be restarted.
     fn wrong(&self) -> impl Iterator<Item = String> {
         let wrong = self.nodes.iter().filter(|node| node.is_wrong());
         let wrong = wrong.map(|node| node.described(&self.name));
@@ -250,14 +250,15 @@ impl Seen {
         }
     }
 
-    /// Returns `true` if too many users lack a permission, or too many nodes a floor, for waiting to help.
+    /// Returns `true` if waiting does not help: too many users lack a permission, or too many nodes have no counter
+    /// floor.
     fn needs_operator(&self) -> bool {
         let count = |what: fn(&Trial) -> bool| {
             let such = self.nodes.iter().filter(|node| what(&node.trial));
             such.count()
         };
         let without_floor = count(Trial::lacks_floor);
-        // Fewer are repaired from the others.
+        // If fewer nodes lack it, the others repair them.
         let are_repaired = without_floor < self.needed();
         let denied = count(Trial::is_denied) - if are_repaired { without_floor } else { 0 };
         self.nodes.len() - denied < self.needed()
@@ -315,13 +316,13 @@ impl Node {
             || is_nearly_full(&self.status)
     }
 
-    /// Returns `true` if it serves clients, whether its answers count now or after a while.
+    /// Returns `true` if the node serves clients, even if its answers do not count yet.
     fn counts_or_waits(&self) -> bool {
         let state = self.status.state;
         matches!(state, NodeState::Ready | NodeState::Quarantined { .. })
     }
 
-    /// Returns the node in words, after a trial of this name.
+    /// Returns the node in words, after a trial with this name.
     fn described(&self, name: &Name) -> String {
         let mut text = match self.would_vote() {
             true => painted(GOOD, "would vote"),
@@ -333,14 +334,14 @@ impl Node {
         item(&self.status.address, &text)
     }
 
-    /// Returns why it would not vote. What it refuses outlasts a quarantine.
+    /// Returns why the node would not vote. A refusal is named before a quarantine, because it lasts longer.
     fn why_not(&self) -> String {
         let refused = self.trial.why_not().filter(|_| self.counts_or_waits());
         let reason = || reason(&self.status).unwrap_or_default();
         refused.map_or_else(reason, str::to_owned)
     }
 
-    /// Returns what was tried, behind `; `: not where the reason why it does not vote is there already.
+    /// Returns the result of the trial, behind `; `, unless it is already given as the reason.
     fn tried(&self, name: &Name) -> String {
         if !self.counts_or_waits() || self.trial.why_not().is_some() {
             return String::new();
@@ -352,7 +353,7 @@ impl Node {
         format!("; {}", painted(style, self.trial.text(name)))
     }
 
-    /// Returns how many counters it has, behind `; `.
+    /// Returns the number of counters, behind `; `.
     fn counted(&self) -> String {
         match &self.counters {
             None => String::new(),
@@ -415,13 +416,13 @@ fn reason(node: &NodeStatus) -> Option<String> {
     Some(reason + &words.unwrap_or_default())
 }
 
-/// Returns `true` if it may soon refuse to write, because its memory is full.
+/// Returns `true` if the memory is so full that the node may soon refuse to write.
 fn is_nearly_full(node: &NodeStatus) -> bool {
     node.memory_percent
         .is_some_and(|percent| NEARLY_FULL <= percent)
 }
 
-/// Returns so many percent in words. The library counts no further than 255.
+/// Returns this percentage in words. The library counts no further than 255.
 fn full(percent: u8) -> String {
     match percent {
         0..=200 => format!("{percent} %"),
@@ -429,7 +430,7 @@ fn full(percent: u8) -> String {
     }
 }
 
-/// Returns what is known of a node besides its vote, behind `; ` each.
+/// Returns what else is known of a node, each item behind `; `.
 fn about(node: &NodeStatus) -> String {
     let mut text = String::new();
     if let Some(product) = &node.product {

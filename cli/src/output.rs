@@ -1,8 +1,8 @@
 //! What a command prints on stdout: lines for a person, or with `--json` one object for a program.
 //!
-//! Lines fit into 80 columns as far as words allow it, on a terminal and into a pipe alike, and have no
-//! control characters. Colours are for terminals: `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` say so,
-//! by the rules of `anstream`.
+//! Lines fit into 80 columns as far as words allow it, on a terminal and in a pipe alike, and have no control
+//! characters. Colours are for terminals; `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` change this by the rules
+//! of `anstream`.
 
 use std::fmt;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -19,15 +19,15 @@ use crate::status::Status;
 /// The width of a line.
 const WIDTH: usize = 80;
 
-/// What is as it should be, what is not, and what may be.
+/// The styles of good, bad and doubtful results.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
 
-/// What is no failure.
+/// The style of a note, which is no failure.
 pub(crate) const NOTE: Style = Style::new().bold();
 
-/// Returns `text` in a colour. It is taken out again where none belongs.
+/// Returns `text` in a style. Colours are removed later if the output is not for them.
 pub(crate) fn painted(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -54,33 +54,33 @@ impl Format {
     }
 }
 
-/// Prints a text and a line end, at once.
+/// Prints a text and a newline with one write.
 pub(crate) fn say(text: impl fmt::Display) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
     written.map_err(unwritten)
 }
 
-/// Writes a line to stderr, behind the name of this program in this style.
+/// Writes a line to stderr that begins with the name of this program in this style.
 pub(crate) fn complain(style: Style, text: impl fmt::Display) {
-    // At once: another process may write there too. A terminal that is gone changes nothing.
+    // With one write, because another process may write there too. A closed terminal is no failure.
     let line = format!("{} {text}\n", painted(style, "shearline:"));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
 }
 
-/// The reader of the output has closed it, or it cannot be written.
+/// Returns the failure if the reader has closed the output, or it cannot be written.
 pub(crate) fn unwritten(error: io::Error) -> Failure {
     let mut failure = Failure::new(Status::Failure, format_args!("stdout: {error}"));
     failure.quiet = error.kind() == io::ErrorKind::BrokenPipe;
     failure
 }
 
-/// Stdin cannot be read.
+/// Returns the failure if stdin cannot be read.
 pub(crate) fn unreadable(error: io::Error) -> Failure {
     Failure::new(Status::Usage, format_args!("stdin cannot be read: {error}"))
 }
 
-/// Asks the person at the terminal.
+/// Asks the person at the terminal for confirmation.
 pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
@@ -99,13 +99,12 @@ pub(crate) fn confirm(question: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns `label` and `text` behind it, broken between words: the later lines are indented.
+/// Returns `label` followed by `text`, which is wrapped between words. Later lines are indented.
 pub(crate) fn item(label: &str, text: &str) -> String {
     wrapped(&format!("{label}  {text}"), WIDTH - 4).join("\n    ")
 }
 
-/// Breaks `text` between words into lines of at most `width` characters. A longer word stands on a
-/// line of its own.
+/// Wraps `text` between words into lines of at most `width` characters. A longer word gets a line of its own.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -120,12 +119,12 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns how many columns it takes, where colours take none.
+/// Returns the width of `text` in columns. Colours take none.
 pub(crate) fn columns(text: &str) -> usize {
     strip_str(text).map(|part| part.chars().count()).sum()
 }
 
-/// Bytes that are mostly text, without control characters.
+/// Returns `bytes` as text. Escapes them if they are not UTF-8 or have control characters.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
@@ -133,13 +132,13 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     }
 }
 
-/// Names of locks, as messages show them.
+/// Returns the names of locks as messages show them.
 pub(crate) fn listed(names: &[&[u8]]) -> String {
     let names: Vec<String> = names.iter().map(|name| printable(name)).collect();
     names.join(", ")
 }
 
-/// The plural of `noun`, unless it is one.
+/// Returns the number with `noun`, in the plural unless the number is one.
 pub(crate) fn count(number: usize, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),

@@ -1,5 +1,5 @@
-//! The pace of restarts: a node that has restarted does not vote until every lock that it may have forgotten is over.
-//! If the next one restarts before that, no majority is left, and kept locks are lost.
+//! The pace of restarts: a node that has restarted does not vote until every lock that it may have forgotten has
+//! expired. If another node restarts before then, there may be no majority, and kept locks are lost.
 
 use std::time::{Duration, SystemTime};
 use std::{mem, thread};
@@ -10,8 +10,8 @@ use crate::duration;
 use crate::json::millis;
 use crate::output::{NOTE, complain};
 
-/// Returns for how long a node does not vote, if that is known: because it has restarted, for example. Nothing is left
-/// while it is read whether it votes again.
+/// Returns the time until a node may vote again, if it is in quarantine: because it has restarted, for example. Returns
+/// `None` when the quarantine is over and the handle still checks the node.
 fn left(state: NodeState) -> Option<Duration> {
     let NodeState::Quarantined { left } = state else {
         return None;
@@ -19,13 +19,18 @@ fn left(state: NodeState) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
-/// Returns until when no other node is to be restarted, if one of these has.
+/// Returns how long to wait before the next restart of a node, if one of these nodes has restarted.
 pub(crate) fn advice(nodes: &[NodeStatus]) -> Option<String> {
-    let left = nodes.iter().filter_map(|node| left(node.state)).max()?;
-    Some(until(SystemTime::now(), left))
+    let longest = nodes.iter().filter_map(|node| left(node.state)).max()?;
+    let text = until(SystemTime::now(), longest);
+    let is_away = |node: &NodeStatus| node.state != NodeState::Ready && left(node.state).is_none();
+    Some(match nodes.iter().any(is_away) {
+        true => format!("{text}, and until all nodes vote"),
+        false => text,
+    })
 }
 
-/// Returns after which time a node votes again, and has copies of the locks that are kept, which come a moment later.
+/// Returns the time after which a node votes again and has copies of the kept locks, which it gets a moment later.
 pub(crate) fn wait(left: Duration) -> Duration {
     let started = u64::from(left.subsec_nanos() != 0);
     Duration::from_secs(left.as_secs().saturating_add(started).saturating_add(2))
@@ -42,8 +47,8 @@ fn until(now: SystemTime, left: Duration) -> String {
     )
 }
 
-/// Returns the same for programs: zero if any node may be restarted as far as their greetings say, `None` while it is not
-/// known, because a node does not answer.
+/// Returns the same in milliseconds, for programs: zero if any node may be restarted as far as the greetings of the
+/// nodes show. Returns `None` if this is not known, because a node does not answer.
 pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     let is_known = |node: &NodeStatus| node.state == NodeState::Ready || left(node.state).is_some();
     let longest = nodes.iter().filter_map(|node| left(node.state)).max();
@@ -51,15 +56,15 @@ pub(crate) fn next_restart_in(nodes: &[NodeStatus]) -> Option<u64> {
     all.then(|| longest.map_or(0, |left| millis(wait(left))))
 }
 
-/// What a command that goes on says of restarts.
+/// Warns of restarts while a long command runs.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Which nodes have voted, and have not been told of since.
+    /// The nodes that have voted, and about which there was no warning since.
     voted: Vec<bool>,
 }
 
 impl Pace {
-    /// Writes a line for each node that has voted, and does not vote for a while. To be called from time to time.
+    /// Writes a line for each node that has voted, and does not vote for a while. Call it from time to time.
     pub(crate) fn look(&mut self, redlock: &Redlock, name: &str) {
         let nodes = redlock.nodes();
         self.voted.resize(nodes.len(), false);
@@ -72,7 +77,8 @@ impl Pace {
                     node.address,
                     advice(&nodes).unwrap_or_default()
                 );
-                // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
+                // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line
+                // is lost.
                 drop(thread::Builder::new().spawn(move || complain(NOTE, line)));
             }
         }
@@ -83,7 +89,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Then its marker is read again, and it is not known whether it votes.
+    /// The handle reads the marker again then, so it does not know yet whether the node votes.
     #[test]
     fn a_quarantine_that_is_over_is_no_restart() {
         for (seconds, told) in [(0, false), (1, true)] {

@@ -1,4 +1,4 @@
-//! `shearline man` and `shearline completions`: made of the description of the arguments.
+//! `shearline man` and `shearline completions`: both come from the description of the arguments.
 
 use std::io::{self, Write as _};
 
@@ -11,7 +11,7 @@ use crate::help::{self, Texts};
 use crate::output::{self, unwritten};
 use crate::status::{self, Status};
 
-/// What the help of `man` says.
+/// The texts of the help of `man`.
 pub(crate) const MAN_TEXTS: Texts = Texts::new(
     "\
 shearline man run | man -l -
@@ -29,7 +29,7 @@ pub(crate) struct ManArgs {
     command: Option<String>,
 }
 
-/// What the help of `completions` says.
+/// The texts of the help of `completions`.
 pub(crate) const COMPLETIONS_TEXTS: Texts = Texts::new(
     "\
 mkdir -p ~/.local/share/bash-completion/completions
@@ -57,7 +57,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<Status, Failure> {
     Ok(Status::Success)
 }
 
-/// Returns the manual page of a command, or that of all.
+/// Returns the manual page of a command, or of the program.
 fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
     let all = help::built();
     let page = match command {
@@ -74,7 +74,7 @@ fn page(command: Option<&str>) -> Result<Vec<u8>, Failure> {
             found.display_name(title)
         }
     };
-    // What is rare is explained too.
+    // A page explains rare options too.
     let page = page.mut_args(|arg| arg.hide_short_help(false));
     let mut text = Vec::new();
     render(page, &mut text).map_err(unwritten)?;
@@ -127,10 +127,10 @@ fn render(mut page: Command, to: &mut Vec<u8>) -> io::Result<()> {
     writeln!(to, ".PP\n{}", as_roff(MANUAL))
 }
 
-/// Where the manual of the library has more.
+/// The part of the library's manual with more about the command.
 const MANUAL: &str = "https://docs.rs/shearline/latest/shearline/manual/command/";
 
-/// The files that are read.
+/// The section about the files that the command reads.
 const FILES: &str = "\
 No file is read that is not named.
 
@@ -165,7 +165,7 @@ fn paragraphs(text: &str, to: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a line of text such that it is shown as it is, and can be copied from the page.
+/// Escapes a line of text so that it is shown as it is, and can be copied from the page.
 fn as_roff(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     let line = line.replace('\'', "\\(aq").replace('`', "\\(ga");

@@ -10,7 +10,7 @@ use crate::json::object;
 use crate::output::{Format, confirm, count};
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline reinit --guard strict
@@ -56,7 +56,7 @@ pub(crate) struct Args {
 
 /// Asks, and writes the markers.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
-    // Only this guard has markers.
+    // Only the strict guard has markers.
     let builder = args
         .connect
         .nodes

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::status::Status;
 
-/// The permissions of everybody else.
+/// The permissions of all other users.
 const OTHERS: u32 = 0o007;
 
 /// Returns the scheme of a URL, its credentials, and what follows them.
@@ -29,14 +29,14 @@ pub(crate) fn split(url: &str) -> (&str, &str, &str) {
     }
 }
 
-/// Returns `true` if there is a password in the URL, or what may be a part of one that was not escaped.
+/// Returns `true` if the URL has a password, or a part that may belong to an unescaped password.
 pub(crate) fn is_in(url: &str) -> bool {
     let (_, credentials, rest) = split(url);
     let password = credentials.split_once(':').map_or("", |(_, it)| it);
     !password.is_empty() || rest.contains('@')
 }
 
-/// The user and the password of URLs that have no password.
+/// The user and the password for URLs that have no password.
 #[derive(Clone)]
 pub(crate) struct Login {
     user: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Reads the password for the first time, to find what is wrong before anything is done.
+    /// Reads the password once at the beginning, to find mistakes before anything is sent.
     pub(crate) fn new(
         user: Option<String>,
         file: PathBuf,
@@ -60,7 +60,7 @@ impl Login {
         Ok(login)
     }
 
-    /// Returns them as they are now.
+    /// Returns the user and the password that the file has now.
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
         let credentials = Credentials::new(self.read()?);
         Ok(match &self.user {
@@ -69,7 +69,8 @@ impl Login {
         })
     }
 
-    /// Reads the password. Line ends behind it do not belong to it. What is no file, but a pipe perhaps, is read once.
+    /// Reads the password, without line ends behind it. A pipe, or anything else that is not a regular file, is read
+    /// only once.
     fn read(&self) -> Result<String, Failure> {
         static PIPED: OnceLock<String> = OnceLock::new();
         if let Some(password) = PIPED.get() {
@@ -85,16 +86,17 @@ impl Login {
             return Err(wrong(&"it is empty"));
         }
         if fs::metadata(&self.file).is_ok_and(|it| !it.is_file()) {
-            let _ = PIPED.set(password.to_owned()); // There is only one such option.
+            let _ = PIPED.set(password.to_owned()); // There is only one option for a password file.
         }
         Ok(password.to_owned())
     }
 }
 
-/// Cuts a list of URLs at its commas. Returns `None` if one of these may be a part of a user or a password.
+/// Splits a list of URLs at its commas. Returns `None` if a comma may be part of a user or a password.
 ///
-/// What follows a comma is another URL only if it begins with a scheme, or holds no credentials. Any other piece
-/// could be the rest of a password, and what stands before it a part of that, which must not be taken for a host.
+/// The text behind a comma counts as another URL only if it begins with a scheme or has no credentials. Otherwise it
+/// could be the rest of a password, and the text before the comma a part of the same password. No part of a password
+/// may be taken for a host.
 fn cut(list: &str) -> Option<Vec<&str>> {
     let pieces: Vec<&str> = list.split(',').map(str::trim).collect();
     let is_rest = |piece: &&str| piece.contains('@') && !piece.contains("://");
@@ -104,7 +106,7 @@ fn cut(list: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// Returns the URLs in lists of them, which come from there.
+/// Returns the URLs in these lists. `from` says where the lists come from.
 pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure> {
     let lists: Option<Vec<_>> = lists.iter().map(|list| cut(list)).collect();
     let lists = lists.ok_or_else(|| {
@@ -119,7 +121,7 @@ pub(crate) fn urls(from: &str, lists: &[String]) -> Result<Vec<String>, Failure>
 
 /// Warns of a file with a password that every user can read, or refuses it if `is_strict`.
 ///
-/// Files that are mounted into a container have mode 0444, and there is no other user.
+/// It warns only, because files that are mounted into a container have mode 0444, and a container has no other users.
 pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     let metadata = fs::metadata(path).map_err(|error| wrong(path, error))?;
     if metadata.mode() & OTHERS == 0 {
@@ -130,7 +132,7 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     if is_strict {
         return Err(failure);
     }
-    // Once for each file, however often it is read.
+    // There is one warning for each file, however often it is read.
     static WARNED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut warned = WARNED.lock().expect("nothing panics with it");
     if !warned.iter().any(|it| it == path) {
@@ -141,7 +143,7 @@ pub(crate) fn look_at(path: &Path, is_strict: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A file that cannot be used.
+/// Returns the failure for a file that cannot be used.
 pub(crate) fn wrong(path: &Path, what: impl fmt::Display) -> Failure {
     let what = format_args!("{}: {what}", path.display());
     Failure::new(Status::Configuration, what)

@@ -1,8 +1,8 @@
-//! The signals, in one table, and those that ask a command to end while it waits.
+//! The table of signals, and the signals that ask a command to end while it waits.
 //!
-//! A command that dies at once would leave what its last attempt has written on the nodes until it
-//! expires. So the wait ends, what was taken is released, and then the command ends by that signal.
-//! A signal that was ignored when the program was started stays ignored (`nohup`).
+//! A command that died at once would leave the keys of its last attempt on the nodes until they expire. So a signal
+//! first ends the wait, the command releases what it has taken, and then it ends by that signal. A signal that was
+//! ignored when the program started stays ignored (`nohup`).
 
 use std::fs;
 use std::future::Future;
@@ -22,10 +22,10 @@ use signal_hook::low_level::signal_name;
 
 use crate::failure::Failure;
 
-/// A signal is seen this late at most. It does not end a wait by itself.
+/// The longest delay before a signal is noticed. A signal does not end a wait by itself.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a signal does to this program if it does not handle it.
+/// The effect of a signal on this program if it does not handle the signal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unhandled {
     Ends,
@@ -33,14 +33,14 @@ pub(crate) enum Unhandled {
     Nothing,
 }
 
-/// What is not handled: KILL and STOP cannot be. By ILL, FPE, SEGV and BUS a fault of this program ends it. CHLD tells of
-/// its own children.
+/// Signals without a handler: KILL and STOP cannot have one. ILL, FPE, SEGV and BUS are faults of this program, which
+/// end it. CHLD is about its own children.
 const NOT_HANDLED: [i32; 7] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV, SIGBUS, SIGCHLD];
 
-/// What stops a program that does not handle it.
+/// Signals that stop a program without a handler.
 const STOPPING: [i32; 3] = [SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// What does nothing to a program that does not handle it: the runtime of Rust ignores PIPE.
+/// Signals that have no effect on a program without a handler. (The runtime of Rust ignores PIPE.)
 const QUIET: &[i32] = &[
     SIGCONT,
     SIGURG,
@@ -52,7 +52,7 @@ const QUIET: &[i32] = &[
     signal_hook::consts::SIGINFO,
 ];
 
-/// The signals that can be handled, without the real-time ones of [`real_time`].
+/// The signals that can be handled, without the real-time signals of [`real_time`].
 fn plain() -> impl Iterator<Item = i32> {
     (1..=31).filter(|signal| !NOT_HANDLED.contains(signal))
 }
@@ -80,7 +80,7 @@ fn unhandled(signal: i32) -> Unhandled {
     }
 }
 
-/// Returns the signals that can be handled, except those that were ignored when this program was started.
+/// Returns the signals that can be handled, except those that were ignored when this program started.
 pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
     let all = plain().chain(real_time()).filter(|it| !was_ignored(*it));
     all.map(|signal| (signal, unhandled(signal)))
@@ -90,14 +90,15 @@ pub(crate) fn to_handle() -> impl Iterator<Item = (i32, Unhandled)> {
 fn name(signal: i32) -> String {
     match (signal_name(signal), signal) {
         (Some(name), _) => name.trim_start_matches("SIG").to_owned(),
-        // Of Linux alone.
+        // This one exists only on Linux.
         (None, 16) => "STKFLT".to_owned(),
         (None, 30) => "PWR".to_owned(),
         (None, _) => signal.to_string(),
     }
 }
 
-/// Reads a signal that asks a process to end, one that can be handled or KILL: `TERM`, `SIGTERM`, `15` or `RTMIN+3`.
+/// Parses a signal that asks a process to end, either KILL or one that can be handled: `TERM`, `SIGTERM`, `15` or
+/// `RTMIN+3`.
 pub(crate) fn parse(text: &str) -> Result<i32, &'static str> {
     let wanted = text.to_ascii_uppercase();
     let wanted = wanted.strip_prefix("SIG").unwrap_or(&wanted);
@@ -119,26 +120,26 @@ pub(crate) fn ends(signal: i32) -> bool {
     unhandled(signal) == Unhandled::Ends
 }
 
-/// Ends this process by a signal that ends those that do not handle it. Returns if that is not possible.
+/// Ends this process by a signal that ends programs without a handler. Returns if this is not possible.
 pub(crate) fn end_by(signal: i32) {
-    // What ended by it may have left an image of its memory. Ours says nothing.
+    // If the command died of this signal, its core dump may exist already. A core dump of this program is of no use.
     let none = Rlimit {
         current: Some(0),
         ..getrlimit(Resource::Core)
     };
     let _ = setrlimit(Resource::Core, none);
-    // It returns if it does not know the signal, or takes it for one that ends nothing.
+    // This call returns if it does not know the signal, or takes it for a signal that ends no program.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     #[cfg(target_os = "linux")]
     crate::run::end_by(signal);
 }
 
-/// The signals that came.
+/// The signals that have arrived.
 #[derive(Debug)]
 pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// Catches the signals that would end this program, from now on.
+    /// From now on, catches the signals that would end this program.
     pub(crate) fn catch() -> Result<Self, Failure> {
         let last = Arc::new(AtomicUsize::new(0));
         for (signal, _) in to_handle().filter(|(_, unhandled)| *unhandled == Unhandled::Ends) {
@@ -148,7 +149,7 @@ impl Signals {
         Ok(Self(last))
     }
 
-    /// Returns the failure of a command that was asked to end, if it was.
+    /// Fails if a signal has asked the command to end.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match self.0.load(SeqCst) {
             0 => Ok(()),
@@ -156,13 +157,13 @@ impl Signals {
         }
     }
 
-    /// Waits for the future, or for a signal: then the future is dropped.
+    /// Waits for the future. Drops it if a signal comes.
     pub(crate) fn wait<F: Future>(&self, future: F) -> Result<F::Output, Failure> {
         wait(future, || self.check())
     }
 }
 
-/// Waits for the future, until `check` fails: then the future is dropped. Both are asked again from time to time.
+/// Waits for the future. Drops it if `check` fails. Polls both from time to time.
 pub(crate) fn wait<F: Future, E>(
     future: F,
     check: impl Fn() -> Result<(), E>,
@@ -179,7 +180,7 @@ pub(crate) fn wait<F: Future, E>(
     }
 }
 
-/// Wakes the thread that waits.
+/// A waker for the thread that waits.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -188,10 +189,10 @@ impl Wake for Unpark {
     }
 }
 
-/// The signals that were ignored when this program was started, as bits; none where the system has no such file.
+/// The signals that were ignored when this program started, as bits. Zero if the system has no such file.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 
-/// Notes them before the runtime begins, which ignores PIPE.
+/// Notes them before the runtime starts, because the runtime ignores PIPE.
 #[ctor::ctor]
 fn note_ignored() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -200,7 +201,7 @@ fn note_ignored() {
     IGNORED.store(bits.unwrap_or_default(), SeqCst);
 }
 
-/// Returns `true` if this signal was ignored when this program was started.
+/// Returns `true` if this signal was ignored when this program started.
 pub(crate) fn was_ignored(signal: i32) -> bool {
     IGNORED.load(SeqCst) >> (signal - 1) & 1 == 1
 }

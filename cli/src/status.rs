@@ -1,7 +1,7 @@
 //! The exit statuses of the command, in one table.
 //!
-//! They are those of `sysexits.h` and of `env` where these have one. `shearline run` and
-//! [`Status::Conflict`] add statuses that the user chooses.
+//! They follow `sysexits.h` and `env` where these have one. `shearline run` and [`Status::Conflict`] add statuses that
+//! the user chooses.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{self, ExitCode, ExitStatus};
@@ -11,30 +11,30 @@ use crate::signals::end_by;
 /// How the command ends.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Status {
-    /// What was asked for is done.
+    /// The command has done what it was asked to do.
     #[default]
     Success,
-    /// The answer is no, such as for a name that is not held; or a failure that has no status of its own.
+    /// The answer is no, such as for a name that is not held. Also a failure without a status of its own.
     Failure,
     /// The arguments cannot be used.
     Usage,
-    /// Too few nodes could vote, or answered. That may pass by itself.
+    /// Too few nodes could vote, or too few answered. This may pass by itself.
     NoQuorum,
     /// The lock was lost, or is not held any more.
     Lost,
-    /// The lock was not taken: another holds it.
+    /// The lock was not taken: another client holds it.
     NotTaken,
-    /// As [`NotTaken`](Self::NotTaken), with the status that `--conflict-status` gives.
+    /// The same as [`NotTaken`](Self::NotTaken), with the status that `--conflict-status` gives.
     Conflict(u8),
-    /// Something that only an operator can repair: the configuration, a password, a permission.
+    /// Only an operator can repair this: the configuration, a password, a permission.
     Configuration,
     /// The command of `shearline run` cannot be run.
     CannotRun,
     /// The command of `shearline run` does not exist.
     NotFound,
-    /// That of the command of `shearline run`, or what a monitoring plugin says.
+    /// The status of the command of `shearline run`, or of a monitoring plugin.
     Other(u8),
-    /// A signal of this number has ended it.
+    /// A signal of this number has ended the command.
     Signal(u8),
 }
 
@@ -58,7 +58,7 @@ impl Status {
 }
 
 impl Status {
-    /// Returns the name that programs read: it does not change.
+    /// Returns the name that programs read. It does not change.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Success => "done",
@@ -73,14 +73,14 @@ impl Status {
         }
     }
 
-    /// Of what a signal has ended.
+    /// Returns the status for a command that a signal has ended.
     pub(crate) fn by(signal: i32) -> Self {
         Self::Signal(u8::try_from(signal).unwrap_or_default())
     }
 
-    /// Ends this program: by that signal, so that a shell that waits for this program ends too, or with the status.
+    /// Ends this program with the status, or by the signal, so that a shell that waits for this program ends too.
     pub(crate) fn exit(self) -> ExitCode {
-        // The first process of a container ends by no signal of its own.
+        // The first process of a container cannot end by its own signal.
         if let Self::Signal(number) = self
             && process::id() != 1
         {
@@ -90,7 +90,7 @@ impl Status {
     }
 }
 
-/// Ends as another process did.
+/// Ends as the other process did.
 impl From<ExitStatus> for Status {
     fn from(status: ExitStatus) -> Self {
         match status.signal() {

@@ -12,7 +12,7 @@ use crate::acquire::Acquire;
 use crate::connect::left;
 use crate::failure::Failure;
 
-/// Completes when it is polled the next time. It wakes no task.
+/// Completes on the next poll. It does not wake the task.
 pub(crate) async fn next_look() {
     let mut was_polled = false;
     poll_fn(|_| match mem::replace(&mut was_polled, true) {
@@ -22,13 +22,13 @@ pub(crate) async fn next_look() {
     .await;
 }
 
-/// Asks for a lock with these options.
+/// Requests a lock with these options.
 pub(crate) type Ask<'a, H> = &'a dyn Fn(&LockOptions) -> Acquiring<H>;
 
-/// Takes the lock on these names as the options say, and gives up at the time behind them, unless that is the end of
-/// time. Meanwhile it says for whom it waits.
+/// Takes the lock on these names with these options. Gives up at `by`, unless that is `Instant::MAX`. While it waits,
+/// it says who holds the lock.
 ///
-/// If it `trusts`, the nodes are trusted after they were asked once: then they get a counter floor too.
+/// If it `trusts`, it asks the nodes once for the lock before it trusts them: this also gives them a counter floor.
 pub(crate) async fn take<H: Holds>(
     acquire: &Acquire,
     (redlock, trusts): (&Redlock, bool),
@@ -41,7 +41,8 @@ pub(crate) async fn take<H: Holds>(
             return Ok(guard);
         }
         let redlock = redlock.clone();
-        // This call blocks until the nodes have answered. In a thread of its own, so that a signal still ends the wait.
+        // This call blocks until the nodes have answered. It has a thread of its own, so that a signal still ends the
+        // wait.
         if let Ok(trusting) = thread::Builder::new().spawn(move || redlock.trust_nodes()) {
             while !trusting.is_finished() {
                 next_look().await;

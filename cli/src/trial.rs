@@ -1,8 +1,8 @@
-//! What the user of each node may do: tried with a lock on that node alone.
+//! What the user of each node may do: a trial takes a lock on that node alone.
 //!
-//! Servers tell permissions by the name of the key, so the operator gives one. If not, it is one of our own that
-//! no other program uses; that a user may not use it says nothing. The lock has no majority of the cluster, lives
-//! for seconds, and is extended and released at once.
+//! Permissions depend on the name of the key, so the operator may give one. Otherwise the trial uses a name of its own
+//! that no other program uses; if the user may not use this name, that says nothing. The lock has no majority of the
+//! nodes, lives for seconds, and is extended and released at once.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -23,30 +23,30 @@ use crate::failure::{Failure, in_words};
 use crate::output::printable;
 use crate::status::Status;
 
-/// Long enough for a node that answers at the last moment, each time.
+/// Long enough even if the node gives each of its answers at the last moment.
 const TTL: Duration = Duration::from_secs(5);
 
-/// What is said of a node that has no floor. It was asked alone, so it knows nothing of the others.
+/// The text for a node without a counter floor. It was asked alone, so it knows nothing of the other nodes.
 const NO_TOKEN: &str = "it gives no fencing tokens, because it is new or has restarted; a program or `run \
     --fenced` that runs for longer than --max-ttl repairs it, if enough other nodes give some; if a majority gives \
     none, `run --fenced --trust` gives counter floors";
 
-/// What is said of a node that refuses the keys of a lock with a fencing token. It does not say which.
+/// The text for a node that refuses the keys of a lock with a fencing token. The node does not say which keys.
 const NO_KEYS: &str = "its user may not use a key of this name, or the keys of fencing tokens; permit both \
     (`ACL SETUSER .. ~lock:* ~shearline:*` for names that begin with `lock:`)";
 
-/// The name of the lock that is tried.
+/// The name of the lock for the trial.
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) bytes: Vec<u8>,
     is_ours: bool,
-    /// The lock is a shared one.
+    /// Whether the lock is a shared lock.
     is_shared: bool,
 }
 
 impl Name {
-    /// The one that was given. Without one, it begins as the locks of the manual's user do, and is that of
-    /// this process alone.
+    /// Returns the given name. Without one, returns a name that only this process uses, with the prefix of locks that
+    /// the manual's user has.
     pub(crate) fn of(given: Option<&OsStr>, is_shared: bool) -> Self {
         let own = || [b"lock:try:", &host_and(std::process::id())[..]].concat();
         Self {
@@ -61,15 +61,15 @@ impl Name {
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator has to permit it, or to repair what is named, in words.
+    /// An operator has to permit or repair this. The text says what.
     No(Unusable, String),
     /// The node refuses it, as it would refuse any client: its memory is full, for example.
     Refused(String),
-    /// It could not be tried.
+    /// The trial could not be made.
     Unknown(String),
 }
 
-/// What one node permits, and how it does it.
+/// What one node permits, and how it does so.
 #[derive(Debug)]
 pub(crate) struct Trial {
     lock: Verdict,
@@ -78,7 +78,7 @@ pub(crate) struct Trial {
     releasing: Option<&'static str>,
 }
 
-/// How a lock is tried: taken with these options, extended by `ttl`, and what is pushed is waited for.
+/// How to try a lock: take it with these options, extend it by `ttl`, and wait for what the node pushes.
 struct How<'a> {
     name: &'a Name,
     options: LockOptions,
@@ -86,23 +86,23 @@ struct How<'a> {
     patience: Duration,
 }
 
-/// No node is asked for what needs scripts by a command that may use none.
+/// The text if the command may not use scripts: it does not ask the nodes for anything that needs them.
 const NEED_SCRIPTS: &str = "fencing tokens and shared locks need scripts; permit `EVAL` and `EVALSHA` \
     (`ACL SETUSER .. +eval +evalsha`) and leave out `--without-scripts`, or do without them";
 
-/// Tries the lock `name` on each of the nodes that was seen to answer, with a fencing token if that is wanted.
+/// Tries the lock `name` on each of the nodes that answered, with a fencing token if wanted.
 pub(crate) fn each(
     (nodes, seen): (&Nodes, &[NodeStatus]),
     name: &Name,
     is_fenced: bool,
 ) -> Result<Vec<Trial>, Failure> {
-    // No program uses the name, so its counter is not needed: the shortest time that there is.
+    // No program uses the name, so its counter is not needed, and lives for the shortest time possible.
     let builders = nodes
         .each()?
         .map(|builder| Ok(builder?.counter_ttl(Duration::from_secs(1))));
     let builders: Vec<Builder> = builders.collect::<Result<_, Failure>>()?;
     let ttl = TTL.min(nodes.max_ttl());
-    // Shorter than the extension: one that changes nothing needs no permission.
+    // Shorter than the extension, because an extension that changes nothing needs no permission.
     let options = LockOptions::new(ttl / 2).tries(1);
     let options = match is_fenced {
         true => options.fenced(),
@@ -126,7 +126,7 @@ pub(crate) fn each(
             let NodeState::Down(why) = node.state else {
                 return Trial::of(builder, how);
             };
-            // It would be waited for once more.
+            // Without this the trial would wait for the node once more.
             let why = NodeOutcome::Unreachable(why).to_string();
             Ok(Trial::both(Verdict::Unknown(why)))
         };
@@ -148,7 +148,7 @@ impl Trial {
         })
     }
 
-    /// Extends the lock by the ttl that was taken on the one node of `redlock`.
+    /// Extends and releases the lock that was taken on the one node of `redlock`.
     fn by<W: Holds>(redlock: &Redlock, lock: Result<Guard<W>, LockError>, how: &How<'_>) -> Self {
         let mut guard = match lock {
             Ok(guard) => guard,
@@ -158,7 +158,7 @@ impl Trial {
             }
             Err(error) => return Self::both(how.verdict(error.report(), &error)),
         };
-        // The first change is what is there now: the node is asked to tell of the next one.
+        // The first change is the present state. Then the node is asked to push the next one.
         if let Ok(mut watch) = redlock.watch(guard.resource()) {
             let _ = watch.next(how.patience);
         }
@@ -179,7 +179,7 @@ impl Trial {
         }
     }
 
-    /// The same of both, where nothing else was seen.
+    /// Returns the trial with the same verdict for taking and extending, and nothing else.
     fn both(verdict: Verdict) -> Self {
         Self {
             lock: verdict.clone(),
@@ -194,7 +194,8 @@ impl Trial {
         matches!(self.lock, Verdict::No(..))
     }
 
-    /// Returns `true` if the node gives no fencing token before it is repaired, which enough others may do.
+    /// Returns `true` if the node gives no fencing token before it is repaired. If enough other nodes give tokens, they
+    /// may repair it.
     pub(crate) fn lacks_floor(&self) -> bool {
         matches!(
             self.lock,
@@ -202,7 +203,7 @@ impl Trial {
         )
     }
 
-    /// Returns why no lock can be taken there.
+    /// Returns why no lock can be taken on the node.
     pub(crate) fn why_not(&self) -> Option<&str> {
         match &self.lock {
             Verdict::No(_, why) | Verdict::Refused(why) => Some(why),
@@ -210,17 +211,17 @@ impl Trial {
         }
     }
 
-    /// Returns `true` if nothing came of it.
+    /// Returns `true` if the trial has no result.
     pub(crate) fn is_void(&self) -> bool {
         matches!(self.lock, Verdict::Unknown(_))
     }
 
-    /// Returns `true` if something is missing.
+    /// Returns `true` if a permission is missing.
     pub(crate) fn is_wrong(&self) -> bool {
         self.why_not().is_some() || matches!(self.extend, Verdict::No(..))
     }
 
-    /// Returns it for programs.
+    /// Returns the trial for programs.
     pub(crate) fn object(&self) -> Value {
         let permitted = |verdict: &Verdict| match verdict {
             Verdict::Yes => Some(true),
@@ -236,14 +237,14 @@ impl Trial {
         })
     }
 
-    /// Returns it in words, if a lock can be taken there.
+    /// Returns the trial in words, if a lock can be taken on the node.
     pub(crate) fn text(&self, name: &Name) -> String {
         let name = match name.is_ours {
             true if name.is_shared => "a shared lock".to_owned(),
             true => "a lock".to_owned(),
             false => printable(&name.bytes),
         };
-        // A lock with a fencing token does not show how one without is released.
+        // The release of a lock with a fencing token does not show how other locks are released.
         let by = self.releasing.map(|way| format!(" by {way}"));
         let by = by.unwrap_or_default();
         let permitted = match (&self.lock, self.extend.why()) {
@@ -260,7 +261,7 @@ impl Trial {
     }
 }
 
-/// Returns how a node wakes those who wait for a lock, if that is known.
+/// Returns how a node wakes waiting clients, if this is known.
 fn waking(waking: Waking) -> Option<&'static str> {
     match waking {
         Waking::Push => Some("push"),
@@ -270,7 +271,7 @@ fn waking(waking: Waking) -> Option<&'static str> {
     }
 }
 
-/// Returns a way to release locks as the JSON spells it.
+/// Returns a way of releasing locks as the JSON spells it.
 fn word(way: &str) -> String {
     way.trim_start_matches("a ")
         .to_lowercase()
@@ -278,7 +279,7 @@ fn word(way: &str) -> String {
 }
 
 impl Verdict {
-    /// Returns what is to be permitted, or why it could not be tried.
+    /// Returns what to permit, or why the trial could not be made.
     fn why(&self) -> Option<&str> {
         match self {
             Self::Yes => None,
@@ -288,12 +289,12 @@ impl Verdict {
 }
 
 impl How<'_> {
-    /// What the one node of this report has said, or else the error.
+    /// Returns what the one node of this report has said, or else the error.
     fn verdict(&self, report: Option<&Report>, error: &dyn fmt::Display) -> Verdict {
         let Some(node) = report.and_then(|report| report.nodes().first()) else {
             return Verdict::Unknown(format!("{error:#}"));
         };
-        // Without scripts it names no command where a key is meant.
+        // Without scripts, the error of a missing permission for a key names no command.
         let is_key = |error: ServerError| error.code() == "NOPERM";
         let missing = if matches!(node.outcome, NodeOutcome::Refused(error) if is_key(error)) {
             Unusable::KeyPermission
@@ -303,7 +304,7 @@ impl How<'_> {
             node.outcome,
             NodeOutcome::Refused(_) | NodeOutcome::TimedOut
         ) {
-            // It was connected a moment ago: one that answers nothing now does not write.
+            // The node was connected a moment ago. If it does not answer now, it does not write.
             return Verdict::Refused(in_words(node));
         } else {
             return Verdict::Unknown(in_words(node));
@@ -311,7 +312,7 @@ impl How<'_> {
         let is_fenced = self.options.is_fenced();
         let is_of_key = missing == Unusable::KeyPermission;
         if is_of_key && self.name.is_ours {
-            // A user who may not use a name that was made up may use others.
+            // The user may have permissions for other names than this one, which is made up.
             let name = printable(&self.name.bytes);
             let advice = "give a NAME that it may use";
             return match is_fenced {

@@ -9,7 +9,7 @@ use crate::json::{joined, line, named, object};
 use crate::output::Format;
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "shearline unlock \"$lock\"",
     &[
@@ -42,17 +42,17 @@ pub(crate) struct Args {
     held: Held,
 }
 
-/// Releases the lock. A person reads nothing: the status says it.
+/// Releases the lock. It prints nothing for a person: the status is enough.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let (redlock, lock) = args.held.open(None)?;
     let resource = lock.resource().to_vec();
     let mut guard = redlock.adopt(lock);
     if !guard.is_valid() {
-        // It is released in any case. The nodes know better than an old text whether it still lives.
+        // The lock is released in any case. The nodes know better than an old text whether it is still alive.
         let _ = guard.confirm();
     }
     let released = guard.unlock();
-    // A node that is on its way is owed the release too, and this process ends.
+    // A node that is still connecting needs the release too, and this process is about to end.
     args.held.connect.nodes.settled(&redlock);
     let released = released?;
     if args.format.json {

@@ -1,8 +1,8 @@
-//! What a command says while it waits for a lock: for whom, or why no lock can be had.
+//! What a command says while it waits for a lock: who holds it, or why there is none to get.
 //!
-//! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing,
-//! and writes a line to stderr: to a terminal again whenever that changes, elsewhere once. Too few answers may have
-//! another reason later, so a refusal is then told elsewhere too.
+//! It says nothing in the first second. Then it asks the nodes who holds the lock, which changes nothing, and writes a
+//! line to stderr. On a terminal it writes another line whenever the holder changes, elsewhere only one. If too few
+//! nodes have answered, the reason may change later: elsewhere it then writes a second line for a refusal.
 
 use std::future::Future;
 use std::io::{self, IsTerminal as _};
@@ -19,15 +19,15 @@ use crate::failure::in_words;
 use crate::inspect;
 use crate::output::{self, listed, printable};
 
-/// How long it says nothing, and how long it takes until it looks again.
+/// The time before the first look, and between two looks.
 const FIRST: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// What is said of a lock that is free, and not granted.
+/// The text for a lock that is free but was not granted.
 const FREE: &str =
     "it is free, and was not granted yet; if that lasts, `shearline nodes` shows why";
 
-/// A name, and what the nodes say of it.
+/// A name, and what the nodes say about it.
 type Told<'a> = (&'a [u8], Result<Inspection, OperatorError>);
 
 type Looking<'a> = Pin<Box<dyn Future<Output = Told<'a>> + 'a>>;
@@ -35,30 +35,30 @@ type Looking<'a> = Pin<Box<dyn Future<Output = Told<'a>> + 'a>>;
 /// The wait for one lock.
 pub(crate) struct Waiting<'a> {
     redlock: &'a Redlock,
-    /// One, or several with one lock on all of them.
+    /// One name, or several with one lock on all of them.
     names: &'a [&'a [u8]],
     /// Stderr is a terminal.
     is_terminal: bool,
-    /// When it looks next. `None`: never.
+    /// The time of the next look. `None` if there is none.
     next: Option<Instant>,
     looking: Option<Looking<'a>>,
     said: Option<(&'a [u8], Reason)>,
-    /// It was free at the last look.
+    /// Whether the lock was free at the last look.
     was_free: bool,
 }
 
-/// Why the lock is not had, as far as a change of it is told.
+/// Why the lock is not granted. A new line is written only if this changes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Reason {
     /// The owner, or the state in words.
     Held(String),
     NoQuorum,
-    /// As before, and nodes have refused to answer.
+    /// Like `NoQuorum`, and nodes have refused to answer.
     Refused,
 }
 
 impl<'a> Waiting<'a> {
-    /// It begins now. If it never `talks`, it looks at nothing.
+    /// Begins the wait now. If it never `talks`, it does not ask the nodes.
     pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talks: bool) -> Self {
         Self {
             redlock,
@@ -71,7 +71,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Says what there is to say. To be called from time to time.
+    /// Writes a line if there is something new. Call it from time to time.
     pub(crate) fn look(&mut self, context: &mut Context<'_>) {
         if self.looking.is_none() && self.next.is_some_and(|next| next <= now()) {
             self.looking = Some(Box::pin(first_held(self.redlock, self.names)));
@@ -86,7 +86,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Says who holds the lock, or what is there instead.
+    /// Returns who holds the lock, or what else is there.
     pub(crate) async fn held(&self) -> Option<String> {
         let (name, told) = first_held(self.redlock, self.names).await;
         let told = told.ok().filter(inspect::is_known)?;
@@ -110,8 +110,8 @@ impl<'a> Waiting<'a> {
         let is_free = told.as_ref().is_ok_and(Inspection::is_free);
         let was_free = mem::replace(&mut self.was_free, is_free);
         let (reason, text) = match told {
-            // It can be had now. If it is free at two looks, it is rather the nodes that do not grant it than others
-            // that were first.
+            // The lock may be granted now. If it is free at two looks in a row, other clients are probably not faster;
+            // the nodes do not grant it.
             Ok(_) if is_free && !was_free => return,
             Ok(_) if is_free => (Reason::Held(String::new()), FREE.to_owned()),
             Ok(told) => {
@@ -122,7 +122,7 @@ impl<'a> Waiting<'a> {
             Err(error @ OperatorError::NoQuorum(report)) => {
                 (no_quorum(report), format!("{error:#}"))
             }
-            // The wait for the lock itself ends with that.
+            // The wait for the lock itself will fail with this error.
             Err(_) => return,
         };
         let reason = (name, reason);

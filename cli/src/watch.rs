@@ -7,7 +7,7 @@ use crate::output::Format;
 use crate::signals::Signals;
 use crate::status::{self, Status};
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline watch report

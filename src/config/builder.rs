@@ -86,16 +86,16 @@ impl Builder {
     /// Gives a connection up when an answer on it has been due for this long, at least 100 ms and the node timeout.
     /// Default: 30 s.
     ///
-    /// A long time is right. The commands to a slow node keep their order only while its connection is kept, and its
-    /// silence costs no lock anything.
+    /// Choose a long time. The commands to a slow node keep their order only while its connection is kept, and its
+    /// silence costs locks nothing.
     pub fn dead_after(mut self, silence: Duration) -> Self {
         self.check(DEAD_AFTER_MIN <= silence, ConfigFault::DeadAfter(silence));
         self.settings.dead_after = silence;
         self
     }
 
-    /// Lets dropping the last handle wait this long, at most, for the answers to the last releases. Default: 50 ms.
-    /// Zero does not wait at all.
+    /// Limits how long the drop of the last handle waits for the answers to the last releases. Default: 50 ms. With
+    /// zero it does not wait at all.
     ///
     /// After this time, a `Redlock` leaves missing answers to its I/O thread. The thread runs on in the background
     /// until the last answer has come or the last key must have expired.
@@ -105,7 +105,7 @@ impl Builder {
     }
 
     /// Subtracts `factor` times the ttl (from 0 to less than 1) and `fixed` from every validity, because clocks run at
-    /// different rates. Default: 0.01 and 2 ms. All clients should use the same values.
+    /// different rates. Default: 0.01 and 2 ms. Give all clients the same values.
     pub fn drift(mut self, factor: f64, fixed: Duration) -> Self {
         let drift = Drift::new(factor, fixed);
         self.check(drift.is_some(), ConfigFault::DriftFactor);
@@ -130,11 +130,11 @@ impl Builder {
     /// it is 60 s if nothing is set, longer ttls are refused, and it is written on the nodes: all clients use the
     /// longest.
     ///
-    /// A node that has been up for less than `max_ttl` when it is first met does not vote until it is older, because it
-    /// may have forgotten locks. So after all nodes were started at once, no lock is granted for this time and up to three
-    /// seconds more (servers report their uptime in whole seconds). If the servers are new, an operator ends the wait
-    /// once, by `Redlock::trust_nodes` or `--trust` with the command. If `max_ttl` is not set, and the guard is not strict,
-    /// each node votes at once.
+    /// A node that has been up for less than `max_ttl` when this handle first connects does not vote until it is older,
+    /// because it may have forgotten locks. So after all nodes were started at once, no lock is granted for this time
+    /// and up to three seconds more (servers report their uptime in whole seconds). If the servers are new, an operator
+    /// ends the wait once, by `Redlock::trust_nodes` or `--trust` with the command. If `max_ttl` is not set, and the
+    /// guard is not strict, each node votes at once.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         let is_right = (TTL_MIN..=TTL_HARD_MAX).contains(&ttl);
         self.check(is_right, ConfigFault::MaxTtl(ttl));
@@ -160,12 +160,13 @@ impl Builder {
     ///   in whole milliseconds rounded up. That has to be within [`max_ttl`](Self::max_ttl) of this
     ///   handle, and `max_ttl` of all other clients has to allow for it.
     /// * Other clients need not know of it: they find the lock held for longer. Clients may have different delays.
-    /// * It goes with a lock that is handed over (`into_lock`, `to_bytes`), and the next holder extends with it.
-    /// * If a majority of the nodes says that the lock is lost, its remaining keys are not deleted by the handle, as
-    ///   they are without a delay. They stay until their end or your release. If nodes in quarantine ([`RestartGuard`])
+    /// * The delay stays with a lock that is handed over (`into_lock`, `to_bytes`), and the next holder extends with
+    ///   it.
+    /// * If a majority of the nodes says that the lock is lost, the handle does not delete its remaining keys, as it
+    ///   would without a delay. They stay until their end or your release. If nodes in quarantine ([`RestartGuard`])
     ///   have forgotten the missing keys, the remaining ones keep other clients out; if an operator has deleted the
     ///   missing keys, they do not. A node that stalls meanwhile, and then runs an extension that was sent before,
-    ///   keeps its copy for the ttl and the delay from then on. That is a single copy, which keeps others out only if
+    ///   keeps its copy for the ttl and the delay from then on. This is a single copy, which keeps others out only if
     ///   more nodes are away.
     /// * `inspect`, `watch` and the reports of waiters say how long the keys live, so they include the delay: no handle
     ///   knows the delay of another handle's lock.
@@ -254,15 +255,15 @@ impl Builder {
     /// Servers end keys by their wall clock, and a step forward ends locks early. So each node is asked for its `TIME`
     /// in front of a question about a lock, in the same write, at most once a second. Its clock may run faster or
     /// slower than the clock of this machine by a fifth of the [`drift`](Self::drift) factor. Its steps may add up to
-    /// the other four fifths of that factor, for the shortest ttl that was asked of this handle, and always to 10 ms:
-    /// 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more (and by more than the
-    /// answers took), it was stepped. The node then gives no new lock for as long as a restarted node
+    /// the other four fifths of this factor, for the shortest ttl that was asked of this handle, and always to 10 ms:
+    /// 16 ms at a ttl of 2 s, 80 ms at 10 s, 240 ms at 30 s. If the clock has moved by more than this, and by more than
+    /// the time that the answers took, it was stepped. The node then gives no new lock for as long as a restarted node
     /// ([`RestartGuard`]; not with [`RestartGuard::Off`]), and the step is counted in
-    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). Locks that the node already had are still extended
-    /// and confirmed there.
+    /// [`NodeStatus::clock_steps`](crate::NodeStatus::clock_steps). The node still extends and confirms the locks that
+    /// it already had.
     ///
-    /// A node whose user may not run `TIME` is not watched. A step after the latest question is seen with the next
-    /// question; the latest may be a second old, or older after a pause of this process.
+    /// A node whose user may not run `TIME` is not watched. The next question notices a step. After a step, the answers
+    /// to earlier questions may still count; the last one may be a second old, or older after a pause of this process.
     pub fn watch_clocks(mut self, watch: bool) -> Self {
         self.settings.watch_clocks = watch;
         self
@@ -330,7 +331,7 @@ impl Builder {
         self
     }
 
-    /// Puts `prefix` before every name that is given to this handle, so that services can share nodes without meeting.
+    /// Puts `prefix` before every name that this handle is given, so that services can share nodes without meeting.
     /// Default: none. It has at most 512 bytes, and does not begin with `shearline:`.
     ///
     /// The name with its prefix is the key, and the resource: locks, guards, errors and events show it so. Everything
@@ -402,8 +403,8 @@ impl Builder {
         self
     }
 
-    /// Lets a caller that waits for a verdict poll the sockets again and again instead of going to sleep. This uses a
-    /// processor for a few microseconds. Default: off.
+    /// Lets a caller that waits for an outcome poll the sockets again and again instead of going to sleep. This keeps a
+    /// processor busy for a few microseconds. Default: off.
     pub fn spin(mut self, spin: bool) -> Self {
         self.settings.spin = spin;
         self
@@ -412,8 +413,8 @@ impl Builder {
     /// Sets how nodes with a `rediss://` URL are checked, and the client certificate. Default: the authorities that the
     /// system trusts, and no client certificate. Settings in the URL of a node have precedence.
     ///
-    /// This makes no node use TLS; the URLs do. If no node uses it, [`Self::config`] fails with [`ConfigError`]. Files
-    /// are read when the handle is built, which fails then if a file cannot be used.
+    /// This makes no node use TLS; the URLs do. If no node uses TLS, [`Self::config`] fails with [`ConfigError`]. The
+    /// files are read when the handle is built. If one cannot be used, the build fails.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: super::TlsOptions) -> Self {
         self.settings.tls = options;
@@ -463,7 +464,7 @@ impl Builder {
         if settings.without_scripts && settings.restart_guard == RestartGuard::Strict {
             return Err(ConfigFault::StrictWithoutScripts);
         }
-        // Validity grows with the ttl: if the longest leaves none, no ttl does.
+        // Validity grows with the ttl: if the longest ttl leaves none, no ttl does.
         let maximum = settings.ttl_limit();
         let allowance = drift.of(maximum);
         if maximum <= allowance {
@@ -726,7 +727,7 @@ mod tests {
                 too_large(10 * MS),
             ),
             (one().max_ttl(second).lock_delay(second), no_time(second)),
-            // By a fast clock they are 998 ms, and the drift of the other 2 ms is more.
+            // By a fast clock the lock lives for 998 ms, and the drift is longer than the other 2 ms.
             (
                 one().max_ttl(second).lock_delay(988 * MS),
                 no_time(988 * MS),
@@ -852,7 +853,7 @@ mod tests {
         }
     }
 
-    /// Returns everything that can be printed after `url` was given.
+    /// Returns everything that can be printed about a builder with `url`.
     fn all_that_is_shown(url: &str) -> String {
         let builder = Config::builder().node(url);
         // If a good URL is named twice, it causes the error of a duplicate.
@@ -878,7 +879,7 @@ mod tests {
     }
 
     proptest! {
-        /// This also holds for a URL whose password was not escaped, or that is broken in another way.
+        /// This also holds for a URL with an unescaped password or another mistake.
         #[test]
         fn no_password_is_shown_by_a_broken_url(
             scheme in "(redis://|valkey://|unix://|unix:|rediss://|http://|)",

@@ -192,7 +192,7 @@ impl Config {
         provider.filter(|_| node.is_without_password())
     }
 
-    /// Returns how nodes with a `rediss://` URL are checked, where their URLs do not say.
+    /// Returns how to check nodes with a `rediss://` URL, as far as their URLs do not say.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(&self) -> &TlsOptions {
         &self.settings.tls
@@ -211,14 +211,14 @@ macro_rules! getters {
 getters! {
     /// Returns the part of every validity that is subtracted because clocks run at different rates.
     drift: Drift,
-    /// Returns how long to wait for a node's vote; `None` if this is derived from the ttl and from how fast the node
+    /// Returns how long to wait for a node's vote; `None` if this follows from the ttl and from how fast the node
     /// answers.
     node_timeout: Option<Duration>,
     /// Returns how long a connection and the handshake on it may take.
     connect_timeout: Duration,
     /// Returns the silence after which a connection with an answer due is given up.
     dead_after: Duration,
-    /// Returns how long dropping the last handle waits, at most, for the debts to the nodes.
+    /// Returns how long the drop of the last handle waits, at most, for the debts to the nodes.
     #[cfg(any(feature = "std", test))]
     shutdown_timeout: Duration,
     /// Returns the longest ttl that any client of these nodes uses, if it was set. If it was not,
@@ -230,7 +230,8 @@ getters! {
     restart_guard: RestartGuard,
     /// Returns `true` if the wall clocks of the nodes are watched.
     watch_clocks: bool,
-    /// Returns `true` if a caller that waits for a verdict polls the sockets again and again instead of going to sleep.
+    /// Returns `true` if a caller that waits for an outcome polls the sockets again and again instead of going to
+    /// sleep.
     #[cfg(any(feature = "std", test))]
     spin: bool,
     /// Returns `true` if spans and events show the names of resources.

@@ -33,9 +33,9 @@ use crate::limits::CREDENTIAL_BYTES_MAX;
 /// is the name that the certificate of the node must be for, if that is not the host. Each may be given once, in any
 /// order, percent-encoded like a path. `Builder::tls` sets what the URL leaves out.
 ///
-/// A name is looked up for each connection, beside all other work, so a slow look-up delays no call. Its addresses are
+/// A name is looked up for each connection, in the background, so a slow look-up delays no call. Its addresses are
 /// tried in order, one of each family at once until one has worked.
-/// [`connect_timeout`](crate::Builder::connect_timeout) bounds all of that together.
+/// [`connect_timeout`](crate::Builder::connect_timeout) bounds all of this together.
 ///
 /// `Debug` shows no credentials.
 ///
@@ -104,11 +104,11 @@ pub(super) type Provide = dyn Fn(&NodeConfig) -> Result<Credentials, Failure> + 
 type Failure = alloc::boxed::Box<dyn core::error::Error + Send + Sync>;
 
 impl Provider {
-    /// Returns the credentials for `node`, or why there are none. This may take any time, or panic.
+    /// Returns the credentials for `node`, or why there are none. The provider may take any time, or panic.
     ///
     /// # Errors
     ///
-    /// The error of the provider, or that its credentials are too long for a handshake.
+    /// The error of the provider, or a message that its credentials are too long for a handshake.
     #[cfg(feature = "std")]
     pub(crate) fn ask(&self, node: &NodeConfig) -> Result<Credentials, Arc<str>> {
         let given = (self.0)(node).map_err(|error| words(&error.to_string()))?;
@@ -151,7 +151,7 @@ impl NodeConfig {
         self.tls.as_ref()
     }
 
-    /// Returns `true` if the node is reached by TLS. Without the feature `tls` none is.
+    /// Returns `true` if the node is reached by TLS. Without the feature `tls`, no node is.
     pub(crate) fn uses_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -207,8 +207,8 @@ impl fmt::Debug for NodeConfig {
     }
 }
 
-/// The address of a node. Equal places mostly have equal values: names in lower case, addresses as numbers, always with
-/// the port, paths without empty or `.` parts.
+/// The address of a node. Equal places mostly have equal values: names are in lower case, addresses are numbers, the
+/// port is always there, paths have no empty or `.` parts.
 ///
 /// Different values may still lead to one server. The handshake finds that out.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]

@@ -10,8 +10,8 @@ use crate::limits::OWNER_BYTES_MAX;
 ///
 /// The default is 5 s, and any number of attempts. [`Retry::new`] limits the attempts instead.
 ///
-/// The random delay is the time between two attempts, or between two looks at the lock if the nodes do not notify when
-/// it is free: [`manual::waiting`](crate::manual::waiting).
+/// The random delay is the time between two attempts, or between two looks at the lock if the nodes do not notify the
+/// handle when it is free: [`manual::waiting`](crate::manual::waiting).
 ///
 /// ```
 /// use core::time::Duration;
@@ -56,8 +56,8 @@ impl Retry {
         self
     }
 
-    /// Returns the most attempts, the first one included. With a deadline they are not limited; the default, which has
-    /// a deadline, returns 32.
+    /// Returns the limit of attempts, the first one included. With a deadline they are not limited. The default has a
+    /// deadline, and returns 32.
     pub(crate) const fn tries(&self) -> u32 {
         self.tries
     }
@@ -84,8 +84,8 @@ impl Default for Retry {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A restarted node votes at once. Right for nodes that write every lock to disk before they answer (`appendfsync
-    /// always`), and for tests.
+    /// A restarted node votes at once. This is right for nodes that write every lock to disk before they answer
+    /// (`appendfsync always`), and for tests.
     Off,
     /// At every handshake a node identifies itself (`run_id`, `master_replid`). A node is put into quarantine if its
     /// identity has changed or can no longer be read, or if it refused a command because it loads or follows another
@@ -103,9 +103,9 @@ pub enum RestartGuard {
     /// ttl; deleted keys; a node whose user may not run `INFO`.
     #[default]
     Observed,
-    /// Every node carries a marker (`shearline:marker`), and every question about a lock checks it where it is
-    /// executed. The marker holds the incarnation of the server that it was written on, the longest ttl of all clients,
-    /// the number of nodes, the number of nodes that are a majority, and the name of the cluster
+    /// Every node has a marker (`shearline:marker`), and every command about a lock checks it on the node. The marker
+    /// holds the incarnation of the server that it was written on, the longest ttl of all clients, the number of nodes,
+    /// the number of nodes that are a majority, and the name of the cluster
     /// ([`Builder::cluster`](crate::Builder::cluster)).
     ///
     /// If the marker is missing or belongs to another incarnation, there was a restart, a promotion or a `FLUSHALL`, or
@@ -167,7 +167,7 @@ pub struct LockOptions {
     keep: u64,
     fenced: bool,
     owner: Option<Owner>,
-    /// It has one of the last two wishes, which few requests have.
+    /// Whether it asks for a fencing token or an owner of its own, which few requests do.
     rare: bool,
 }
 
@@ -225,8 +225,8 @@ impl LockOptions {
     }
 
     /// Makes at most `tries` attempts, the first one included. Gives up after `tries` times the longest delay of the
-    /// handle's [`Retry`] at the latest, because a caller that waits for others sends no attempts. When the holder
-    /// extends its lock, that may use up a try. With one try, the call does not wait. Zero is refused when the lock is
+    /// handle's [`Retry`] at the latest, because a caller that waits for others sends no attempts. If the holder
+    /// extends its lock, this may use up a try. With one try, the call does not wait. Zero is refused when the lock is
     /// requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
         self.tries = Some(tries);
@@ -235,7 +235,7 @@ impl LockOptions {
 
     /// Allows at most this many extensions of the lock; further ones fail with
     /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is no such limit.
-    /// Unless the lock is kept, an extension does not count if the caller drops its outcome.
+    /// An extension does not count if the caller drops its outcome, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
         self.extensions = most;
         self
@@ -259,7 +259,7 @@ impl LockOptions {
     /// * `Redlock` extends on its I/O thread, whatever the threads of the program do. `LocalRedlock`, `Driver` and
     ///   `Engine` do it in their turns: the program has to call `poll` or `turn`, at least as often as
     ///   `until_deadline` says.
-    /// * A lock that is already held, or came from another process, can be kept from then on: `LockGuard::keep`,
+    /// * A lock that is already held, or came from another process, can be kept later: `LockGuard::keep`,
     ///   `LocalRedlock::keep`.
     /// * A program that hangs keeps its lock. [`keep_for`](Self::keep_for) limits that.
     ///
@@ -315,15 +315,15 @@ impl LockOptions {
     ///   [`Builder::max_ttl`](crate::Builder::max_ttl), or 60 s if it is not set. Set it in every client if any client
     ///   asks for a token with a longer ttl, because a handle cannot know the requests of others.
     /// * A fenced lock excludes plain locks on the same resource, and they exclude it.
-    /// * The token of a permit is larger than those of all earlier holders of its
-    ///   [slot](crate::PermitGuard::slot), but perhaps not than those of other slots.
+    /// * The token of a permit is larger than the tokens of all earlier holders of its
+    ///   [slot](crate::PermitGuard::slot), but perhaps not larger than those of other slots.
     /// * Every node runs a script, and its user needs permission for the keys `shearline:*`:
     ///   [`manual::permissions`](crate::manual::permissions). On a handle [without
     ///   scripts](crate::Builder::without_scripts) the request is invalid
     ///   ([`InvalidRequest::needs_scripts`](crate::InvalidRequest::needs_scripts)).
     ///
     /// Costs a script in place of a `SET`. If no majority returns the same number, which is rare even if many callers
-    /// ask at once, it costs a second round trip within the same call, counted against the validity
+    /// ask at once, the call makes a second round trip, whose time counts against the validity
     /// ([`Stats::second_round_trips`](crate::Stats::second_round_trips)). Otherwise it allocates nothing more in steady
     /// locking of one name, or of names of one length.
     ///
@@ -344,11 +344,10 @@ impl LockOptions {
         self
     }
 
-    /// Sets the owner text of this lock, in place of that of the handle ([`Builder::owner`](crate::Builder::owner)): at
-    /// most 64 bytes of any value, such as the address of the holder. Others see it in an
-    /// [`Inspection`](crate::Inspection), a [`Watch`](crate::Watch), and the report of
-    /// [`LockError::Held`](crate::LockError::Held). A longer text is refused when the lock is requested
-    /// ([`InvalidRequest`](crate::InvalidRequest)).
+    /// Sets the owner text of this lock, in place of the handle's ([`Builder::owner`](crate::Builder::owner)): at most
+    /// 64 bytes of any value, such as the address of the holder. Others see it in an [`Inspection`](crate::Inspection),
+    /// a [`Watch`](crate::Watch), and the report of [`LockError::Held`](crate::LockError::Held). A longer text is
+    /// refused when the lock is requested ([`InvalidRequest`](crate::InvalidRequest)).
     ///
     /// If the lock is also [`fenced`](Self::fenced), others see its fencing token too:
     /// [`Holder::fencing_token`](crate::Holder::fencing_token).
@@ -381,12 +380,12 @@ impl LockOptions {
         self.owner.as_ref()
     }
 
-    /// Returns `true` if the request has a wish that few have: a fencing token, or an owner of its own.
+    /// Returns `true` if the request asks for a fencing token or has an owner of its own, which few requests do.
     pub(crate) const fn is_rare(&self) -> bool {
         self.rare
     }
 
-    /// Checks the rare wishes, on a handle that may be `without_scripts`.
+    /// Checks the request for a fencing token and the owner, on a handle that may be `without_scripts`.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The sources of a node's TLS settings: its authorities, the client certificate and the name.
 //!
-//! They are only named here. The driver reads the files when a handle is built.
+//! These are only names and contents. The driver reads the files when a handle is built.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ pub(crate) struct Identity {
     pub(crate) key: Pem,
 }
 
-/// The TLS settings in the URL of one node. `None` means that [`TlsOptions`] decide.
+/// The TLS settings in the URL of one node. `None` means that [`TlsOptions`] decides.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct NodeTls {
     pub(crate) authorities: Option<Pem>,
@@ -34,9 +34,8 @@ pub(crate) struct NodeTls {
 /// Settings in a URL (`rediss://host?ca=..&cert=..&key=..&name=..`) have precedence. The defaults are the authorities
 /// that the system trusts, no client certificate, and the host of the URL as the name.
 ///
-/// All certificates and keys are in PEM form. Files are read when the handle is built, and read again
-/// for each later connection: one that was changed is used from then on. See
-/// [`manual::tls`](crate::manual::tls).
+/// All certificates and keys are in PEM form. Files are read when the handle is built, and again for each later
+/// connection, so a changed file is used from then on. See [`manual::tls`](crate::manual::tls).
 ///
 /// `Debug` shows paths and names, never a key.
 ///
@@ -110,7 +109,7 @@ impl TlsOptions {
     }
 }
 
-/// Without the text, which may be a key.
+/// Shows no PEM text, which may be a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -121,7 +120,7 @@ impl fmt::Debug for Pem {
 }
 
 impl NodeTls {
-    /// Returns these settings. A setting that is missing is taken from `options`.
+    /// Returns these settings, with missing ones taken from `options`.
     pub(crate) fn or(&self, options: &TlsOptions) -> Self {
         let (own, other) = (self.clone(), options.0.clone());
         Self {

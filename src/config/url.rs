@@ -2,7 +2,7 @@
 //!
 //! Any text gives a node or a [`ConfigError`], which never holds a part of the text. [`NodeConfig`] documents the
 //! grammar. It is narrower on purpose than the grammar of general URLs: text without a known meaning is refused, so
-//! that a slip in a password cannot end up as a host.
+//! that a mistake in a password cannot end up as a host.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
             let node = NodeConfig::new(address, credentials, tcp_database(path)?);
             Ok(node.with_tls(tls_query(query)?))
         }
-        // A unix socket is on this machine, so a host in front of its path is a slip.
+        // A unix socket is on this machine, so a host in front of its path is a mistake.
         Scheme::Unix if !place.is_empty() => Err(UrlFault::Path),
         Scheme::Unix => {
             let (path, query) = tail.split_at(tail.find(['?', '#']).unwrap_or(tail.len()));
@@ -71,8 +71,8 @@ pub(super) fn parse(text: &str) -> Result<NodeConfig, UrlFault> {
     }
 }
 
-/// Returns the scheme and the text behind its slashes. `unix:/path`, which has no authority, is returned whole; labels
-/// look like this.
+/// Returns the scheme and the text behind its slashes. `unix:/path`, the form of labels, has no authority and is
+/// returned whole.
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
     if let Some((scheme, path)) = text.split_at_checked("unix:".len())
         && scheme.eq_ignore_ascii_case("unix:")
@@ -95,8 +95,8 @@ fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlFault> {
 
 /// Returns the credentials, the host and port, and the rest that begins with `/`, `?` or `#`.
 ///
-/// An `@` in the last part means that a password was not escaped. Taking it for a path or a
-/// database instead would show a piece of that password as part of the address.
+/// An `@` in the last part means that a password was not escaped. If it counted as a path or a database, the address
+/// would show a piece of the password.
 fn split_authority(rest: &str) -> Result<(Option<&str>, &str, &str), UrlFault> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if tail.contains('@') {
@@ -423,7 +423,7 @@ mod tests {
         assert!(node.tls() == Some(&expected));
     }
 
-    /// Each row: the problem that all of its texts have. A `|` divides the texts.
+    /// Each row has a problem, and the texts with this problem, divided by `|`.
     #[test]
     fn bad_urls() {
         use UrlFault as P;

@@ -7,9 +7,9 @@
 //!
 //! An exclusive lock has format 5 and no kind; earlier drafts had four other formats. A shared lock and a permit have
 //! format 6, so that a version which does not know them refuses them. Their kind is the number of permits and the slot,
-//! of two bytes each; a shared lock has no permits. The delay is the time that the lock delay adds to each
-//! ttl, in milliseconds. The counts are the number of resources and the length of the token in bytes. Each resource
-//! stands behind its length (2 bytes). A lock without a fencing token has zero in its place.
+//! two bytes each; a shared lock has zero permits. The delay is the time that the lock delay adds to each ttl, in
+//! milliseconds. The counts are the number of resources and the length of the token in bytes. The length of each
+//! resource (2 bytes) comes before it. A lock without a fencing token has zero in its place.
 //!
 //! The voters are the nodes that have granted the lock: one bit for each, by its place in the configuration. Numbers
 //! are big-endian, times in nanoseconds. The checksum (FNV-1a) detects bytes that were cut or changed by accident; it
@@ -188,8 +188,8 @@ fn kind_in_bytes(lock: &Lock) -> Option<[u8; 4]> {
     Some((u32::from(permits) << 16 | u32::from(slot)).to_be_bytes())
 }
 
-/// Returns the resources and the token in `bytes`, if there is nothing else in them. `kind` is that of the lock, if it
-/// is not exclusive.
+/// Returns the resources and the token in `bytes`, if there is nothing else in them. `kind` is the kind of the lock,
+/// `None` if it is exclusive.
 fn entry(bytes: &[u8], kind: Option<[u8; 4]>) -> Option<Entry> {
     let (count, rest) = number(bytes)?;
     let (token_len, mut rest) = number(rest)?;
@@ -399,7 +399,7 @@ mod tests {
         )
     }
 
-    /// An exclusive lock has the bytes that it always had.
+    /// The bytes of an exclusive lock stay the same for ever.
     #[test]
     fn a_shared_lock_and_a_permit_stay_what_they_are() {
         let shared = || Entry::shared(Vec::new(), b"a", &[7; 20], false);

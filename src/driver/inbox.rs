@@ -14,7 +14,7 @@ const KEPT_BYTES: usize = 256 << 10;
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Inbox {
-    /// What has happened. Received bytes stand in `bytes`, at the range beside it.
+    /// The events. Received bytes are in `bytes`, at the range beside the event.
     inputs: Vec<(Input<'static>, Range<usize>)>,
     bytes: Vec<u8>,
     /// Nodes that are writable again. The bytes kept for them are written before the engine learns of it.

@@ -203,8 +203,8 @@ impl Link {
         self.ready.readable && matches!(self.state, State::Up { .. })
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. If some of them are left, or some of the
-    /// bytes that it took have not left yet, `Writable` will be reported. On an error, call [`Self::give_up`].
+    /// Writes as much of `bytes` as the kernel takes, and returns how many. If not all are taken, or the kernel has not
+    /// got all of the taken ones, `Writable` will be reported. On an error, call [`Self::give_up`].
     pub(super) fn write(
         &mut self,
         bytes: &[u8],
@@ -226,7 +226,7 @@ impl Link {
     pub(super) fn give_up(&mut self, reason: LinkFault, tools: &mut Tools<'_>) {
         self.ready.ending = true;
         let end = self.read_some(READS_AFTER_FAILURE, tools);
-        // A plain end says less than the failure of the write.
+        // A plain end says less than the error of the write, so this error is reported.
         let reason = end
             .filter(|end| *end != LinkFault::Closed)
             .unwrap_or(reason);
@@ -316,7 +316,7 @@ impl Link {
         }
         let opener = self.opener(tools.registry);
         if let Some(works) = self.works {
-            // The name may have other addresses now. Nothing is known of the address that now stands at the same index.
+            // The name may have other addresses now, and an unknown one at the same index.
             let place = addresses.iter().position(|address| *address == works);
             self.works = place.and(self.works);
             self.first = place.unwrap_or(0);
@@ -388,8 +388,8 @@ impl Link {
         None
     }
 
-    /// The socket is writable: writes the bytes that were taken, and then reports the node as writable if a write was
-    /// cut short.
+    /// The socket is writable: writes the bytes that were taken. Then reports the node as writable, if a write was cut
+    /// short.
     fn unblock(&mut self, tools: &mut Tools<'_>) {
         let token = self.token();
         self.ready.writable = false;

@@ -3,8 +3,8 @@
 //! [`Driver`] is for programs with an event loop of their own. One turn of it sleeps until something is
 //! ready or due, reads, fires timers, and writes.
 //!
-//! * `clock` is the only place that reads a clock. Only `socket` and, for TLS, `tls` read and write; `tcp` has what
-//!   both know of TCP.
+//! * `clock` is the only place that reads a clock. Only `socket` and, for TLS, `tls` read and write; `tcp` has their
+//!   common part about TCP.
 //! * `link` is the connection to one node, `resolve` looks up its name, and `probe` asks whether its server answers.
 //!   `wire` has these for all nodes, and carries out the orders of an engine. `inbox` keeps what happens on the
 //!   connections; a thread sleeps in `poller`.
@@ -117,7 +117,7 @@ pub(crate) use wire::Wire;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping it writes the releases that nodes are still owed, waits at most
+/// Dropping it writes the debts to the nodes, waits at most
 /// [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout) for the answers, and closes the connections.
 #[derive(Debug)]
 pub struct Driver {
@@ -146,7 +146,7 @@ pub(crate) struct Working<'a> {
 /// Notices a panic that begins while it lives.
 #[derive(Debug)]
 pub(crate) struct Panics {
-    /// This thread was already panicking, for another reason.
+    /// Whether this thread was already panicking, for another reason.
     was_panicking: bool,
 }
 
@@ -156,7 +156,7 @@ impl Panics {
         Self { was_panicking }
     }
 
-    /// Returns `true` if this thread has begun to panic since then.
+    /// Returns `true` if this thread has begun to panic since this value was made.
     pub(crate) fn has_begun(&self) -> bool {
         thread::panicking() && !self.was_panicking
     }
@@ -204,7 +204,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The poll failed, for want of memory; the driver stays usable. Or the driver is closed or belongs to another
+    /// The poll failed, for lack of memory; the driver stays usable. Or the driver is closed or belongs to another
     /// process; the error then holds a [`LockError`].
     pub fn turn(&mut self, limit: Option<Duration>) -> io::Result<()> {
         self.begin()?.turn(limit)
@@ -288,7 +288,7 @@ impl Driver {
     /// # Errors
     ///
     /// [`ExtendError::Invalid`], [`ExtendError::Expired`], [`ExtendError::Saturated`], [`ExtendError::Forked`] or
-    /// [`ExtendError::Closed`]: nothing is sent, and the lock is what it was.
+    /// [`ExtendError::Closed`]: nothing is sent, and the lock does not change.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<RoundId, ExtendError> {
         self.begin()?.ask(|engine, now| engine.downgrade(now, lock))
     }
@@ -427,8 +427,8 @@ impl Driver {
         }
     }
 
-    /// Detaches `lock` from this driver, for another one or another process. This driver no longer reports its loss.
-    /// The lock stands on the nodes that have answered; each `SET` that is still unanswered is followed by a release.
+    /// Detaches `lock` from this driver, for another driver or another process. This driver no longer reports its loss.
+    /// The lock stays on the nodes that have answered; a release follows each `SET` that is still unanswered.
     pub fn detach(&mut self, lock: Lock) -> Lock {
         match self.begin() {
             Ok(mut inner) => inner.ask(|engine, now| engine.detach(now, lock)),
@@ -505,9 +505,9 @@ impl Driver {
         self.begin()?.read()
     }
 
-    /// Closes the driver. Cancels open acquisitions, releases locks in events that were not taken, writes the releases
-    /// that nodes are still owed, and waits for the answers, at most for `limit`. Then it closes the connections. A
-    /// closed driver does nothing. Locks that the program has taken from events stand until their ttl has passed.
+    /// Closes the driver. Cancels open acquisitions, releases locks in events that were not taken, writes the debts to
+    /// the nodes, and waits for the answers, at most for `limit`. Then it closes the connections. A closed driver does
+    /// nothing. Locks that the program has taken from events stay on the nodes until their ttl has passed.
     pub fn shut_down(&mut self, limit: Duration) {
         let Ok(mut inner) = self.begin() else {
             return;
@@ -565,7 +565,7 @@ impl Drop for Working<'_> {
         if !self.panics.has_begun() {
             self.driver.standing = Standing::Open;
             let Driver { inner, tracer, .. } = &mut *self.driver;
-            tracer.emit(&mut inner.engine); // It calls a subscriber, so it comes last.
+            tracer.emit(&mut inner.engine); // This calls a subscriber, so it comes last.
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Replaces `tls` in a build without it. No value of these types can be made, so no code that would use one is left.
+//! Replaces `tls` in a build without it. These types have no values, so the compiler removes all code that would use
+//! one.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;

@@ -72,7 +72,7 @@ impl Probe {
         })
     }
 
-    /// Closes the probe by a reset, because an answer would be of no use.
+    /// Closes the probe by a reset, because an answer is no longer needed.
     pub(super) fn close(&mut self, registry: &Registry) {
         self.ready = false;
         if let Some(socket) = self.socket.take() {

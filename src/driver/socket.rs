@@ -49,8 +49,8 @@ enum Stream {
 }
 
 impl Socket {
-    /// Begins a TCP connection. Call [`Self::is_connected`] when the socket becomes writable, and with TLS at each event
-    /// of the socket.
+    /// Begins a TCP connection. Call [`Self::is_connected`] when the socket becomes writable, and with TLS at each
+    /// event of the socket.
     pub(super) fn connect(
         address: SocketAddr,
         terms: Option<Terms>,
@@ -63,7 +63,7 @@ impl Socket {
             }
             Some(terms) => Stream::Tls(Box::new(Session::connect(address, terms)?)),
         };
-        // Both interests at once: events of TCP are edges, so a writability that no writer waits for costs no wake-up.
+        // Both interests at once: events of TCP are edges, so an unused report of writability costs no wake-up.
         Self(stream).registered(READ_AND_WRITE, registry, token)
     }
 
@@ -124,9 +124,8 @@ impl Socket {
         }
     }
 
-    /// Writes as much of `bytes` as the kernel takes, and returns how much. If that is not all, the kernel's buffer is
-    /// full; an event reports when it has room again. With TLS, call [`flush`](Self::flush) for the bytes that were
-    /// taken.
+    /// Writes as much of `bytes` as the kernel takes, and returns how many. If not all are taken, the kernel's buffer
+    /// is full; an event reports when it has room again. With TLS, call [`flush`](Self::flush) for the taken bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<usize, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(stream) => write(stream, bytes),
@@ -135,7 +134,7 @@ impl Socket {
         }
     }
 
-    /// Returns `true` if bytes were taken that the kernel does not have yet.
+    /// Returns `true` if the kernel has not got all taken bytes yet.
     pub(super) fn has_unsent(&self) -> bool {
         match &self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => false,
@@ -143,7 +142,7 @@ impl Socket {
         }
     }
 
-    /// Writes the bytes that were taken. Returns `true` if the kernel has all of them.
+    /// Writes the taken bytes. Returns `true` if the kernel has all of them.
     pub(super) fn flush(&mut self) -> Result<bool, LinkFault> {
         match &mut self.0 {
             Stream::Tcp(_) | Stream::Unix(_) => Ok(true),
@@ -246,7 +245,7 @@ mod tests {
     use super::*;
     use rustix::io::Errno;
 
-    /// Takes these numbers of bytes, one after the other, and is then reset.
+    /// Takes these numbers of bytes, one after the other, and then fails with a reset.
     struct Reset(&'static [usize]);
 
     impl Write for Reset {
@@ -270,8 +269,8 @@ mod tests {
         assert_eq!(write(&mut Reset(&[3]), b"SET"), Ok(3));
     }
 
-    /// A forked child has such a descriptor. Bytes that were written and not sent must not be sent, however long that
-    /// child lives.
+    /// A forked child has a copy of the descriptor. Bytes that were written but not sent must not be sent, however long
+    /// the child lives.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
     fn an_abort_resets_also_when_another_descriptor_is_open() {

@@ -43,8 +43,8 @@ pub(super) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
         Err(error) => return Err(error),
     };
-    // A connection to a port of this machine without a server may get that same port as its own, and connect to itself.
-    // It would keep the server from listening there again.
+    // A connection to a port of this machine without a server may be given the same port as its own, and connect to
+    // itself. It would keep the server from listening on this port again.
     if stream.local_addr()? == peer {
         return Err(Errno::CONNREFUSED.into());
     }

@@ -210,7 +210,7 @@ impl Session {
         self.is_drained = false;
         loop {
             let plaintext = self.tls.reader().read(&mut buffer[filled..]);
-            filled += plaintext.unwrap_or(0); // An error means that there is none.
+            filled += plaintext.unwrap_or(0); // An error means that there is no plaintext.
             if filled == buffer.len() {
                 return Received::Bytes(filled);
             }
@@ -222,7 +222,7 @@ impl Session {
                     Ok(false) => Received::Nothing,
                     Err(end) => {
                         self.end = Some(end);
-                        continue; // There may be plaintext in front of it.
+                        continue; // There may be plaintext before the end.
                     }
                 },
             };
@@ -307,8 +307,8 @@ impl Session {
             Err(error) => return Err(Received::Failed(tcp::link_error(&error))),
         }
         let processed = self.tls.process_new_packets();
-        // TLS itself has a reply: a new key, or the reason why the connection is over. If it cannot be written now, it
-        // goes with the next write. If the connection has failed, reading shows that.
+        // TLS itself has something to send: a new key, or the reason why the connection is over. If this cannot be
+        // written now, it goes with the next write. If the connection has failed, reading shows that.
         let _ = self.flush();
         match processed {
             Ok(state) => {
@@ -323,7 +323,7 @@ impl Session {
     }
 }
 
-/// Remembers whether a read got less than it asked for.
+/// Remembers whether a read returned fewer bytes than it asked for.
 struct Tap<'a> {
     stream: &'a mut TcpStream,
     is_short: bool,

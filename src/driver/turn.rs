@@ -5,8 +5,7 @@
 //!
 //! # Not here
 //!
-//! Checks whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) does them once per call.
-//! each call of a user.
+//! Checks whether the loop may be used at all (forks, panics): [`Driver`](super::Driver) makes them once per call.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -21,8 +20,8 @@ use crate::engine::{Engine, Event, Input};
 use crate::time::Instant;
 use crate::trace;
 
-/// Longest sleep while a lock is held or a round is open. The timeout of a sleep stops while the machine is suspended;
-/// the clock of the locks does not.
+/// The longest sleep while a lock is held or an operation is open. The timeout of a sleep stops while the machine is
+/// suspended; the clock of the locks does not.
 pub(super) const NAP_MAX: Duration = Duration::from_millis(100);
 
 /// Room for events before the queue first grows.
@@ -144,7 +143,8 @@ impl Loop {
 
     // ----- the end --------------------------------------------------------------------------
 
-    /// Cancels acquisitions, takes turns until no node owes an answer or `end` has come, and closes the connections.
+    /// Cancels acquisitions, takes turns until no node has an unanswered release or `end` has come, and closes the
+    /// connections.
     pub(super) fn shut_down(&mut self, end: Instant) {
         self.engine.cancel_acquisitions(clock::now());
         loop {
@@ -176,7 +176,7 @@ pub(crate) fn until_deadline(engine: &Engine, now: Instant) -> Option<Duration> 
     shorter(sleep, nap)
 }
 
-/// Returns `true` if a node is owed a release or still has to answer one.
+/// Returns `true` if a node still needs a release, or has not answered one.
 pub(crate) fn is_owing(engine: &Engine) -> bool {
     let load = engine.load();
     load.claims != 0 && (load.in_flight != 0 || load.unsent != 0 || load.owed != 0)

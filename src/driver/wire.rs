@@ -223,7 +223,7 @@ impl Wire {
         for node in &mut *nodes {
             node.link.service(&mut tools);
         }
-        // After the links, so that what they have received counts first.
+        // The links come first, so that the bytes that they have received count first.
         for (id, node) in NodeId::first(nodes.len()).zip(&mut *nodes) {
             if node.probe.service(&mut tools) {
                 tools.inbox.keep(Input::Probed { node: id });
@@ -346,7 +346,7 @@ impl Node {
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the bytes, because there are credentials and tokens among them.
+        // The bytes are left out, because there are credentials and tokens among them.
         let links = self.nodes.iter().map(|node| &node.link);
         f.debug_list().entries(links).finish()
     }

@@ -1,4 +1,4 @@
-//! A command that is being executed, and the values that many commands answer with or read.
+//! A command that is being executed, and values that many commands read or answer with.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use super::state::State;
 /// One command on its way through the node.
 pub(super) struct Call<'a> {
     pub(super) session: &'a mut Session,
-    /// The name and the arguments; as many as the table allows.
+    /// The name and the arguments. The table of commands has checked their number.
     pub(super) words: &'a [&'a [u8]],
     pub(super) now: Millis,
     pub(super) uptime: Duration,
@@ -37,7 +37,7 @@ pub(super) fn count(number: usize) -> Reply {
     Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
-/// Returns an integer in its one spelling: no `+`, no leading zeros, no spaces.
+/// Parses an integer that is spelled in the usual way: no `+`, no leading zeros, no spaces.
 pub(super) fn integer(text: &[u8]) -> Result<i64, Refusal> {
     let number = core::str::from_utf8(text)
         .ok()

@@ -1,6 +1,6 @@
 //! The commands that a client sends about itself: `CLIENT ..`.
 //!
-//! Not here: which keys are registered for whom, and what is pushed. That is in `tracking`.
+//! Not here: which keys are registered for which client, and the pushes. They are in `tracking`.
 
 use super::call::{Call, ok};
 use super::refusal::Refusal;
@@ -26,7 +26,7 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), Refusal> {
 
 /// `CLIENT TRACKING ON OPTIN NOLOOP`, `CLIENT TRACKING OFF`.
 ///
-/// Without RESP3 it is accepted as well, and no push is ever sent: so do the servers.
+/// Without RESP3 it is accepted as well, and no push is ever sent. The servers do the same.
 pub(super) fn tracking(state: &mut State, call: &mut Call<'_>) -> Answer {
     const OTHER_WAY: Refusal = Refusal::fixed(
         "ERR this embedded node tracks only with OPTIN and NOLOOP; use a redis-server for others",
@@ -43,8 +43,7 @@ pub(super) fn tracking(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-/// `CLIENT CACHING YES`: the keys that the next command reads are registered. Further commands of
-/// `CLIENT` may stand between.
+/// `CLIENT CACHING YES`: registers the keys that the next command reads. Other `CLIENT` commands may come in between.
 pub(super) fn caching(_: &mut State, call: &mut Call<'_>) -> Answer {
     const NOT_ON: Refusal = Refusal::fixed(
         "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \

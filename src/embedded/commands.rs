@@ -1,7 +1,7 @@
-//! The table of commands, and those that are about the connection or the node as a whole.
+//! The table of commands, and the commands about the connection or the node as a whole.
 //!
-//! Looking one up fails in the server's order: an unknown name, an unknown subcommand, a wrong
-//! number of arguments, and only then a client that has not given the password.
+//! The look-up finds errors in the server's order: an unknown name, an unknown subcommand, a wrong number of arguments,
+//! and only then a client that has not given the password.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ use super::transactions;
 type Run = fn(&mut State, &mut Call<'_>) -> Answer;
 
 struct Command {
-    /// In lower case; of a subcommand with its container before it: `client|setname`.
+    /// In lower case. The name of a subcommand follows its container: `client|setname`.
     name: &'static str,
     /// The fewest and the most words, including the name and the name of the container.
     words: (usize, usize),
@@ -69,7 +69,7 @@ const COMMANDS: &[Command] = &[
     Command::new("zrange", (4, MANY), strings::zrange),
 ];
 
-/// The commands of a client that has not given the password.
+/// The commands that a client may send before it has given the password.
 const FOR_ALL: [&str; 2] = ["auth", "hello"];
 
 impl Command {
@@ -85,7 +85,7 @@ impl Command {
         }
     }
 
-    /// Returns what to run, if that may be run.
+    /// Returns the function of the command, if the client may run it.
     fn checked(&self, state: &State, call: &Call<'_>) -> Result<Run, Refusal> {
         let (least, most) = self.words;
         if call.words.len() < least || most < call.words.len() {
@@ -105,8 +105,8 @@ impl Command {
     }
 }
 
-/// Looks the command up and runs it, or takes it over for `EXEC`. What `CLIENT CACHING` said is for the
-/// next command that is not one of `CLIENT`, be it a wrong one; between `MULTI` and `EXEC` for all.
+/// Looks the command up and runs it, or queues it for `EXEC`. `CLIENT CACHING` applies to the next command other than
+/// `CLIENT`, even a faulty one; between `MULTI` and `EXEC` it applies to all commands.
 pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
     let found = find(call.words, state);
     let name = found.as_ref().map_or("", |command| command.name);
@@ -131,7 +131,7 @@ pub(super) fn run(state: &mut State, call: &mut Call<'_>) -> Answer {
     answer
 }
 
-/// `EXEC`: a null if a watched key has changed.
+/// `EXEC`: answers with a null if a watched key has changed.
 fn exec(state: &mut State, call: &mut Call<'_>) -> Answer {
     let Some(queue) = transactions::end(state, call)? else {
         return Ok(Reply::NullArray);
@@ -186,8 +186,8 @@ fn time(_: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(Reply::array(words))
 }
 
-/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, also
-/// when a later one is refused; the protocol changes last.
+/// `HELLO [2|3 [AUTH user password] [SETNAME name]]`. The options take effect one by one, even if a later one is
+/// refused; the protocol changes last.
 fn hello(state: &mut State, call: &mut Call<'_>) -> Answer {
     const NO_AUTH: Refusal = Refusal::fixed(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
@@ -248,7 +248,7 @@ fn auth(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-/// There is one user, `default`. Without a password set, it may give any.
+/// There is one user, `default`. If no password is set, the client may give any.
 fn log_in(
     state: &State,
     session: &mut Session,

@@ -1,8 +1,8 @@
-//! One client of an embedded node: its socket, and the bytes that wait on either side.
+//! One client of an embedded node: its socket, and the bytes that wait in both directions.
 //!
-//! Neither side grows without bound: nothing is executed while [`OUT_BYTES_MAX`] of replies wait for
-//! a client that does not read them, and nothing is read before what was read is executed. A client
-//! for which [`PUSHED_BYTES_MAX`] wait when a push comes is closed: it is others who cause pushes.
+//! Both buffers are bounded. No command is executed while [`OUT_BYTES_MAX`] of replies wait for a client that does not
+//! read them, and nothing more is read until the bytes that were read are executed. A client for which
+//! [`PUSHED_BYTES_MAX`] wait when a push comes is closed, because other clients cause pushes.
 
 use std::io::{self, Read, Write};
 use std::vec::Vec;
@@ -22,10 +22,10 @@ const OUT_BYTES_MAX: usize = 256 << 10;
 /// [`OUT_BYTES_MAX`] and the longest reply together.
 const PUSHED_BYTES_MAX: usize = 2 << 20;
 
-/// Bytes that are read at a time. A client that sends more gets its next turn after the others.
+/// Bytes that are read at a time. If a client sends more, the other clients get their turn before the rest is read.
 const READ_BYTES: usize = 16 << 10;
 
-/// The limits of a command: far longer than any of this library's.
+/// The limits of a command: far more than any command of this library needs.
 const COMMAND_LIMITS: Limits = Limits {
     line_bytes: 64,
     bulk_bytes: 1 << 20,
@@ -42,11 +42,11 @@ pub(super) struct Connection {
     input: Vec<u8>,
     taken: usize,
     out: Vec<u8>,
-    /// There may be bytes to read: no read has come back empty since the last event.
+    /// Whether there may be bytes to read: no read has come back empty since the last event.
     readable: bool,
-    /// There may be room to write: no write was cut short since the last event.
+    /// Whether there may be room to write: no write was cut short since the last event.
     writable: bool,
-    /// Nothing more is read; what waits is written if possible, then the connection ends.
+    /// Nothing more is read. Waiting bytes are written if possible, then the connection ends.
     closing: bool,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Connection {
 pub(super) enum Served {
     /// There may be more to do at once.
     Again,
-    /// Nothing to do before the next event.
+    /// There is nothing to do before the next event.
     Idle,
-    /// It is over.
+    /// The connection has ended.
     Ended,
 }
 
@@ -76,7 +76,7 @@ impl Connection {
         }
     }
 
-    /// Records an event; nothing is done yet.
+    /// Records an event, and does nothing else.
     pub(super) fn ready(&mut self, readable: bool, writable: bool) {
         self.readable |= readable;
         self.writable |= writable;
@@ -86,7 +86,7 @@ impl Connection {
         &self.session
     }
 
-    /// Takes over a push, which is written when it is the connection's turn.
+    /// Adds a push, which is written when the connection has its turn.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.closing |= self.out.len() >= PUSHED_BYTES_MAX;
         if !self.closing {
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// Reads once, executes what has arrived, writes what it can: a bounded amount of work.
+    /// Reads once, executes the commands that have arrived, and writes as much as it can: a bounded amount of work.
     pub(super) fn serve(&mut self, store: &mut Store, clock: fn() -> Instant) -> Served {
         let mut outcome = Ok(());
         if self.may_read() {
@@ -136,7 +136,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Executes what was read, as far as there is room for the replies.
+    /// Executes the commands that were read, as far as there is room for the replies.
     fn run(&mut self, store: &mut Store, now: Instant) {
         let mut piece = self.input.get(self.taken..).unwrap_or_default();
         while self.out.len() < OUT_BYTES_MAX {
@@ -183,7 +183,7 @@ fn words<'a>(frame: &Frame<'a>) -> Option<Vec<&'a [u8]>> {
     matches!(frame.value, Value::Null).then(Vec::new)
 }
 
-/// A signal is no reason to stop.
+/// Repeats a call that a signal has interrupted.
 fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::resp::command;
 
-    /// A connection of the store, and its client.
+    /// Returns a connection of the store, and its client.
     fn connection(store: &mut Store) -> (Connection, std::net::TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -223,7 +223,7 @@ mod tests {
             (connection.closing, connection.out.len()),
             (true, PUSHED_BYTES_MAX)
         );
-        // What was taken over before is sent, then the connection ends.
+        // The bytes that were queued before are sent, then the connection ends.
         let reader = std::thread::spawn(move || {
             let mut bytes = Vec::new();
             client.read_to_end(&mut bytes).map(|_| bytes.len())
@@ -250,7 +250,7 @@ mod tests {
             client.write_all(&bytes).unwrap();
             client
         });
-        // Far more is asked for than the kernel takes over, so that the replies must pile up here.
+        // The replies are far longer than the kernel's buffers, so they must pile up here.
         while connection.out.len() < OUT_BYTES_MAX || connection.writable {
             connection.ready(true, false);
             assert_ne!(

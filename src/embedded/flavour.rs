@@ -1,24 +1,24 @@
-//! Which server a store behaves as.
+//! The server that a store behaves as.
 
-/// Which server a store behaves as.
+/// The server that a store behaves as.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Flavour {
     /// `redis-server` 7.0.15.
     #[default]
     Redis,
-    /// A Valkey 9.0: it has `SET .. IFEQ` and `DELIFEQ`, and a script after `CLIENT CACHING YES` registers the keys that
-    /// it reads, where Redis registers all that were named. Its error texts are those of Redis here.
+    /// A Valkey 9.0: it has `SET .. IFEQ` and `DELIFEQ`. A script after `CLIENT CACHING YES` registers only the keys
+    /// that it reads, while Redis registers all keys of the script. Its error texts are the same as Redis's here.
     Valkey,
-    /// A Valkey 8.1: it has `SET .. IFEQ`, and no `DELIFEQ`. Else as [`Valkey`](Self::Valkey).
+    /// A Valkey 8.1: it has `SET .. IFEQ`, but no `DELIFEQ`. Otherwise like [`Valkey`](Self::Valkey).
     Valkey81,
-    /// A Valkey 9.1: it has `MSETEX` too. Else as [`Valkey`](Self::Valkey).
+    /// A Valkey 9.1: it also has `MSETEX`. Otherwise like [`Valkey`](Self::Valkey).
     Valkey91,
-    /// A Redis 8.4, **from its documentation**, not compared with one: it has `DELEX`, `SET .. IFEQ` and
-    /// `MSETEX`. Else as [`Redis`](Self::Redis).
+    /// A Redis 8.4, **from its documentation**, not compared with a server: it has `DELEX`, `SET .. IFEQ` and `MSETEX`.
+    /// Otherwise like [`Redis`](Self::Redis).
     Redis84,
-    /// A Redis of a service, or behind a proxy, that knows neither `CLIENT` nor `INFO`: both are
-    /// unknown commands. All else is as with [`Redis`](Self::Redis).
+    /// A Redis of a service, or behind a proxy, to which `CLIENT` and `INFO` are unknown commands. Otherwise like
+    /// [`Redis`](Self::Redis).
     Proxied,
 }
 
@@ -32,7 +32,7 @@ impl Flavour {
         self.is_valkey() || matches!(self, Self::Redis84)
     }
 
-    /// Returns `true` if it knows a command that the table has for some.
+    /// Returns `true` if it knows `command`, which only some flavours have.
     pub(super) fn knows(self, command: &str) -> bool {
         match command {
             "client" | "info" => self != Self::Proxied,
@@ -44,12 +44,12 @@ impl Flavour {
     }
 }
 
-/// How a command is refused that a server knows by its [`Flavour`].
+/// How the store refuses a command that its [`Flavour`] has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Refused {
     /// The user may not run it: `NOPERM`.
     Forbidden,
-    /// The server does not know it, as one behind a proxy, or one that was built without it.
+    /// The server does not know it, as behind a proxy or after a build without it.
     Unknown,
 }

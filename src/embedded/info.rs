@@ -1,4 +1,4 @@
-//! What the node says about itself: `HELLO` and `INFO`.
+//! The replies of the node about itself: `HELLO` and `INFO`.
 
 use alloc::format;
 use alloc::string::String;
@@ -45,7 +45,7 @@ pub(super) fn hello(state: &State, session: &Session) -> Reply {
     ])
 }
 
-/// `INFO [section ...]`: all that there are, or the named ones, in the order of the server.
+/// `INFO [section ...]`: all sections, or the named ones, in the order of the server.
 pub(super) fn info(state: &mut State, call: &mut Call<'_>) -> Answer {
     let wanted = call.words_from(1);
     let is_wanted = |name: &[u8]| {
@@ -66,7 +66,7 @@ fn server(state: &State, call: &Call<'_>) -> String {
     let version = state.flavour.version();
     let version = match state.flavour.is_valkey() {
         false => format!("redis_version:{version}\r\nredis_mode:standalone\r\n"),
-        // For clients that know no other, a Valkey says which Redis it stands for.
+        // A Valkey also says which Redis it stands for, for clients that know only Redis.
         true => format!(
             "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n\
              server_mode:standalone\r\n"

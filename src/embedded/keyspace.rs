@@ -1,8 +1,8 @@
-//! Keys, what they hold, and when they end.
+//! Keys, their values, and their expiry.
 //!
 //! The maps are sorted, so that every iteration has the same order. A key is over once the clock is *past* its end, to
 //! the millisecond, as in the server; the first access after that removes it. `tracking` and `watches` are notified of
-//! each change of a key, including its end. None of this can be printed, because values are tokens.
+//! each change of a key, including its end. These types have no `Debug`, because values are tokens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,10 +13,10 @@ use super::session::Session;
 use super::tracking::Tracking;
 use super::watches::Watches;
 
-/// Databases, as many as a server has by default.
+/// The number of databases, which a server has by default.
 pub(super) const DATABASES: u32 = 16;
 
-/// A time on the store's clock in milliseconds. Signed, because servers calculate so.
+/// A time on the store's clock in milliseconds. It is signed, as in servers.
 pub(super) type Millis = i64;
 
 #[derive(Clone, Default)]
@@ -39,11 +39,11 @@ pub(super) struct Database<'a> {
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) value: Value,
-    /// `None`: it never ends by itself.
+    /// `None` if it never ends by itself.
     pub(super) end: Option<Millis>,
 }
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone)]
 pub(super) enum Value {
     Text(Vec<u8>),
@@ -51,7 +51,8 @@ pub(super) enum Value {
     Members(Members),
 }
 
-/// The members of a sorted set and their scores, in the order of the scores, and of the members where these are equal.
+/// The members of a sorted set and their scores. They are sorted by score, and members with equal scores by their
+/// bytes.
 #[derive(Clone, Default)]
 pub(super) struct Members(pub(super) Vec<(Vec<u8>, f64)>);
 
@@ -63,7 +64,7 @@ impl Members {
             .map(|(_, score)| *score)
     }
 
-    /// Returns what was there before.
+    /// Sets the score of `member`. Returns the score that it had before.
     pub(super) fn put(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let old = self.remove(member);
         let place = self.0.partition_point(|(other, at)| {
@@ -74,7 +75,7 @@ impl Members {
         old
     }
 
-    /// Does the same unless the present score is higher.
+    /// Sets the score of `member`, unless the present score is higher.
     pub(super) fn raise(&mut self, member: &[u8], score: f64) {
         let old = self.at(member).unwrap_or(f64::NEG_INFINITY);
         self.put(member, old.max(score));
@@ -87,7 +88,7 @@ impl Members {
 }
 
 impl Keyspace {
-    /// Returns `true` if there is such a key, be its time over or not.
+    /// Returns `true` if there is such a key, even if its time is over.
     pub(super) fn has(&self, database: u32, key: &[u8]) -> bool {
         self.databases
             .get(&database)
@@ -141,8 +142,8 @@ impl Keyspace {
 }
 
 impl Database<'_> {
-    /// Registers the key for a push, if the client asked for that. Each command that only reads
-    /// does so with its keys, when it has read them: a key whose time is over changes before.
+    /// Registers the key for a push, if the client asked for one. Each command that only reads does this with its keys
+    /// after it has read them: a key whose time is over changes before that.
     pub(super) fn register(&mut self, key: &[u8]) {
         if self.session.caching {
             self.tracking.register(key, self.session.id);
@@ -175,15 +176,15 @@ impl Database<'_> {
         }
     }
 
-    /// Returns how many milliseconds `key` lives on: -1 if it never ends, `None` if it is not there.
+    /// Returns for how many more milliseconds `key` lives: -1 if it never ends, `None` if it does not exist.
     pub(super) fn left(&mut self, key: &[u8]) -> Option<i64> {
         let now = self.now;
         let end = self.entry(key)?.end;
         Some(end.map_or(-1, |end| end.saturating_sub(now).max(0)))
     }
 
-    /// Sets what `key` holds until a time that may be over: then Valkey removes it at once, and Redis when it is next
-    /// read.
+    /// Sets the text of `key` and its end. If the end has passed, Valkey removes the key at once, and Redis when it is
+    /// next read.
     pub(super) fn insert(&mut self, key: &[u8], text: &[u8], end: Option<Millis>) {
         if self.flavour.is_valkey() && end.is_some_and(|end| end < self.now) {
             self.remove(key);
@@ -206,7 +207,7 @@ impl Database<'_> {
         self.changed(key);
     }
 
-    /// Sets when `key`, which is there, ends. An end that is not in the future removes it.
+    /// Sets the end of `key`, which exists. An end that is not in the future removes it.
     pub(super) fn set_end(&mut self, key: &[u8], end: Millis) {
         match self.keys.get_mut(key) {
             Some(entry) if self.now < end => entry.end = Some(end),

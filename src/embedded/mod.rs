@@ -7,12 +7,12 @@
 //!
 //! It knows the commands and the scripts that this library uses, and a few more that tests use. It answers them byte
 //! for byte as `redis-server` 7.0.15 does, errors included: a test sends the same random commands to both
-//! (`tests/it/embedded.rs`). Its pushes are also the server's. Only tests of this library choose another *flavour*:
-//! Valkey 8.1, 9.0 and 9.1 are compared with their servers in the same way. (The exception is `AUTH` on 8.1.1, which
-//! does not answer a refused one behind other commands.) One flavour is a server of a service, or behind a proxy, that
-//! knows neither `CLIENT` nor `INFO`. One is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET .. IFEQ` and
-//! `MSETEX` of Redis were not compared with a server. These tests can also make a node refuse commands, for example
-//! scripts, as for a user without `+@scripting`.
+//! (`tests/it/embedded.rs`). Its pushes are also the same as the server's. Only tests of this library choose another
+//! *flavour*: Valkey 8.1, 9.0 and 9.1 are compared with their servers in the same way. (The exception is `AUTH` on
+//! 8.1.1, which does not answer a refused one behind other commands.) One flavour is a server of a service, or behind a
+//! proxy, that knows neither `CLIENT` nor `INFO`. One is a Redis 8.4 **from its documentation alone**: `DELEX`, `SET ..
+//! IFEQ` and `MSETEX` of Redis were not compared with a server. These tests can also make a node refuse commands, for
+//! example scripts, as for a user without `+@scripting`.
 //!
 //! ```
 //! use shearline::embedded::EmbeddedNode;

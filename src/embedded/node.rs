@@ -24,8 +24,9 @@ use super::store::{Memory, Store};
 /// A lock node in this process, on a loopback port. **For development, tests and demos; not a production server** (see
 /// the [module](super)).
 ///
-/// It says that it has been up for a day, so that it votes at once. After a [`restart`](Self::restart) it says the truth,
-/// and a handle with a restart guard leaves it out for as long as the longest lock may last.
+/// It claims that it has been up for a day, so that it votes at once. After a [`restart`](Self::restart) it says how
+/// long it has really been up, and a handle with a restart guard does not count it for as long as the longest lock may
+/// last.
 ///
 /// It lives as long as this value: dropping it closes its connections and ends its thread. All methods take `&self` and
 /// return when their work is done, so a test may share the node among threads, and stop or stall it while they use it.
@@ -53,17 +54,16 @@ pub struct EmbeddedNode {
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 impl EmbeddedNode {
-    /// Starts a node on a free loopback port. While it is not used, it costs a thread, an `epoll`
-    /// and a socket.
+    /// Starts a node on a free loopback port. While it is idle, it costs a thread, an `epoll` and a socket.
     ///
     /// # Errors
     ///
-    /// When the system gives no socket, no thread or no randomness.
+    /// If the system gives no socket, no thread or no randomness.
     pub fn spawn() -> io::Result<Self> {
         Self::spawn_with(|_| ())
     }
 
-    /// Returns the address where the node listens. It keeps the port as long as it lives, stopped or not.
+    /// Returns the address where the node listens. The node keeps the port as long as it lives, stopped or not.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -90,7 +90,7 @@ impl EmbeddedNode {
     ///
     /// # Errors
     ///
-    /// When the system gives no socket or no randomness.
+    /// If the system gives no socket or no randomness.
     pub fn restart(&self, memory: Memory) -> io::Result<()> {
         self.order(Order::Restart(seed()?, memory))
     }
@@ -115,8 +115,8 @@ impl EmbeddedNode {
         self.order(Order::Resume)
     }
 
-    /// Deletes `key` of the first database, as another client or an operator may. Returns `false` if there is none. Works
-    /// in every state of the node.
+    /// Deletes `key` of the first database, as another client or an operator may do. Returns `false` if there is none.
+    /// Works in every state of the node.
     ///
     /// ```
     /// use std::time::Duration;
@@ -150,7 +150,7 @@ impl EmbeddedNode {
 /// Methods that only tests use.
 #[doc(hidden)]
 impl EmbeddedNode {
-    /// Starts a node that is made ready by `prepare`.
+    /// Starts a node whose store is set up by `prepare`.
     ///
     /// ```
     /// use shearline::embedded::EmbeddedNode;

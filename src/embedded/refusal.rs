@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use super::flavour::Flavour;
 
-/// Why a command was not executed: the line of an error reply without its `-`.
+/// Why a command was not executed: an error line without the `-` at its beginning.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Refusal(Cow<'static, [u8]>);
 
-/// Bytes of a command's name, and of all its arguments, that are echoed.
+/// The most bytes of a command's name, and of all its arguments, that an error repeats.
 const ECHO_BYTES_MAX: usize = 128;
 
 impl Refusal {
@@ -35,7 +35,7 @@ impl Refusal {
         ))
     }
 
-    /// The same for an `EXEC`.
+    /// Returns the error for an `EXEC`.
     pub(super) fn aborting(self) -> Self {
         let line = self.0.strip_prefix(b"ERR ").unwrap_or(&self.0);
         Self::bytes(&[b"EXECABORT Transaction discarded because of: ", line])
@@ -85,12 +85,12 @@ impl Refusal {
         ])
     }
 
-    /// `before`, the word as far as the server would show it, `after`.
+    /// Returns `before`, the word as far as the server would show it, and `after`.
     pub(super) fn quoting(before: &str, word: &[u8], after: &str) -> Self {
         Self::bytes(&[before.as_bytes(), echo(word, usize::MAX), after.as_bytes()])
     }
 
-    /// The same, met by a script: the server names the script behind it.
+    /// Returns the error for a command in a script: the server adds the name of the script.
     pub(super) fn in_script(self, sha1: &str) -> Self {
         let place = format!(" script: {sha1}, on @user_script:1.");
         Self::bytes(&[&self.0, place.as_bytes()])
@@ -104,7 +104,7 @@ impl Refusal {
         Self(Cow::Owned(line.into_bytes()))
     }
 
-    /// Line ends at the end of what is echoed are left out.
+    /// Joins the parts, without line ends at the end.
     fn bytes(parts: &[&[u8]]) -> Self {
         let mut line = parts.concat();
         while line.ends_with(b"\r") || line.ends_with(b"\n") {
@@ -114,7 +114,7 @@ impl Refusal {
     }
 }
 
-/// Returns what C's `%.*s` prints of `word`: it ends at a zero byte.
+/// Returns the part of `word` that C's `%.*s` prints: it ends at a zero byte.
 fn echo(word: &[u8], bytes_max: usize) -> &[u8] {
     let end = word.iter().position(|byte| *byte == 0);
     let end = end.unwrap_or(word.len()).min(bytes_max);

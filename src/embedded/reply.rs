@@ -1,4 +1,4 @@
-//! What a command answers, and how that is spelled in both protocols.
+//! The answers of commands, and their spelling in both protocols.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,10 +7,10 @@ use crate::resp::write;
 
 use super::refusal::Refusal;
 
-/// What a command answers.
+/// The answer of a command.
 pub(super) type Answer = Result<Reply, Refusal>;
 
-/// How replies are spelled.
+/// The protocol, which decides the spelling of replies.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Protocol {
     #[default]
@@ -18,7 +18,7 @@ pub(super) enum Protocol {
     Resp3,
 }
 
-/// An answer. That of `EXEC` holds the answers of the commands before it, and `EXEC` is never one of these.
+/// A reply. The reply to `EXEC` holds the replies to the queued commands, and `EXEC` is never one of those.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Reply {
     Simple(&'static str),
@@ -26,7 +26,7 @@ pub(super) enum Reply {
     Integer(i64),
     Bulk(Vec<u8>),
     Null,
-    /// A null in place of an array.
+    /// A null in the place of an array.
     NullArray,
     /// A text that is meant for people.
     Text(String),
@@ -44,7 +44,7 @@ impl Reply {
         Self::Array(items.into_iter().collect())
     }
 
-    /// Appends what a client of this protocol gets.
+    /// Appends the reply as a client of this protocol gets it.
     pub(super) fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
         let resp2 = protocol == Protocol::Resp2;
         match self {

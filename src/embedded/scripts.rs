@@ -1,7 +1,7 @@
 //! The scripts of this library, and the commands around them.
 //!
-//! There is no interpreter: each script is a function that does what its text says, even for
-//! arguments that the library never sends.
+//! There is no interpreter: each script is a function that does the same as its text, even for arguments that the
+//! library never sends.
 
 mod fencing;
 mod join;
@@ -31,15 +31,15 @@ const FOREIGN: Refusal = Refusal::fixed(
     "ERR this embedded node runs only the scripts of shearline; use a redis-server for others",
 );
 
-/// A script that the node knows, and what it does for a user who may do everything.
+/// A script that the node knows, and its function for a user with all permissions.
 struct Known {
     script: &'static Script,
-    /// With an empty ttl it only says that the user may do that: 0.
+    /// Whether the script answers 0 to an empty ttl, to show that the user may run it.
     asks: bool,
     run: fn(&mut Running<'_>) -> Answer,
 }
 
-/// All that the node knows.
+/// All scripts that the node knows.
 static KNOWN: [Known; 32] = [
     Known::new(&RELEASE, |run| release(run).map(Reply::Integer)),
     Known::new(&RELEASE_EACH, names::release_each),
@@ -106,7 +106,7 @@ impl Known {
     }
 }
 
-/// Returns the script with this text. From now on its digest is known, too.
+/// Returns the script with this text. From now on the node also knows its digest.
 fn by_text(state: &mut State, text: &[u8]) -> Result<&'static Known, Refusal> {
     let mut all = KNOWN.iter();
     let known = all.find(|known| known.script.text.as_bytes() == text);
@@ -155,7 +155,7 @@ pub(super) fn evalsha(state: &mut State, call: &mut Call<'_>) -> Answer {
     by_digest(state, call.words[1])?.run(state, call, given)
 }
 
-/// Returns what stands behind the number of keys: so many keys, and the arguments.
+/// Returns the keys, whose number comes first, and the arguments.
 fn keys_and_words<'a>(call: &Call<'a>) -> Result<(Words<'a>, Words<'a>), Refusal> {
     const NEGATIVE: Refusal = Refusal::fixed("ERR Number of keys can't be negative");
     const TOO_MANY: Refusal =
@@ -165,8 +165,8 @@ fn keys_and_words<'a>(call: &Call<'a>) -> Result<(Words<'a>, Words<'a>), Refusal
     call.words_from(3).split_at_checked(keys).ok_or(TOO_MANY)
 }
 
-/// Runs `plain` and then the marker check. Returns the answer of `plain` and whether it counts. The
-/// marker is argument number `marker`, counted from 0.
+/// Runs `plain` and then the marker check. Returns the answer of `plain` and whether it counts. The marker is the
+/// argument with the index `marker`.
 fn checked(
     run: &mut Running<'_>,
     marker: usize,

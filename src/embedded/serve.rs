@@ -22,19 +22,19 @@ use super::store::{Memory, Store};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
-/// The first number for connections; no number is used twice.
+/// The first number for connections. No number is used twice.
 const FIRST: usize = 2;
 
 const CONNECTIONS_MAX: usize = 1024;
 const BACKLOG: i32 = 511;
 
-/// How soon an accept is tried again after a failure (when no descriptor was left, for example).
+/// The pause after a failed accept (when no descriptor was left, for example).
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// How often to look for keys whose time is over while pushes depend on it: as often as a server does by default.
+/// The pause between two looks for keys whose time is over, while pushes depend on it: the same as a server's default.
 const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
-/// The orders of the handle. Each is answered when it is done.
+/// The orders of the handle. Each is answered when it has been carried out.
 #[derive(Debug)]
 pub(super) enum Order {
     Stop,
@@ -50,16 +50,16 @@ pub(super) struct Server {
     orders: Orders,
     store: Arc<Mutex<Store>>,
     address: SocketAddrV4,
-    /// The address of a node that is stopped, bound without a listener: connections are refused, but the system gives the
-    /// port to no other program that asks for any free port.
+    /// The address of a stopped node, bound without a listener. Connections are refused, but the system gives the port
+    /// to no other program that asks for any free port.
     reserved: Option<OwnedFd>,
     listener: Option<TcpListener>,
     connections: BTreeMap<usize, Connection>,
     next: usize,
-    /// A connection may be waiting to be accepted.
+    /// Whether a connection may be waiting to be accepted.
     acceptable: bool,
     paused: bool,
-    /// When to look next for keys whose time is over, if pushes depend on it.
+    /// The time of the next look for keys whose time is over, if pushes depend on it.
     expire: Option<Instant>,
 }
 
@@ -91,7 +91,7 @@ impl Server {
         self.address
     }
 
-    /// Ends the wait of the thread when there is an order.
+    /// Returns a waker that ends the wait of the thread when there is an order.
     pub(super) fn waker(&self) -> io::Result<Waker> {
         Waker::new(self.poll.registry(), WAKER)
     }
@@ -109,7 +109,7 @@ impl Server {
             match self.poll.poll(&mut events, wait) {
                 Ok(()) => (),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Without events no client can be served; the clients see their connections end.
+                // Without events the thread can serve no client; the clients see their connections end.
                 Err(_) => return,
             }
             self.note(&events);
@@ -126,14 +126,14 @@ impl Server {
         }
     }
 
-    /// Returns how long there is nothing to do without an event.
+    /// Returns how long the thread may wait for events.
     fn wait(&self) -> Option<Duration> {
         let accept = self.acceptable.then_some(ACCEPT_AGAIN);
         let expire = self.expire.map(|at| at.saturating_since(clock::now()));
         accept.into_iter().chain(expire).min()
     }
 
-    /// Records what happened; nothing is done yet, because the node may be paused.
+    /// Records the events. Nothing else is done yet, because the node may be paused.
     fn note(&mut self, events: &Events) {
         for event in events {
             match event.token() {
@@ -171,7 +171,7 @@ impl Server {
                 store.disconnect(connection.session());
                 self.connections.remove(&number);
             }
-            // Before the next one's commands: pushes and replies stay in their order.
+            // This comes before the commands of the next connection, so that pushes and replies stay in their order.
             again |= served == Served::Again;
             again |= deliver(&mut store, &mut self.connections);
         }
@@ -179,7 +179,7 @@ impl Server {
         again | deliver(&mut store, &mut self.connections)
     }
 
-    /// Accepts all waiting connections. If an accept fails, they wait; it is tried again soon.
+    /// Accepts all waiting connections. If an accept fails, the rest wait for another attempt soon.
     fn accept(&mut self) {
         while self.acceptable {
             let Some(listener) = &self.listener else {
@@ -210,7 +210,7 @@ impl Server {
         Ok(())
     }
 
-    /// Stops as a killed process does: closes connections and listener, and keeps the port.
+    /// Stops as a killed process does: closes the connections and the listener, and keeps the port.
     fn close(&mut self) {
         let mut store = lock(&self.store);
         for (_, connection) in mem::take(&mut self.connections) {
@@ -247,8 +247,8 @@ impl Server {
     }
 }
 
-/// Removes keys whose time is over if it is time for that. Returns when it is again, if any push
-/// depends on it.
+/// Removes keys whose time is over, if it is time to look. Returns the time of the next look, if any push depends on
+/// it.
 fn expire(store: &mut Store, due: Option<Instant>, now: Instant) -> Option<Instant> {
     let is_due = due.is_some_and(|due| due <= now);
     if is_due {
@@ -259,7 +259,7 @@ fn expire(store: &mut Store, due: Option<Instant>, now: Instant) -> Option<Insta
     store.has_registrations().then_some(next)
 }
 
-/// Hands the pushes over to their connections. Returns `true` if there was one.
+/// Passes the pushes to their connections. Returns `true` if there was one.
 fn deliver(store: &mut Store, connections: &mut BTreeMap<usize, Connection>) -> bool {
     let mut any = false;
     while let Some((connection, push)) = store.poll_push() {
@@ -276,13 +276,13 @@ fn deliver(store: &mut Store, connections: &mut BTreeMap<usize, Connection>) -> 
 fn reserve(address: SocketAddrV4) -> io::Result<OwnedFd> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
-    // Connections that a stopped node closed keep the port for a minute without it.
+    // Without this option, connections that a stopped node has closed would block the port for a minute.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &address)?;
     Ok(socket)
 }
 
-/// A panic while the store was locked left it as consistent as any other state of it.
+/// Locks the store. After a panic under the mutex the store is as consistent as before.
 pub(super) fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,25 +1,25 @@
-//! What a store knows of one connection.
+//! The state of one connection in a store.
 
 use alloc::vec::Vec;
 use core::fmt;
 
 use super::reply::Protocol;
 
-/// One client of a `Store`: its protocol, its database, whether it gave the password, whether it is sent pushes. Made
-/// by `Store::session` or `Store::session_of`.
+/// One client of a `Store`: its protocol, its database, whether it gave the password, and whether it gets pushes.
+/// `Store::session` or `Store::session_of` makes it.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     pub(super) id: u64,
-    /// The caller's number of its connection, for pushes.
+    /// The caller's number of the connection, for pushes.
     pub(super) connection: u64,
     pub(super) protocol: Protocol,
     pub(super) database: u32,
     pub(super) authenticated: bool,
-    /// `CLIENT TRACKING` is on.
+    /// Whether `CLIENT TRACKING` is on.
     pub(super) tracking: bool,
-    /// `CLIENT CACHING YES` was said, and no command since then was for it.
+    /// Whether the client has sent `CLIENT CACHING YES` and no command to use it since.
     pub(super) caching: bool,
-    /// What it has said since `MULTI`.
+    /// The commands that the client has sent since `MULTI`.
     pub(super) queue: Option<Queue>,
 }
 
@@ -27,11 +27,11 @@ pub struct Session {
 #[derive(Clone, Default)]
 pub(super) struct Queue {
     pub(super) commands: Vec<Vec<Vec<u8>>>,
-    /// Something that was to be run was refused.
+    /// Whether a command for the queue was refused.
     pub(super) spoiled: bool,
 }
 
-/// Without the words: there are tokens among them.
+/// Shows no words, because some are tokens.
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Queue({})", self.commands.len())

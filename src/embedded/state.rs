@@ -1,4 +1,4 @@
-//! What a node keeps between two commands.
+//! The state of a node between two commands.
 //!
 //! Not here: the clock, and the sessions of clients.
 
@@ -18,10 +18,10 @@ pub(super) struct State {
     pub(super) keyspace: Keyspace,
     pub(super) tracking: Tracking,
     pub(super) watches: Watches,
-    /// The digests of those that it was given since it started.
+    /// The digests of the scripts that the node got since it started.
     pub(super) scripts: BTreeSet<&'static str>,
     pub(super) flavour: Flavour,
-    /// Commands that are refused, in lower case.
+    /// The commands that the node refuses, in lower case.
     pub(super) refused: BTreeMap<String, Refused>,
     pub(super) password: Option<Vec<u8>>,
     pub(super) run_id: String,

@@ -21,7 +21,7 @@ use super::watches::Watches;
 /// [module](super).
 ///
 /// Time is an argument and must not run backwards. Each call costs as much as its command, at most logarithmic in the
-/// number of keys; `FLUSHALL` is linear in it.
+/// number of keys. `FLUSHALL` is linear in this number.
 ///
 /// A client may ask for a push when a key changes (`CLIENT TRACKING`). If a command of another client causes one, the
 /// caller fetches it with [`poll_push`](Self::poll_push).
@@ -45,7 +45,7 @@ use super::watches::Watches;
 pub struct Store {
     state: State,
     started: Instant,
-    /// How long it had been up then.
+    /// How long the store had been up at the start.
     up_before: Duration,
     /// The sum of the steps of its clock.
     ahead: Millis,
@@ -82,7 +82,7 @@ impl Store {
         store
     }
 
-    /// Makes the store behave as another server from now on.
+    /// Makes the store behave as this server from now on.
     pub fn set_flavour(&mut self, flavour: Flavour) {
         self.state.flavour = flavour;
     }
@@ -117,7 +117,7 @@ impl Store {
         self.state.password = password.map(<[u8]>::to_vec);
     }
 
-    /// Adds to the time for which the store says it has been up, until it is restarted.
+    /// Adds to the uptime that the store reports, until it is restarted.
     pub fn set_up_before(&mut self, by: Duration) {
         self.up_before = by;
     }
@@ -151,8 +151,8 @@ impl Store {
         }
     }
 
-    /// The client of this session has gone. Its registrations are forgotten, and pushes that were not fetched are not
-    /// sent to it. Linear in the number of registrations.
+    /// Ends this session, because its client has gone. Its registrations are forgotten, and pushes that were not
+    /// fetched are not sent to it. Linear in the number of registrations.
     pub fn disconnect(&mut self, session: &Session) {
         self.state.tracking.disconnected(session.id);
         self.state.watches.end(session.id, |_, _| false);
@@ -208,7 +208,7 @@ impl Store {
     /// Starts the store again under a new identity. Scripts and registrations are always forgotten. Earlier sessions
     /// have ended and must not be used any more.
     pub fn restart(&mut self, seed: u64, now: Instant, memory: Memory) {
-        // An odd factor: all seeds have their own word, and these look random.
+        // The factor is odd, so all seeds have words of their own, and these look random.
         let word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.state.run_id = format!("{word:016x}{word:024x}");
         self.state.replid = format!("{:016x}{word:024x}", !word);
@@ -223,8 +223,8 @@ impl Store {
         }
     }
 
-    /// Executes one command, name first, and appends its reply to `out`. If the command has caused a push to the client
-    /// itself (its `FLUSHALL`), the push follows. An empty command has no reply.
+    /// Executes one command, which begins with its name, and appends the reply to `out`. If the command has caused a
+    /// push to the client itself (its own `FLUSHALL`), the push follows. An empty command has no reply.
     pub fn execute(
         &mut self,
         session: &mut Session,
@@ -254,14 +254,14 @@ impl Store {
         self.state.database(&client, now).remove(key)
     }
 
-    /// Returns the text that `key` of the first database holds at `now`. Nothing is changed.
+    /// Returns the text that `key` of the first database holds at `now`. Changes nothing.
     #[must_use]
     pub fn get(&self, now: Instant, key: &[u8]) -> Option<&[u8]> {
         self.state.keyspace.peek(key, self.millis(now))
     }
 
     /// Returns the members of the sorted set that `key` of the first database holds at `now`, in the order of their
-    /// deadlines, and how long each still lives. `None`: it is over. Nothing is changed.
+    /// deadlines, and how long each still lives, or `None` if its time is over. Changes nothing.
     #[must_use]
     pub fn members(&self, now: Instant, key: &[u8]) -> Vec<(&[u8], Option<Duration>)> {
         let millis = self.millis(now);
@@ -292,14 +292,14 @@ impl fmt::Debug for Store {
     }
 }
 
-/// Returns the time of the store's clock: whole milliseconds, rounded down as by the server.
+/// Returns the time of the store's clock in whole milliseconds, rounded down as the server does.
 fn millis(now: Instant) -> Millis {
     let millis = Millis::try_from(now.as_nanos() / 1_000_000).unwrap_or(Millis::MAX);
     EPOCH.saturating_add(millis)
 }
 
-/// Returns a time in whole seconds. The server computes its uptime as the difference of two of these, which may be
-/// almost a second too much.
+/// Returns a time in whole seconds. The server computes its uptime as the difference of two such times, so it may be
+/// almost a second too long.
 fn whole_seconds(at: Instant) -> Duration {
     Duration::from_secs(at.as_nanos() / 1_000_000_000)
 }

@@ -29,7 +29,7 @@ pub(super) fn delifeq(state: &mut State, call: &mut Call<'_>) -> Answer {
     del_equal(state, call, call.words[2])
 }
 
-/// `DELEX key IFEQ value`: does the same. From the documentation.
+/// `DELEX key IFEQ value`: does the same as `DELIFEQ`. From the documentation.
 pub(super) fn delex(state: &mut State, call: &mut Call<'_>) -> Answer {
     match call.words[2].eq_ignore_ascii_case(b"ifeq") {
         true => del_equal(state, call, call.words[3]),
@@ -44,8 +44,7 @@ fn del_equal(state: &mut State, call: &Call<'_>, value: &[u8]) -> Answer {
     Ok(Reply::Integer(i64::from(deleted)))
 }
 
-/// `MSETEX numkeys key value .. [NX|XX] [PX ms|..]`: all keys, or none. A key that is named twice is set
-/// twice.
+/// `MSETEX numkeys key value .. [NX|XX] [PX ms|..]`: sets all keys, or none. A key that is named twice is set twice.
 pub(super) fn msetex(state: &mut State, call: &mut Call<'_>) -> Answer {
     const NO_COUNT: Refusal = Refusal::fixed("ERR invalid numkeys value or out of range");
     let count = integer(call.words[1]).ok().filter(|count| *count > 0);
@@ -84,7 +83,7 @@ pub(super) fn exists(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(count(found.count()))
 }
 
-/// `PTTL key`: -2 if there is none, -1 if it never ends.
+/// `PTTL key`: -2 if the key does not exist, -1 if it never ends.
 pub(super) fn pttl(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
     let left = database.left(call.words[1]).unwrap_or(-2);
@@ -119,11 +118,11 @@ pub(super) fn zadd(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(count(added))
 }
 
-/// `ZRANGE key start stop`, without options: places, from the end where they are negative.
+/// `ZRANGE key start stop`, without options. Negative places count from the end.
 pub(super) fn zrange(state: &mut State, call: &mut Call<'_>) -> Answer {
     let mut database = call.database(state);
     let members = ordered(&mut database, call);
-    database.register(call.words[1]); // Whatever the answer is.
+    database.register(call.words[1]); // Whatever the answer is, the key was read.
     members
 }
 
@@ -161,7 +160,7 @@ pub(super) fn set(state: &mut State, call: &mut Call<'_>) -> Answer {
     set_in(&mut call.database(state), key, value, call.words_from(3))
 }
 
-/// Does what [`set`] does, for a script too.
+/// Does what [`set`] does, also for a script.
 pub(super) fn set_in(
     database: &mut Database<'_>,
     key: &[u8],
@@ -186,14 +185,14 @@ pub(super) fn set_in(
     Ok(ok())
 }
 
-/// `SETNX key value`: used by locks of before 2012 and by the example `setnx_getset`.
+/// `SETNX key value`. Locks before 2012 used it, and so does the example `setnx_getset`.
 pub(super) fn setnx(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let set = set_in(&mut call.database(state), key, value, &[b"nx"])?;
     Ok(Reply::Integer(i64::from(set != Reply::Null)))
 }
 
-/// `GETSET key value`: the old value, and the new one never ends.
+/// `GETSET key value`: returns the old value. The new one never ends.
 pub(super) fn getset(state: &mut State, call: &mut Call<'_>) -> Answer {
     let (key, value) = (call.words[1], call.words[2]);
     let mut database = call.database(state);
@@ -210,9 +209,9 @@ struct SetOptions<'a> {
 
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Condition<'a> {
-    /// `XX` requires a key, `NX` requires that there is none.
+    /// `XX` requires that the key exists, `NX` that it does not.
     Key(bool),
-    /// `IFEQ` requires that it holds this.
+    /// `IFEQ` requires that the key holds this value.
     Value(&'a [u8]),
 }
 
@@ -228,8 +227,7 @@ enum Lifetime<'a> {
 }
 
 impl<'a> SetOptions<'a> {
-    /// The same option twice is allowed, and the last counts; two that exclude each other are
-    /// refused.
+    /// Parses the options. If an option is repeated, the last one counts. Two that exclude each other are refused.
     fn parse(mut words: &[&'a [u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
         while let Some((option, mut rest)) = words.split_first() {
@@ -268,7 +266,7 @@ impl<'a> SetOptions<'a> {
         Ok(())
     }
 
-    /// Returns when a key that `command` sets now ends.
+    /// Returns the end of a key that `command` sets now.
     fn end(&self, now: Millis, command: &str) -> Result<Option<Millis>, Refusal> {
         let (text, unit, from) = match self.lifetime {
             Lifetime::Endless | Lifetime::Keep => return Ok(None),
@@ -282,7 +280,7 @@ impl<'a> SetOptions<'a> {
         end.map(Some).ok_or_else(|| Refusal::expire_time(command))
     }
 
-    /// Sets the key until `end`, unless its old end stays.
+    /// Sets the key until `end`, unless it keeps its old end.
     fn insert(&self, database: &mut Database<'_>, key: &[u8], text: &[u8], end: Option<Millis>) {
         let end = match self.lifetime == Lifetime::Keep {
             true => database.entry(key).and_then(|entry| entry.end),
@@ -298,7 +296,8 @@ fn take<'a>(words: &mut &[&'a [u8]]) -> Result<&'a [u8], Refusal> {
     Ok(first)
 }
 
-/// `PEXPIRE key ms [LT]`. An end that is not in the future deletes the key. `LT`: only if it is earlier than the old one.
+/// `PEXPIRE key ms [LT]`. An end that is not in the future deletes the key. With `LT`, the end changes only if it
+/// becomes earlier.
 pub(super) fn pexpire(state: &mut State, call: &mut Call<'_>) -> Answer {
     let options = call.words_from(3);
     let other = options

@@ -13,7 +13,7 @@
 //! * `CLIENT TRACKING OFF` erases no registration. A push that falls due before tracking is on again, or while the
 //!   client speaks RESP2, is not sent, and the registration is used up.
 //!
-//! A client that has gone leaves nothing behind.
+//! After a client has gone, nothing of it is kept.
 //!
 //! Not here: the commands. They are in `clients`.
 
@@ -48,7 +48,7 @@ impl Tracking {
         self.registered.is_empty()
     }
 
-    /// Takes over the changes that a command has made to the session.
+    /// Takes over a command's changes to the session.
     pub(super) fn update(&mut self, session: &Session) {
         match session.tracking && session.protocol == Protocol::Resp3 {
             true => self.listeners.insert(session.id, session.connection),
@@ -61,7 +61,7 @@ impl Tracking {
         clients.insert(client);
     }
 
-    /// The key has changed: by a command of the client `by`, or because its time was over.
+    /// Records that the key has changed: the client `by` has changed it, or its time was over.
     pub(super) fn changed(&mut self, key: &[u8], by: Option<u64>) {
         let clients = self.registered.remove(key).unwrap_or_default();
         for client in clients.into_iter().filter(|client| Some(*client) != by) {
@@ -69,7 +69,7 @@ impl Tracking {
         }
     }
 
-    /// All keys of at least one database are gone.
+    /// Records that all keys of at least one database are gone.
     pub(super) fn flushed(&mut self) {
         self.registered.clear();
         let all: Vec<u64> = self.listeners.keys().copied().collect();
@@ -78,8 +78,8 @@ impl Tracking {
         }
     }
 
-    /// Adds a push to `client` that this key, or all keys, may have changed, unless the client does not take pushes
-    /// now.
+    /// Adds a push to `client` which says that this key, or all keys, may have changed. Adds none if the client takes
+    /// no pushes now.
     fn push(&mut self, client: u64, key: Option<&[u8]>) {
         if let Some(&connection) = self.listeners.get(&client) {
             self.pushes.push_back(Push {
@@ -90,7 +90,7 @@ impl Tracking {
         }
     }
 
-    /// The client has gone.
+    /// Records that the client has gone.
     pub(super) fn disconnected(&mut self, client: u64) {
         self.listeners.remove(&client);
         self.registered.retain(|_, clients| {

@@ -1,9 +1,9 @@
-//! `WATCH`, `MULTI .. EXEC`, and what stands between.
+//! `WATCH`, `MULTI .. EXEC`, and the commands in between.
 //!
-//! What is wrong in itself (an unknown command, too few words, a missing permission) is refused at once, and
-//! then `EXEC` runs nothing. What fails when it is run leaves the others as they are.
+//! A command with a fault of its own (an unknown command, too few words, a missing permission) is refused at once, and
+//! then `EXEC` runs nothing. If a command fails when it is run, the others still run.
 //!
-//! Not here: which keys have changed. That is in `watches`. What runs a command: `commands`.
+//! Not here: which keys have changed. That is in `watches`. `commands` runs the commands.
 
 use super::call::{Call, ok};
 use super::refusal::Refusal;
@@ -11,7 +11,7 @@ use super::reply::Answer;
 use super::session::Queue;
 use super::state::State;
 
-/// Returns `true` for a command that is run at once, also between `MULTI` and `EXEC`.
+/// Returns `true` for a command that is run at once, even between `MULTI` and `EXEC`.
 pub(super) fn is_run_at_once(name: &str) -> bool {
     ["multi", "exec", "discard", "watch"].contains(&name)
 }
@@ -28,7 +28,7 @@ fn not_within(state: &State, call: &mut Call<'_>, line: &'static str) -> Result<
     let Some(queue) = &mut call.session.queue else {
         return Ok(());
     };
-    // Valkey runs nothing then.
+    // Valkey then runs nothing at `EXEC`.
     queue.spoiled |= state.flavour.is_valkey();
     Err(Refusal::fixed(line))
 }
@@ -47,7 +47,7 @@ pub(super) fn end(state: &mut State, call: &mut Call<'_>) -> Result<Option<Queue
     }
 }
 
-/// `EXEC` itself was refused: nothing is run.
+/// Ends the transaction, because `EXEC` itself was refused. Nothing is run.
 pub(super) fn abort(state: &mut State, call: &mut Call<'_>, refusal: Refusal) -> Refusal {
     call.session.queue = None;
     end_watches(state, call);
@@ -74,7 +74,7 @@ pub(super) fn watch(state: &mut State, call: &mut Call<'_>) -> Answer {
     Ok(ok())
 }
 
-/// Returns `true` if nothing has changed that the client watched.
+/// Ends the watches of the client. Returns `true` if none of its watched keys has changed.
 fn end_watches(state: &mut State, call: &Call<'_>) -> bool {
     let State {
         keyspace, watches, ..

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 /// See the [module](self). Clients are identified by the numbers that `HELLO` shows.
 #[derive(Clone, Default)]
 pub(super) struct Watches {
-    /// For each database and key: the clients that watch it.
+    /// The clients that watch each key of each database.
     watched: BTreeMap<(u32, Vec<u8>), BTreeSet<u64>>,
     /// The clients for which a watched key has changed.
     spoiled: BTreeSet<u64>,
@@ -31,7 +31,7 @@ impl Watches {
         }
     }
 
-    /// Marks all watched keys as gone that existed, according to `had`.
+    /// Records that the watched keys are gone, if they existed according to `had`.
     pub(super) fn flushed(&mut self, had: impl Fn(u32, &[u8]) -> bool) {
         self.watched.retain(|(database, key), clients| {
             let gone = had(*database, key);

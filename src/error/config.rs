@@ -13,11 +13,11 @@ use crate::limits::{
     UNIX_PATH_BYTES_MAX,
 };
 
-/// What a handle without scripts says where they are needed.
+/// The text of a handle without scripts about requests that need them.
 pub(super) const NEED_SCRIPTS: &str = "fencing tokens, shared locks, permits and a strict restart guard need scripts; \
     permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`) and leave out `without_scripts`, or do without them";
 
-/// Why a configuration, or the URL of a node, cannot be used. Its text names the mistake, and says what to write. It
+/// Why a configuration, or the URL of a node, cannot be used. The text names the mistake, and says what to write. It
 /// never shows a URL, which may hold a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
@@ -34,7 +34,7 @@ pub(crate) enum ConfigFault {
     DuplicateNode { address: String },
     #[error("the URL{} {fault}", of_node(*index))]
     Url {
-        /// The index of the node among the named ones, counted from 0.
+        /// The index of the node in the order of the calls, counted from 0.
         index: Option<usize>,
         fault: UrlFault,
     },

@@ -1,11 +1,12 @@
-//! Every way in which an operation can fail, sorted by who can repair it.
+//! Every way in which an operation can fail, sorted by the person who can repair it.
 //!
-//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the failures of a caller's operations,
-//! [`OperatorError`](crate::OperatorError) those of an operator's requests. Failures of the nodes carry a [`Report`]
+//! [`LockError`], [`ExtendError`] and [`UnlockError`] are the failures of callers' operations, and
+//! [`OperatorError`](crate::OperatorError) is for the requests of operators. Failures of the nodes carry a [`Report`]
 //! with each node's answer and how long it took. [`InvalidRequest`] and [`ConfigError`] are mistakes of the caller, and
 //! come before any I/O.
 //!
-//! `{}` shows one clause of an error, for users; `{:#}` adds what each node said and what to do, for operators and logs.
+//! `{}` shows one clause of an error, for users. `{:#}` adds what each node said and what to do, for operators and
+//! logs.
 //!
 //! No error holds a credential or a whole token. Servers echo arguments in their error texts, so only the first word of
 //! a server's error is kept ([`ServerError`]).

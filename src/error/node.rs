@@ -38,7 +38,7 @@ impl ServerError {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
 
-    /// Returns `true` if the word says no kind of error: `ERR`, or the beginning of a sentence.
+    /// Returns `true` if the word names no kind of error: it is `ERR`, or begins a sentence.
     pub(crate) fn is_plain(self) -> bool {
         let code = self.code();
         code == "ERR" || !code.bytes().any(|byte| byte.is_ascii_uppercase())
@@ -249,9 +249,9 @@ pub enum Unusable {
          and give floors (`Redlock::trust_nodes`)"
     )]
     NoMoreTokens,
-    /// It runs no scripts, because its user may not or its server cannot, and the request needs them: it uses
-    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced), or is for a shared
-    /// lock or a permit. Other locks are granted there without scripts.
+    /// It runs no scripts, because its user may not or its server cannot, but the request needs them: it uses
+    /// [`RestartGuard::Strict`](crate::RestartGuard) or a [fencing token](crate::LockOptions::fenced), or is for a
+    /// shared lock or a permit. This node grants other locks without scripts.
     #[error(
         "it runs no scripts, and fencing tokens, shared locks, permits and a strict restart guard need scripts; \
          permit `EVAL` and `EVALSHA` (`ACL SETUSER .. +eval +evalsha`), or do without them"
@@ -267,7 +267,7 @@ pub enum Unusable {
     Refused(ServerError),
 }
 
-/// Says where to find a line that permits `command`. Locks do not need `scan`, which counts counters.
+/// Returns where to find a line that permits `command`. Locks do not need `scan`, which counts counters.
 fn suffices(command: &str) -> &'static str {
     match command {
         "scan" => "",
@@ -297,7 +297,7 @@ impl Unusable {
         }
     }
 
-    /// Returns `true` if the user of the node lacks a permission.
+    /// Returns `true` if the fault is a missing permission of the node's user.
     pub(crate) const fn is_of_user(self) -> bool {
         matches!(
             self,
@@ -309,7 +309,7 @@ impl Unusable {
         )
     }
 
-    /// Returns `true` if the node gives no fencing tokens.
+    /// Returns `true` if the fault is that the node gives no fencing tokens.
     pub(crate) const fn is_of_tokens(self) -> bool {
         matches!(self, Self::InRepair | Self::NoFloor | Self::NoMoreTokens)
     }

@@ -51,8 +51,8 @@ impl LockError {
     }
 
     /// Returns `true` if the same call may succeed later without a change to the program, its configuration or the
-    /// nodes' configuration. A [number of permits](Report::other_permits) that differs from that of other clients is
-    /// such a change.
+    /// nodes' configuration. If other clients use another [number of permits](Report::other_permits), such a change is
+    /// needed.
     ///
     /// ```
     /// use shearline::LockError;
@@ -63,7 +63,7 @@ impl LockError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            // Such a call does not wait, so a loop around it would spin.
+            // Such a call does not wait, so a retry loop would run without pauses.
             Self::Held(report) => report.other_permits().is_none(),
             Self::Saturated => true,
             Self::NoQuorum(report) | Self::TooSlow(report) => !report.needs_operator(),
@@ -107,13 +107,13 @@ impl LockError {
     }
 }
 
-/// Says who holds the lock, and for how long, as far as that is known.
+/// Returns who holds the lock, and how long it is still held, as far as this is known.
 fn held(report: &Report) -> String {
     let which = report
         .held_resource()
         .map(|name| format!("`{}` is ", Shown(name)));
     let which = which.unwrap_or_default();
-    // The operation has neither asked the nodes, nor waited behind one that has.
+    // Otherwise the operation has neither asked the nodes nor waited behind one that has.
     let is_known = report.tries() != 0 || report.held_for().is_some() || report.never_expires();
     let holder = match report.holder() {
         _ if let Some(permits) = report.other_permits() => {
@@ -265,12 +265,12 @@ impl UnlockError {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Released {
-    /// The number of nodes that had deleted the key before the verdict. Later answers may add to it.
+    /// The number of nodes that had deleted the key when the majority was complete. Later answers may add to it.
     pub deleted: u8,
 }
 
-/// A request that can never succeed as written. Found before any I/O. Its text says what is wrong, and what to ask for
-/// instead.
+/// A request that can never succeed as written. It is refused before any I/O. The text says what is wrong, and what to
+/// ask for instead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(transparent)]
 pub struct InvalidRequest(#[from] pub(crate) RequestFault);
@@ -316,7 +316,7 @@ pub enum RequestFault {
         "a resource has 1 to {PERMITS_MAX} permits, not {permits}; ask for a number in this range"
     )]
     Permits { permits: u32 },
-    /// A lock on several resources, or a permit, was to be made a shared lock.
+    /// The lock that should become a shared lock is on several resources, or is a permit.
     #[error("only an exclusive lock on one resource can be made a shared lock")]
     NotExclusive,
     #[error("the owner text has {bytes} bytes, {OWNER_BYTES_MAX} are allowed; shorten it")]
@@ -341,12 +341,12 @@ pub enum RequestFault {
     TtlWithDelayTooLong { ttl: Duration, maximum: Duration },
     #[error("zero tries were asked for; ask for one at least")]
     NoTries,
-    /// There are no markers to write again.
+    /// There are no markers that could be written again.
     #[error("only a strict restart guard has markers; there is nothing to do")]
     NotStrict,
 }
 
-/// Where a name stands in the list of resources, if there is a list.
+/// Returns the place of a name in the list of resources, if there is a list.
 fn place(index: Option<usize>) -> String {
     let place = index.map(|index| format!(" at place {index}, counted from 0,"));
     place.unwrap_or_default()
@@ -372,5 +372,5 @@ impl From<RequestFault> for ExtendError {
     }
 }
 
-// An error is returned through every layer, by value; keep it in a few registers.
+// Every layer passes an error on by value, so it should fit into a few registers.
 const _: () = assert!(size_of::<LockError>() <= 40);

@@ -15,7 +15,7 @@ pub struct TrustError(#[from] pub(crate) TrustFault);
 pub(crate) enum TrustFault {
     #[error("no node is configured by this address; `nodes` shows the addresses")]
     UnknownNode,
-    /// The server could restart before there is a connection, so it cannot be trusted in advance.
+    /// The server could restart before it is connected, so it cannot be trusted in advance.
     #[error("there is no connection to the node now; trust it when `nodes` shows one")]
     NotConnected,
     /// The node restarted, or was replaced.

@@ -37,19 +37,19 @@ struct ReportParts {
     held: Option<Box<[u8]>>,
     /// How many permits there are, if all are taken.
     all_taken: Option<u16>,
-    /// What the nodes were asked about: the first resource, and the number of others.
+    /// The subject of the question: the first resource, and the number of others.
     resource: Option<(Box<[u8]>, usize)>,
     asked: Asked,
     /// The lock was valid when its release was asked for.
     was_valid: bool,
 }
 
-/// What the nodes were asked for.
+/// The question to the nodes.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) enum Asked {
     Vote,
     Answer,
-    /// Nothing was asked: a node that said yes is ready to vote.
+    /// No question: a node that said yes is ready to vote.
     Nothing,
     /// All nodes had to answer.
     All,
@@ -87,14 +87,14 @@ impl Report {
         self
     }
 
-    /// Records what was `asked`, if it was no vote.
+    /// Records the question, if it was not for a vote.
     #[must_use]
     pub(crate) fn of(mut self, asked: Asked) -> Self {
         self.0.asked = asked;
         self
     }
 
-    /// Returns what the nodes were asked for.
+    /// Returns the question to the nodes.
     pub(crate) fn asked(&self) -> Asked {
         self.0.asked
     }
@@ -106,19 +106,20 @@ impl Report {
         self
     }
 
-    /// Returns `true` if it is about the release of a lock that was valid when the release was asked for.
+    /// Returns `true` if the report is about the release of a lock that was valid when the release was asked for.
     pub(super) fn was_valid(&self) -> bool {
         self.0.was_valid
     }
 
-    /// Returns the resource that the nodes were asked about, if it is one. For several resources it is the first.
+    /// Returns the resource that the nodes were asked about, if they were asked about one. For several resources it is
+    /// the first.
     #[must_use]
     pub fn resource(&self) -> Option<&[u8]> {
         Some(&self.0.resource.as_ref()?.0)
     }
 
-    /// Returns the text of an error: a `clause` behind the name of the lock, and in the long form a `link` to what the
-    /// nodes said, and the `rest`.
+    /// Returns the text of an error: the name of the lock followed by `clause`. The long form adds `link`, the answers
+    /// of the nodes, and `rest`.
     pub(crate) fn told(&self, clause: &str, link: &str, rest: impl fmt::Display) -> Told {
         let lock = match &self.0.resource {
             None => "the lock".into(),
@@ -137,8 +138,8 @@ impl Report {
         }
     }
 
-    /// Records that several resources were requested. `of_nodes` holds the resource that each node says is another's,
-    /// and `most` the one that the most nodes name.
+    /// Records that several resources were requested. `of_nodes` holds the resource that each node names as held by
+    /// another client, and `most` the one that the most nodes name.
     #[must_use]
     pub(crate) fn of_several<'a>(
         mut self,
@@ -152,7 +153,7 @@ impl Report {
         self
     }
 
-    /// Records that so many `permits` were to be had, and all are taken.
+    /// Records that there are this many `permits`, and all are taken.
     #[must_use]
     pub(crate) fn all_taken(mut self, permits: u16) -> Self {
         self.0.all_taken = Some(permits);
@@ -164,7 +165,7 @@ impl Report {
         self.0.all_taken
     }
 
-    /// Records that this handle itself holds the lock, with the label `owner`, until then.
+    /// Records that this handle itself holds the lock until `until`, with the label `owner`.
     #[must_use]
     pub(crate) fn held_here(mut self, owner: &[u8], until: Instant) -> Self {
         self = self.held_until(Some(owner), until);
@@ -172,7 +173,7 @@ impl Report {
         self
     }
 
-    /// Records that another client holds the lock until then, with the label `owner`, as far as both are known.
+    /// Records that another client holds the lock until `until`, with the label `owner` if it is known.
     #[must_use]
     pub(crate) fn held_until(mut self, owner: Option<&[u8]>, until: Instant) -> Self {
         let left = until.saturating_since(self.0.now);
@@ -196,12 +197,12 @@ impl Report {
     /// | the holder | its label is there |
     /// | --- | --- |
     /// | this handle itself ([`is_held_here`](Self::is_held_here)) | always |
-    /// | another client | if a caller of this handle has waited for about 0.8 s |
+    /// | another client | if a caller of this handle has waited for about 0.4 s |
     ///
-    /// After half a second, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
-    /// ten times a second at most, if the lock is extended or changes hands that often. Shorter waits cost nothing for
-    /// this. A majority must have the same token, and the user needs permission to run scripts. Otherwise it is `None`;
-    /// `inspect` asks at once.
+    /// After 0.4 s, a waiter that looks whether the lock is free also asks the nodes who holds it. It does so
+    /// ten times a second at most, if the lock is extended or changes hands often. So shorter waits cost nothing more.
+    /// A majority must have the same token, and the user needs permission to run scripts. Otherwise the label is
+    /// `None`; `inspect` asks at once.
     ///
     /// Any client can write any label: it is for people and logs.
     ///
@@ -228,12 +229,12 @@ impl Report {
         self.0.holder.as_deref()
     }
 
-    /// Returns the resource that kept a lock on several (`lock_all`) from being taken: the one that the most nodes say
-    /// is another's. [`holder`](Self::holder), [`held_for`](Self::held_for) and [`never_expires`](Self::never_expires)
-    /// are about this one; others may be held too.
+    /// Returns the resource that kept a lock on several (`lock_all`) from being taken: the one that the most nodes name
+    /// as held by another client. [`holder`](Self::holder), [`held_for`](Self::held_for) and
+    /// [`never_expires`](Self::never_expires) are about this one; others may be held too.
     ///
-    /// `None` if one resource was requested, or no node named one. [`NodeReport::resource`] has the one of each node; a
-    /// node names the first that it finds.
+    /// `None` if one resource was requested, or no node named one. [`NodeReport::resource`] has the resource that each
+    /// node names; a node names the first that it finds.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -273,8 +274,8 @@ impl Report {
         self.0.left.filter(|left| *left != Duration::MAX)
     }
 
-    /// Describes what has become of the key of a lost lock, if only that kept a majority from saying yes: it is gone,
-    /// or has another token.
+    /// Describes what has happened to the key of a lost lock, if this alone kept a majority from saying yes: it is
+    /// gone, or has another token.
     #[must_use]
     pub fn loss(&self) -> Option<&'static str> {
         let enough = self.nodes().len().saturating_sub(self.quorum()) + 1;
@@ -288,8 +289,8 @@ impl Report {
         )
     }
 
-    /// Returns how many permits the resource has, if a permit was asked for with another number and so many nodes say
-    /// so that no majority is left. Only for [`LockError::Held`](crate::LockError::Held).
+    /// Returns how many permits the resource has, if a permit was asked for with another number and, because of this,
+    /// too few nodes are left for a majority. Only for [`LockError::Held`](crate::LockError::Held).
     ///
     /// All clients have to ask for permits of one resource with the same number. The call does not wait: the other
     /// number stands until the permits that were taken with it are released or over.
@@ -305,7 +306,7 @@ impl Report {
         others.clone().nth(enough).and_then(|_| others.next())
     }
 
-    /// Returns `true` if so many nodes keep the key without an expiry that the lock does not end by itself. Only for
+    /// Returns `true` if the key has no expiry on enough nodes that the lock does not end by itself. Only for
     /// [`LockError::Held`](crate::LockError::Held).
     ///
     /// Every lock of this library has an expiry, so another program has written the key or removed its expiry. Waiting
@@ -343,8 +344,8 @@ impl Report {
     }
 
     /// Returns `true` if only an operator can repair the fault: a node belongs to another cluster, or no majority is
-    /// left without the nodes that are [unusable](Unusable) for lasting reasons. Trying again is of no use before the
-    /// repair; if this returns `false`, it may help.
+    /// left without the nodes that are [unusable](Unusable) for lasting reasons. Before the repair, trying again does
+    /// not help. If this returns `false`, trying again may help.
     ///
     /// ```
     /// # fn example(error: shearline::LockError) {
@@ -364,7 +365,7 @@ impl Report {
         elsewhere != 0 || self.nodes().len() - unusable(Unusable::is_lasting) < self.quorum()
     }
 
-    /// Returns the page of the manual that helps with what the nodes said.
+    /// Returns the page of the manual that helps with the answers of the nodes.
     pub(crate) fn page(&self) -> &'static str {
         let has = |is: fn(Unusable) -> bool| {
             self.count(|said| matches!(said, NodeOutcome::Unusable(why) if is(*why))) != 0
@@ -397,8 +398,8 @@ impl Report {
         nodes.filter(|node| predicate(&node.outcome)).count()
     }
 
-    /// Lists the answers, once for all nodes with the same answer: `a:1 and c:3 each timed out; b:2 held`. A node that
-    /// said yes is `granted`.
+    /// Lists the answers. Nodes with the same answer share a clause: `a:1 and c:3 each timed out; b:2 held`. A node
+    /// that said yes is `granted`.
     pub(super) fn of_all(&self, granted: &str) -> String {
         let mut said: Vec<(String, Vec<&str>)> = Vec::new();
         for node in self.nodes() {
@@ -433,7 +434,7 @@ impl Report {
         node.to_string()
     }
 
-    /// Says how many of the nodes needed said yes, and what each one said.
+    /// Returns how many of the needed nodes said yes, and the answer of each node.
     fn votes(&self) -> String {
         let (yes, quorum) = (self.granted(), self.quorum());
         let (vote, granted) = match self.0.asked {
@@ -465,7 +466,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What to do about nodes in quarantine, as the end of a sentence.
+/// Returns advice about nodes in quarantine, as the end of a sentence.
 pub(crate) fn ends_by(report: &Report) -> &'static str {
     match report.has_quarantine() {
         true => {
@@ -475,7 +476,7 @@ pub(crate) fn ends_by(report: &Report) -> &'static str {
     }
 }
 
-/// What has become of the keys of a lost lock, as the end of a sentence.
+/// Returns what has happened to the keys of a lost lock, as the end of a sentence.
 pub(super) fn gone(report: &Report) -> String {
     let loss = report.loss().map(|loss| format!("; {loss}"));
     loss.unwrap_or_default()
@@ -483,7 +484,7 @@ pub(super) fn gone(report: &Report) -> String {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `Debug` is as readable as `Display`, because a `main` that returns an error shows it.
+        // A `main` that returns an error shows its `Debug` form, so this is as readable as `Display`.
         write!(f, "{self}")
     }
 }
@@ -498,14 +499,14 @@ pub struct NodeReport {
     pub outcome: NodeOutcome,
     /// The time from before the first byte of the attempt to the answer; `None` if the node did not answer.
     pub latency: Option<Duration>,
-    /// The resource that the node says is another's, if a lock on several was not taken.
+    /// The resource that the node names as held by another client, if a lock on several was not taken.
     pub resource: Option<Box<[u8]>>,
     /// The reason as a text: from the server, if it refuses with an unknown error, or from `Builder::credentials`, if
     /// that has failed. Printable, and at most 240 characters. Never from a login.
     pub words: Option<Arc<str>>,
-    /// How long the server had been up when this handle met it, if that is less than a minute and
-    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have forgotten
-    /// locks in a restart.
+    /// How long the server had been up when this handle first connected, if that is less than a minute and
+    /// [`Builder::max_ttl`](crate::Builder::max_ttl) is not set. The node counted at once, although it may have
+    /// forgotten locks in a restart.
     pub met_young: Option<Duration>,
 }
 
@@ -521,7 +522,7 @@ impl NodeReport {
         }
     }
 
-    /// Adds how long its server had been up when it was met, if that is too short.
+    /// Adds how long the server had been up when this handle first connected, if that is too short.
     #[must_use]
     pub(crate) fn met(self, met_young: Option<Duration>) -> Self {
         Self { met_young, ..self }
@@ -534,8 +535,8 @@ impl NodeReport {
         Self { words, ..self }
     }
 
-    /// Returns the resource, or the words of the server, behind the outcome. If the key is not ours, also whether the
-    /// server may have forgotten a lock before it was met.
+    /// Returns the resource, or the words of the server, that follow the outcome. If the key has another token, also
+    /// whether the server may have forgotten a lock before this handle first connected.
     fn addition(&self) -> String {
         match (&self.resource, &self.words, self.met_young) {
             (Some(resource), ..) => format!(" ({})", Shown(resource)),
@@ -571,10 +572,10 @@ pub enum NodeOutcome {
     TimedOut,
     /// There was no connection, or it was lost before the answer.
     Unreachable(LinkError),
-    /// Its answer does not count until `until`, on the clock of the handle. It restarted and may have forgotten locks,
-    /// its clock was stepped and may have ended them, or a barrier stands on it. With
-    /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the marker of the node is being
-    /// read: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
+    /// Its answer does not count until `until`, on the clock of the handle. The node restarted and may have forgotten
+    /// locks, or its clock was stepped and may have ended them, or it has a barrier. With
+    /// [`RestartGuard::Strict`](crate::RestartGuard), `until` is the present while the handle reads the marker of the
+    /// node: the node may be ready a round trip later. See [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time when it votes again.
@@ -582,8 +583,8 @@ pub enum NodeOutcome {
     },
     /// It cannot serve as a node, for a reason that an operator has to repair.
     Unusable(Unusable),
-    /// It had not answered when the other nodes decided, or was not asked because they had decided. The node has no
-    /// fault.
+    /// It had not answered when the other nodes decided, or was not asked because they had decided. This is no fault of
+    /// the node.
     Pending,
 }
 
@@ -598,7 +599,7 @@ impl NodeOutcome {
     }
 }
 
-/// The outcome in words, with those of the server, and without the address.
+/// The outcome in words, with the words of the server, and without the address.
 impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.outcome, self.addition())
@@ -618,10 +619,10 @@ fn instead_of_scripts(outcome: NodeOutcome, words: &str) -> &'static str {
     }
 }
 
-/// Servers name the script in the error of every command within one.
+/// Servers name the script in the error of every command that a script runs.
 const FAULT_OF_SCRIPT: &str = "user_script";
 
-/// Returns `true` if a server that says such `words` seems to run no scripts.
+/// Returns `true` if a server with such an error text seems to run no scripts.
 pub(crate) fn names_scripts(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     let has = |word: &&str| words.contains(word);
@@ -650,7 +651,7 @@ impl fmt::Display for NodeOutcome {
     }
 }
 
-// An error is returned through every layer, by value; keep it in a few registers.
+// Every layer passes an error on by value, so it should fit into a few registers.
 const _: () = assert!(size_of::<Report>() == size_of::<usize>());
 
 #[cfg(test)]
@@ -906,7 +907,7 @@ mod tests {
              b:2 refused: OOM (its memory is full: raise its `maxmemory`, or remove other keys; \
              counters of fencing tokens (`shearline:fence:*`) may be what fills it))"
         );
-        // Of several resources it names the one that is another's.
+        // Of several resources, the error names the one that another client holds.
         let names = [Some(&b"a"[..]), None];
         let several = report.clone().of_several(names.into_iter(), None);
         let said = "(a:1 in quarantine for 41s more, because it may have forgotten locks (a); b:2 ";

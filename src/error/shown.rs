@@ -6,7 +6,7 @@ use core::fmt;
 
 use crate::limits::OWNER_BYTES_MAX;
 
-/// The number of bytes of a name that are shown: one of the longest names, repeated for many nodes, would hide the
+/// The number of bytes of a name that are shown. One of the longest names, repeated for many nodes, would hide the
 /// rest. Labels of this library are no longer than this.
 const BYTES_MAX: usize = OWNER_BYTES_MAX;
 
@@ -21,7 +21,7 @@ pub(crate) fn words(text: &str) -> Arc<str> {
     shown.collect::<String>().into()
 }
 
-/// Returns the text of a server's error `line` behind its `code`, as far as it can be shown. Leaves out the parts of a
+/// Returns the text of a server's error `line` behind its `code`, as far as it can be shown. Leaves out words of the
 /// command that servers repeat, such as names and tokens.
 pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     let is_shown = |byte: &&u8| (byte.is_ascii_graphic() || **byte == b' ') && **byte != b'\\';
@@ -29,7 +29,7 @@ pub(crate) fn said(line: &[u8], code: &str) -> Option<Arc<str>> {
     let text = core::str::from_utf8(&line[..shown]).unwrap_or_default();
     let text = match shown == line.len() {
         true => text,
-        false => text.rsplit_once(' ').map_or("", |(whole, _)| whole), // A token may begin in a word.
+        false => text.rsplit_once(' ').map_or("", |(whole, _)| whole), // A token may begin in the cut word.
     };
     let text = text.split(", with args").next()?;
     let text = text.strip_prefix(code).unwrap_or(text);

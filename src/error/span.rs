@@ -30,7 +30,7 @@ impl Span {
         }
     }
 
-    /// Cuts off a fraction of a millisecond, so that the text does not promise too much time.
+    /// Rounds down to milliseconds, so that the text does not promise too much time.
     pub(crate) fn in_millis(self) -> Self {
         let beyond = Duration::from_nanos(u64::from(self.0.subsec_nanos() % 1_000_000));
         Self(self.0.saturating_sub(beyond))

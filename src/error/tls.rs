@@ -31,7 +31,7 @@ pub(crate) enum TlsProblem {
     Missing,
     #[error("this process may not read the file; correct its permissions")]
     Forbidden,
-    /// Another reason, or the file is larger than 16 MiB.
+    /// Another reason, such as a file larger than 16 MiB.
     #[error("the file cannot be read; check that it is a file of a usual size")]
     Unreadable,
     /// The file holds no certificate or no key.
@@ -121,8 +121,8 @@ impl fmt::Display for Day {
     }
 }
 
-/// Why a TLS handshake with a node failed, or was not tried. Its text says what to correct. A certificate here is the
-/// node's, or one between it and its authority.
+/// Why a TLS handshake with a node failed, or was not tried. The text says what to correct. A certificate here belongs
+/// to the node, or stands between the node's and its authority.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub(crate) enum TlsFault {
     #[error("its certificate expired on {0}; renew it, and check the clock of this machine")]
@@ -194,7 +194,7 @@ mod tests {
     use crate::error::LinkError;
     use alloc::string::ToString;
 
-    /// The value is stored with every event of a connection.
+    /// Every event of a connection stores this value.
     #[test]
     fn the_reason_of_a_connection_stays_small() {
         assert_eq!(size_of::<LinkError>(), 8);

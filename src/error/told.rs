@@ -1,18 +1,18 @@
-//! The two forms of an error's text. `{}` is one clause that names the lock, for users. `{:#}` adds what each node said,
-//! what follows and what to do, for operators and logs, and names the page of the manual that helps with the nodes.
+//! The two forms of an error's text. `{}` is one clause that names the lock, for users. `{:#}` is for operators and
+//! logs: it adds what each node said, the consequences and advice, and names the page of the manual that helps.
 
 use alloc::string::{String, ToString};
 use core::fmt;
 
-/// The text of an error.
+/// The text of an error, in both forms.
 pub(crate) struct Told {
     pub(crate) clause: String,
-    /// What the long form adds.
+    /// The text that the long form adds.
     pub(crate) rest: String,
 }
 
 impl Told {
-    /// Returns the parts of a whole text. Its first clause ends at the first semicolon.
+    /// Splits a whole text. Its first clause ends at the first semicolon.
     pub(crate) fn of(text: impl fmt::Display) -> Self {
         let text = text.to_string();
         let (clause, rest) = text.split_at(text.find("; ").unwrap_or(text.len()));
@@ -36,7 +36,8 @@ impl Told {
     }
 }
 
-/// For errors with a function `told`: `Display`, and the report of the variants that have one.
+/// For errors with a function `told`: implements `Display`, and a method that returns the report of variants that have
+/// one.
 macro_rules! told {
     ($($error:ident { $($reported:ident),* })*) => {$(
         impl core::fmt::Display for $error {

@@ -90,7 +90,7 @@ impl Call<'_> {
         turn: impl Fn(&mut Self) -> io::Result<()>,
     ) -> Result<Event, Stopped> {
         let mut turned = Ok(());
-        // There may be many unread reports, so that each event is looked at only once.
+        // There may be many unread reports, so each event is looked at only once.
         let mut seen = self.driver.events.len();
         self.driver.flush();
         loop {
@@ -100,7 +100,7 @@ impl Call<'_> {
             if let Some(event) = found.and_then(|at| events.remove(seen + at)) {
                 return Ok(event);
             }
-            self.keep_reports(); // A call may wait for long.
+            self.keep_reports(); // A call may wait for a long time.
             seen = self.driver.events.len();
             if let Err(error) = turned {
                 let report = self.reporter.wait_failed(&error, since);
@@ -119,8 +119,8 @@ impl Call<'_> {
     }
 
     /// If there are too many events, keeps the latest lost locks and locks at risk for
-    /// [`LocalRedlock::poll`](super::LocalRedlock::poll). No other event needs to be kept: no call waits for an outcome,
-    /// and a kept lock shows its end.
+    /// [`LocalRedlock::poll`](super::LocalRedlock::poll). It need not keep other events: no call waits for their
+    /// outcomes, and a kept lock shows its end.
     pub(super) fn keep_reports(&mut self) {
         let events = &mut self.driver.events;
         if REPORTS_MAX < events.len() {

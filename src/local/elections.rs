@@ -14,7 +14,7 @@ use crate::error::LockError;
 use crate::quorum::Lock;
 use crate::shared::{Leader, Told};
 
-/// What a program knows of an election: [`LocalRedlock::observe`] reads and updates it.
+/// The state of an election as a program knows it: [`LocalRedlock::observe`] reads and updates it.
 #[derive(Default)]
 pub struct Observation {
     name: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns the observation of the election `name`, of which nothing is known yet.
+    /// Returns an observation that knows nothing of the election `name` yet.
     pub fn of(name: impl AsRef<[u8]>) -> Self {
         let name = name.as_ref().to_vec();
         Self {
@@ -42,9 +42,9 @@ impl fmt::Debug for Observation {
 }
 
 impl LocalRedlock {
-    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept, and
-    /// has this `owner`; its fencing token is the number of the term. See
-    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for what `poll` has to do.
+    /// Waits until this client is the leader of the election `name`, with these `options`. The lock is fenced, kept,
+    /// and has this `owner`; its fencing token is the number of the term. See
+    /// [`Redlock::campaign_with`](crate::Redlock::campaign_with), and [`LockOptions::keep`] for the duties of `poll`.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl LocalRedlock {
         self.lock_with(name, &options.of_leader(owner))
     }
 
-    /// [`campaign_with`](Self::campaign_with) for `ttl`, however long that takes. To resign,
+    /// Does [`campaign_with`](Self::campaign_with) for `ttl`, and waits without a limit. To resign,
     /// [`unlock`](Self::unlock) the lock.
     ///
     /// # Errors
@@ -94,9 +94,9 @@ impl LocalRedlock {
     ///
     /// # Errors
     ///
-    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] and [`OperatorError::Closed`]
-    /// before any I/O. [`OperatorError::NoQuorum`] if the operating system cannot wait; too few nodes that answer are no
-    /// error, but no change.
+    /// [`OperatorError::Invalid`], [`OperatorError::Saturated`], [`OperatorError::Forked`] and
+    /// [`OperatorError::Closed`] before any I/O. [`OperatorError::NoQuorum`] if the operating system cannot wait. If
+    /// too few nodes answer, this is no error, and nothing changes.
     pub fn observe(
         &mut self,
         seen: &mut Observation,

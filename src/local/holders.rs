@@ -24,7 +24,7 @@ impl LocalRedlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes a shared lock on `resource` for `ttl` if nobody holds the lock now, in one attempt.
+    /// Takes a shared lock on `resource` for `ttl` if no client holds the lock alone now, in one attempt.
     ///
     /// # Errors
     ///
@@ -66,8 +66,8 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl))
     }
 
-    /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] says which. See
-    /// [`Redlock::permit_with`](crate::Redlock::permit_with).
+    /// Takes one of the `permits` (1 to 1024) for `resource` with these `options`. [`Lock::slot`] returns its number.
+    /// See [`Redlock::permit_with`](crate::Redlock::permit_with).
     ///
     /// # Errors
     ///
@@ -95,13 +95,12 @@ impl LocalRedlock {
         self.permit_with(resource, permits, &LockOptions::new(ttl).tries(1))
     }
 
-    /// Turns `lock` into a shared one, without a gap: see
-    /// [`LockGuard::downgrade`](crate::LockGuard::downgrade). If too few nodes answer, that is [`ExtendError::Unconfirmed`], and
-    /// `lock` is a valid shared lock all the same.
+    /// Turns `lock` into a shared one, without a gap: see [`LockGuard::downgrade`](crate::LockGuard::downgrade). If too
+    /// few nodes answer, returns [`ExtendError::Unconfirmed`], but `lock` is a valid shared lock.
     ///
     /// # Errors
     ///
-    /// As [`extend`](Self::extend). After [`ExtendError::Invalid`] and [`ExtendError::Saturated`] the lock is what it was.
+    /// As [`extend`](Self::extend). [`ExtendError::Invalid`] and [`ExtendError::Saturated`] leave the lock as it was.
     pub fn downgrade(&mut self, lock: &mut Lock) -> Result<(), ExtendError> {
         let operation = self.driver.tracer().confirm(lock);
         operation.run(|operation| {

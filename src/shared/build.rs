@@ -27,7 +27,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Config`] for the first mistake in what was set, before any I/O, or for a certificate or key that
+    /// [`BuildError::Config`] for the first mistake in the settings, before any I/O, or for a certificate or key that
     /// cannot be used; [`BuildError::Io`] if the operating system gives no descriptor, random bytes or thread.
     pub fn build(&self) -> Result<Redlock, BuildError> {
         let shared = connect(&self.config()?)?;
@@ -119,7 +119,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if getpid() != self.process {
-            // This process does not have the thread, so it can be neither joined nor detached.
+            // This process does not have the thread, so it can neither join nor detach it.
             mem::forget(self.io_thread.take());
             return;
         }

@@ -19,14 +19,14 @@ use crate::trace::Attempts;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Callers {
-    /// The operations that threads and tasks wait for, by their ids: those that were begun at once, and those that have
-    /// waited for their turn.
+    /// The operations that threads and tasks wait for, by their ids: those that began at once, and those that had to
+    /// wait for their turn.
     operations: [Table<RoundId, Arc<Slot>>; 2],
     /// The operations that a thread waits for.
     threads: Vec<RoundId>,
     /// The held locks. A kept lock is here only if a caller has asked about it, or there is something to report.
     pub(super) locks: Table<LockId, Arc<Slot>>,
-    /// The slots of the threads to wake after this section.
+    /// The slots of the threads that are woken after this section.
     pub(super) woken: Vec<Arc<Slot>>,
     /// The tasks that the I/O thread has to wake.
     pub(super) tasks: Vec<Waker>,
@@ -71,7 +71,7 @@ impl Callers {
         self.open_slot(round).is_some()
     }
 
-    /// Offers the poll to a waiting thread, to the latest if there are several. Returns its operation.
+    /// Offers the poll to a waiting thread, the latest if there are several. Returns the operation of that thread.
     pub(super) fn offer(&mut self) -> Option<RoundId> {
         let round = *self.threads.last()?;
         let slot = Arc::clone(self.open_slot(round)?);
@@ -108,14 +108,14 @@ impl Callers {
         }
     }
 
-    /// Returns the slot to which the loss of the kept `lock` is reported. It is a slot of a lost lock if the loss was
-    /// reported already.
+    /// Returns the slot to which the loss of the kept `lock` is reported. If the loss was reported already, this is a
+    /// slot of a lost lock.
     pub(super) fn slot_of_kept(&mut self, lock: &Lock) -> Arc<Slot> {
         if let Some(slot) = self.locks.get(lock.id()) {
             return Arc::clone(slot);
         }
         if lock.is_kept_and_over() {
-            return Slot::of_lost(); // The claim may be forgotten, and its index used by another lock.
+            return Slot::of_lost(); // The claim may be forgotten, and another lock may use its index.
         }
         self.add_slot(lock.id(), false)
     }
@@ -158,7 +158,7 @@ impl Callers {
         if let Event::Expired { lock } = event
             && let Some(slot) = self.locks.get(lock)
         {
-            // The slot stays until the guard is gone: an extension may still report why it failed.
+            // The slot stays until the guard is gone, because an extension may still report why it failed.
             slot.tenure.lose(&mut self.tasks);
         }
         if let Event::AtRisk { lock } = event
@@ -210,8 +210,8 @@ impl Callers {
         self.woken.extend(wakes.then_some(slot));
     }
 
-    /// Records that the engine has extended `lock` by itself, or has failed to. `is_over` says whether the end was
-    /// reported; it is `None` if no caller has the lock.
+    /// Records that the engine has extended `lock` by itself, or has failed to. `is_over` says whether the end of the
+    /// lock was reported; it is `None` if no caller has the lock.
     fn note_kept(
         &mut self,
         lock: LockId,
@@ -223,7 +223,7 @@ impl Callers {
             if let Some(slot) = slot {
                 slot.tenure.extended();
                 if Arc::strong_count(&slot) == 2 {
-                    self.locks.take(lock); // No caller has asked, and the failures are over.
+                    self.locks.take(lock); // No caller has asked about it, and it has no failures any more.
                 }
             }
             return;
@@ -240,7 +240,8 @@ impl Callers {
         }
     }
 
-    /// The engine has panicked: refuses every call, also those that were only `noted`, and reports every lock as lost.
+    /// The engine has panicked: refuses every call, including those that were only `noted`, and reports every lock as
+    /// lost.
     pub(super) fn refuse_all(&mut self, noted: impl Iterator<Item = Arc<Slot>>) {
         self.threads.clear();
         let calls = self.operations.iter_mut().flat_map(Table::drain);
@@ -255,7 +256,7 @@ impl Callers {
 
 /// Asks for an alert about `lock` that comes `early` before its end.
 pub(super) fn alert(engine: &mut Engine, lock: LockId, early: Duration) {
-    engine.alert(lock, early.saturating_sub(NOTICE)); // The alert comes early by as much.
+    engine.alert(lock, early.saturating_sub(NOTICE)); // An alert comes early by this time.
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! [`Watch`]: the changes of a resource, one after another.
 //!
-//! The engine reports one change and ends the operation. It has to be asked again, with the reported state. So a caller
-//! who does not ask for the next change costs the nodes nothing.
+//! The engine reports one change and ends the operation. To get the next change, the caller asks again, with the
+//! reported state. A caller who does not ask costs the nodes nothing.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -131,7 +131,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.reply = None; // Its room is free from now on.
+        self.reply = None; // The operation no longer takes up room in the engine.
         self.redlock.shared().watches.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! # Not here
 //!
-//! Why a node grants such a lock only with the number that its token names:
-//! [`fencing`](crate::engine) in the operation that takes locks.
+//! The reason why a node grants such a lock only with the number in its token: [`fencing`](crate::engine) in the
+//! operation that takes locks.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,8 +24,8 @@ use crate::engine::operators::OperatorError;
 use crate::error::{LockError, Released, UnlockError};
 
 impl Redlock {
-    /// Waits until this client is the leader of the election `name`, however long that takes. `owner` is what the
-    /// leader says of itself, such as its address: at most 64 bytes, which observers get.
+    /// Waits until this client is the leader of the election `name`, however long that takes. `owner` describes the
+    /// leader to observers, for example by its address: at most 64 bytes.
     ///
     /// The leader holds the [kept](LockOptions::keep), [fenced](LockOptions::fenced) lock on `name`. If it dies, the
     /// next candidate leads after `ttl` at the latest.
@@ -54,8 +54,8 @@ impl Redlock {
         self.campaign_with(name, owner, &LockOptions::new(ttl).wait(Duration::MAX))
     }
 
-    /// [`campaign`](Self::campaign) with these `options`, which say how long to wait. The lock is always fenced, has this
-    /// `owner`, and is kept: without a limit, or as [`LockOptions::keep_for`] says.
+    /// Does [`campaign`](Self::campaign) with these `options`, which say how long to wait. The lock is always fenced,
+    /// has this `owner`, and is kept: without a limit, or as [`LockOptions::keep_for`] says.
     ///
     /// # Errors
     ///
@@ -120,8 +120,8 @@ impl Redlock {
 
 /// A term as the leader of an election: the guard of its lock. [`Redlock::campaign`] returns it. Dropping it resigns.
 ///
-/// Do only what you may still do when you find later that [`lost`](Self::lost) had come first. What must not happen in
-/// two terms at once needs a store that compares terms: [`manual::elections`](crate::manual::elections).
+/// Do only what does no harm if you find later that [`lost`](Self::lost) came first. If something must not happen in
+/// two terms at once, it needs a store that compares terms: [`manual::elections`](crate::manual::elections).
 pub type Leadership = Guard<held::Term>;
 
 impl Leadership {
@@ -145,7 +145,7 @@ impl Leadership {
 /// The leader of an election, as an [`Observer`] shows it.
 #[derive(Clone, Eq, Hash, PartialEq)]
 pub struct Leader {
-    /// What the leader says of itself. Any client can write any text.
+    /// The text that the leader gave about itself. Any client can write any text.
     pub owner: Vec<u8>,
     /// The number of its term: [`Leadership::term`].
     pub term: u64,
@@ -178,10 +178,10 @@ impl fmt::Debug for Leader {
 /// Each later call returns the next change. Terms never fall: a leader with a smaller term than one that was shown
 /// before has lost its lock and may not know it, and counts as none. While too few nodes answer, nothing changes.
 ///
-/// If nodes push changes (`CLIENT TRACKING`), a resignation is seen with the first push. Where the next leader follows
-/// within about 10 ms, or while you do not ask, a change may be left out, as in a [`Watch`].
+/// If the nodes push changes (`CLIENT TRACKING`), the first push shows a resignation. If the next leader follows within
+/// about 10 ms, or while you do not ask, a change may be left out, as in a [`Watch`].
 ///
-/// What it shows is past when you read it: another may lead by now. Send the term with what you ask of the leader or its
+/// When you read a leader, another client may lead already. Send the term along with each request to the leader or its
 /// store.
 #[must_use = "it tells what is asked of it"]
 #[derive(Debug)]
@@ -190,10 +190,10 @@ pub struct Observer {
     told: Told,
 }
 
-/// What an observer knows.
+/// The knowledge of an observer.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// What was returned last.
+    /// The leader that was returned last.
     last: Option<Option<Leader>>,
     /// The largest term that was seen.
     latest: u64,
@@ -234,7 +234,7 @@ impl Told {
     /// Returns the leader in `state`, if that is news.
     pub(crate) fn changed_to(&mut self, state: &Inspection) -> Option<Option<Leader>> {
         if state.holder().is_none() && state.may_be_held() {
-            return None; // The nodes that have not answered decide.
+            return None; // The state is not known until more nodes answer.
         }
         let leader = Leader::of(state).filter(|leader| self.latest <= leader.term);
         if self.last.as_ref() == Some(&leader) {

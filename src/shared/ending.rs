@@ -23,7 +23,7 @@ pub(super) enum EndStage {
     /// It serves the handle, or waits for the answers to the last releases.
     #[default]
     Open,
-    /// It sends in the background the releases that are owed to silent nodes.
+    /// It sends the releases that silent nodes still need, in the background.
     Background,
     /// It has ended.
     Ended,
@@ -37,12 +37,12 @@ impl Monitor<EndStage> {
 }
 
 impl Shared {
-    /// Ends the I/O thread after the last handle is dropped. Returns when the releases that are owed are written and
-    /// answered, or a little after [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The thread sends
-    /// the rest in the background.
+    /// Ends the I/O thread after the last handle is dropped. Returns when all debts are written and answered, or a
+    /// little after [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The thread sends the rest in the
+    /// background.
     pub(super) fn close(&self, io_thread: JoinHandle<()>) {
         if self.is_foreign() {
-            // This process does not have the thread, so it can be neither joined nor detached.
+            // This process does not have the thread, so it can neither join nor detach it.
             core::mem::forget(io_thread);
             self.close_descriptors();
             return;
@@ -78,8 +78,7 @@ impl Shared {
         }
     }
 
-    /// Sends the releases that are owed, and closes the connections. The I/O thread does this after the last handle is
-    /// dropped.
+    /// Sends the debts, and closes the connections. The I/O thread does this after the last handle is dropped.
     pub(super) fn shut_down(&self) -> Result<(), Refusal> {
         let until = clock::now().saturating_add(self.shutdown_timeout);
         if !self.settle_debts(until)? {
@@ -98,7 +97,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until all releases that are owed are answered, or until `until`. Returns `true` if all are.
+    /// Waits until all debts are answered, or until `until`. Returns `true` if all are.
     fn settle_debts(&self, until: Instant) -> Result<bool, Refusal> {
         let mut section = self.enter()?;
         loop {

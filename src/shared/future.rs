@@ -25,7 +25,7 @@ use crate::trace::Operation;
 /// [`Redlock::lock_async`], [`try_lock_async`](Redlock::try_lock_async), [`lock_with_async`](Redlock::lock_with_async),
 /// and [`lock_all_async`](Redlock::lock_all_async) and its variants return it. Nothing is sent before the first poll,
 /// and its times count from then. Dropping it releases everything that the nodes have granted or still grant, without
-/// waiting for answers. In a forked child dropping does nothing.
+/// waiting for answers. In a forked child the drop does nothing.
 ///
 /// Poll it soon after it was woken, or drop it. If a lock was granted to a future that is not polled, it keeps other
 /// clients out for its ttl, and is then reported as [`LockError::TooSlow`]. If it is [kept](LockOptions::keep), it is

@@ -1,13 +1,13 @@
 //! Whether the I/O thread gathers the next requests of callers that it wakes together.
 //!
-//! Callers with other work to do do not come back at once, and a gathering that nobody comes to delays everybody else.
-//! After each one in vain, twice as many batches go by without one.
+//! Callers that have other work do not come back at once, and gathering then delays the others in vain. After each
+//! gathering in vain, twice as many batches go by without one.
 
-/// From this number of callers on, to wait for them is worth while. With 32, tasks and threads make a tenth more cycles
-/// than if nothing is gathered. With 8, tasks make a twentieth less.
+/// With at least this number of callers, gathering is worth while. With 32 callers, tasks and threads lock and unlock a
+/// tenth more often than without gathering. With 8, tasks do so a twentieth less often.
 const CALLERS_MIN: usize = 16;
 
-/// The most doublings of the batches that go by.
+/// The limit of the doublings.
 const VAIN_MAX: u32 = 6;
 
 /// See the [module](self).
@@ -20,7 +20,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Returns `true` if the requests of the `callers` that are woken next are gathered.
+    /// Returns `true` if the requests of these `callers`, which are woken next, should be gathered.
     pub(super) fn is_due(&mut self, callers: usize) -> bool {
         if callers < CALLERS_MIN {
             return false;
@@ -30,7 +30,7 @@ impl Gathering {
         is_due
     }
 
-    /// So many of the `callers` that were expected have not come. It was in vain if less than half of them came.
+    /// Records that `missing` of the `callers` have not come. The gathering was in vain if less than half of them came.
     pub(super) fn learn(&mut self, callers: usize, missing: usize) {
         if missing <= callers / 2 {
             self.vain = 0;

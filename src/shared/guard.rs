@@ -37,8 +37,8 @@ pub type SharedGuard = Guard<held::Shared>;
 /// A held permit: see [`Guard`].
 pub type PermitGuard = Guard<held::Permit>;
 
-/// A held [lock](LockGuard), [shared lock](SharedGuard), [permit](PermitGuard) or [term](crate::Leadership) of a leader.
-/// Dropping the guard releases it.
+/// A held [lock](LockGuard), [shared lock](SharedGuard), [permit](PermitGuard) or [term](crate::Leadership) of a
+/// leader. Dropping the guard releases it.
 ///
 /// The drop writes the release to the nodes and does not wait for their answers, on any thread and also during a panic.
 /// When it returns, the release is written, so the program may end at once. If another thread is writing for the handle
@@ -86,7 +86,7 @@ impl<H: Holds> Guard<H> {
         self.lock().token()
     }
 
-    /// Returns its fencing token, if the lock was [asked for](crate::LockOptions::fenced) with one: see
+    /// Returns the fencing token of the lock, if the lock was [asked for](crate::LockOptions::fenced) with one: see
     /// [`Lock::fencing_token`](crate::Lock::fencing_token).
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
@@ -120,10 +120,10 @@ impl<H: Holds> Guard<H> {
         Lost(self.signal(Duration::ZERO))
     }
 
-    /// Runs `future` for as long as the lock is held. If the lock is [lost](Self::lost) before the future completes, the
-    /// future is dropped, so it goes no further than to its present `.await`.
+    /// Runs `future` while the lock is held. If the lock is [lost](Self::lost) first, drops the future, so it stops at
+    /// its present `.await`.
     ///
-    /// [`unlock_async`](Self::unlock_async) still says at the end whether the lock was held until then.
+    /// [`unlock_async`](Self::unlock_async) still says at the end whether the lock was held to the end.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -335,7 +335,7 @@ impl<H: Holds> Guard<H> {
             let ask = |engine: &mut Engine, now| self.ask(engine, now, ask);
             let outcome = shared.run(&Arc::default(), Times::now(Wait::Deadline(wait)), ask)?;
             if outcome.is_err() && self.lock().valid_until() != known && self.is_valid() {
-                return Ok(()); // A majority has answered, and this thread does not wait for the news.
+                return Ok(()); // A majority has confirmed the new end, only the outcome is late.
             }
             self.finish_prolong(operation, outcome)
         })
@@ -385,10 +385,10 @@ impl<H: Holds> Guard<H> {
             let (lock, slot) = self.take_to_release();
             let shared = self.redlock.shared();
             let times = Times::now(Wait::Patience(shared.patience(lock.ttl())));
-            // No deadline applies here: the release must be handed to the engine, however long the mutex takes.
+            // No deadline applies here: the engine must get the release, however long the mutex takes.
             let note = Note::new(&slot, WaitsAs::Thread, Asked::Release(lock));
             let section = shared.ask(note)?;
-            // If no outcome comes in time, the release is sent nevertheless.
+            // If no outcome comes in time, the release is sent all the same.
             calls::released(shared.wait_for(section, &slot, times)?)
         })
     }
@@ -480,11 +480,12 @@ impl<H: Holds> Guard<H> {
 }
 
 impl LockGuard {
-    /// Turns the lock into a shared one, without a gap: readers may come, and no other writer has been there
-    /// meanwhile. It ends when the lock would have ended, or some milliseconds earlier. The lock stays [kept](crate::LockOptions::keep) if it was.
+    /// Turns the lock into a shared one without a gap: readers may come, and no other writer has had the lock in
+    /// between. The shared lock ends when the lock would have ended, or some milliseconds earlier. It stays
+    /// [kept](crate::LockOptions::keep) if it was.
     ///
-    /// If too few nodes answer, the shared lock is valid until its end all the same. A node that has not answered may
-    /// refuse other readers until the lock is extended or confirmed.
+    /// Even if too few nodes answer, the shared lock is valid until its end. A node that has not answered may refuse
+    /// other readers until the lock is extended or confirmed.
     ///
     /// There is no way back: two readers who both wanted to write would wait for each other.
     ///
@@ -538,9 +539,9 @@ impl LockGuard {
 }
 
 impl PermitGuard {
-    /// Returns the number of the permit: from 0 to one less than the number of permits. Nobody else holds the permit of
-    /// this number at the same time. If the guard was [adopted](Redlock::adopt_permit) from a lock of another kind, which
-    /// is lost, returns 0.
+    /// Returns the number of the permit: from 0 to one less than the number of permits. No other client holds the
+    /// permit of this number at the same time. If the guard was [adopted](Redlock::adopt_permit) from a lock of another
+    /// kind, which is lost, returns 0.
     #[must_use]
     pub fn slot(&self) -> u16 {
         self.lock().slot().unwrap_or_default()

@@ -1,10 +1,10 @@
-//! What a [`Guard`](crate::Guard) holds, as types that have no values. [`LockGuard`](crate::LockGuard),
-//! [`SharedGuard`](crate::SharedGuard), [`PermitGuard`](crate::PermitGuard) and [`Leadership`](crate::Leadership) name
-//! them for you.
+//! The kinds of locks that a [`Guard`](crate::Guard) can hold, as types without values. You will rarely name them: use
+//! [`LockGuard`](crate::LockGuard), [`SharedGuard`](crate::SharedGuard), [`PermitGuard`](crate::PermitGuard) and
+//! [`Leadership`](crate::Leadership).
 
 use crate::quorum::Lock;
 
-/// What a guard holds: one of the types of this module.
+/// The kind of lock that a guard holds: one of the types of this module.
 pub trait Holds: 'static {
     /// The name of the guard, as its `Debug` form shows it.
     const GUARD: &str;
@@ -32,7 +32,7 @@ macro_rules! holds {
 holds! {
     /// A lock that one client holds alone: [`Redlock::lock`](crate::Redlock::lock).
     Exclusive "LockGuard" |lock: &Lock| !lock.is_shared() && lock.slot().is_none();
-    /// A lock that many clients share while nobody holds it alone:
+    /// A lock that many clients share while no client holds it alone:
     /// [`Redlock::lock_shared`](crate::Redlock::lock_shared).
     Shared "SharedGuard" Lock::is_shared;
     /// One of several permits: [`Redlock::permit`](crate::Redlock::permit).

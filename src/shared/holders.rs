@@ -1,4 +1,4 @@
-//! Locks that several clients may hold at once: the calls of users that take shared locks and permits.
+//! Locks that several clients may hold at once: the calls that take shared locks and permits.
 
 use core::time::Duration;
 
@@ -26,7 +26,7 @@ impl Redlock {
         self.lock_shared_with(resource, &LockOptions::new(ttl))
     }
 
-    /// Takes a shared lock on `resource` for `ttl` if nobody holds the lock now, in one attempt.
+    /// Takes a shared lock on `resource` for `ttl` if no client holds the lock alone now, in one attempt.
     ///
     /// # Errors
     ///
@@ -41,9 +41,9 @@ impl Redlock {
 
     /// Takes a shared lock on `resource`, a name of 1 to 1024 bytes of any value, with these `options`.
     ///
-    /// Locks of [`lock`](Self::lock), also those of other libraries, keep it out and are kept out by it. While a client
-    /// waits for the lock, new shared locks wait behind it. One that has waited for about a second is let through. See
-    /// [`manual::holders`](crate::manual::holders) for what that means for a writer.
+    /// Locks of [`lock`](Self::lock), including those of other libraries, exclude it, and it excludes them. While a
+    /// client waits for the lock, new shared locks wait behind that client. A shared lock that has waited for about a
+    /// second is let through. See [`manual::holders`](crate::manual::holders) for the consequences for a writer.
     ///
     /// The nodes have to run scripts.
     ///
@@ -98,8 +98,8 @@ impl Redlock {
         Acquiring::new(self.clone(), wanted, *options)
     }
 
-    /// Takes one of the `permits` for `resource`, for `ttl`. At most so many clients hold one at the same time. If all
-    /// are taken, waits for one: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
+    /// Takes one of the `permits` for `resource`, for `ttl`. At most this number of clients hold one at the same time.
+    /// If all are taken, waits for one: at most 5 s, or as set by the handle's [`Retry`](crate::Retry).
     ///
     /// # Errors
     ///
@@ -116,9 +116,9 @@ impl Redlock {
     /// Takes one of the `permits` (1 to 1024) for `resource`, a name of 1 to 1024 bytes of any value, with these
     /// `options`.
     ///
-    /// The permits are numbered, and no two clients hold the same number at the same time: see
-    /// [`PermitGuard::slot`]. All clients of a resource have to name the same number of `permits`. A lock on the
-    /// resource keeps permits out and is kept out by them. See [`manual::holders`](crate::manual::holders).
+    /// The permits are numbered, and no two clients hold the same number at the same time: see [`PermitGuard::slot`].
+    /// All clients of a resource have to name the same number of `permits`. A lock on the resource excludes permits,
+    /// and they exclude it. See [`manual::holders`](crate::manual::holders).
     ///
     /// The nodes have to run scripts.
     ///
@@ -137,7 +137,8 @@ impl Redlock {
     /// # Errors
     ///
     /// As [`lock_with`](Self::lock_with). [`LockError::Held`] also if clients hold permits for another number of
-    /// `permits`: [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits) names it. [`LockError::Invalid`] also if the handle uses no scripts, and for 0 permits or more than 1024.
+    /// `permits`: [`NodeOutcome::OtherPermits`](crate::NodeOutcome::OtherPermits) has this number.
+    /// [`LockError::Invalid`] also if the handle uses no scripts, and for 0 permits or more than 1024.
     pub fn permit_with(
         &self,
         resource: impl AsRef<[u8]>,

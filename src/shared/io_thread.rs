@@ -40,8 +40,8 @@ const THREAD_NAME: &str = "shearline";
 /// The time after the last caller until the I/O thread looks for work.
 const NAP: Duration = Duration::from_millis(1);
 
-/// How late the sleeps of the I/O thread may end. By default Linux lets them end 50 us late, which is as long as a
-/// whole round.
+/// The most delay of the I/O thread's sleeps. By default Linux may end them 50 us late, which is as long as a whole
+/// attempt takes.
 #[cfg(target_os = "linux")]
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -115,7 +115,7 @@ impl<'a> IoThread<'a> {
                     return Ok(());
                 }
                 if wakes_tasks || has_gathered {
-                    section = shared.move_bytes(section, Moves::Once)?; // Writes the requests of these callers.
+                    section = shared.move_bytes(section, Moves::Once)?; // Writes the next requests of these callers.
                 }
             }
             let now = clock::now();
@@ -142,8 +142,9 @@ impl<'a> IoThread<'a> {
         Ok(())
     }
 
-    /// Without the wire, the timers of the engine do not fire. If a thread keeps it for too long, calls the waiting
-    /// threads, and each looks at its own clock from then on. `stuck` is since when the wire is missed.
+    /// Without the wire, the timers of the engine do not fire. If a thread keeps the wire for too long, calls the
+    /// waiting threads, and each looks at its own clock from then on. `stuck` is the time since when the wire is
+    /// missing.
     fn call_threads_if_stuck(
         &self,
         section: &mut Section<'_>,
@@ -157,8 +158,8 @@ impl<'a> IoThread<'a> {
         }
     }
 
-    /// Ends `section`, and wakes the callers that have to be woken. If they are many, then gathers what they ask next, and
-    /// returns `true`. A task that stands in the list several times in a row is woken once.
+    /// Ends `section`, and wakes the callers that have to be woken. If there are many, then gathers their next
+    /// requests, and returns `true`. A task that stands in the list several times in a row is woken once.
     fn wake_callers(&mut self, mut section: Section<'a>) -> Result<(Section<'a>, bool), Refusal> {
         let shared = self.shared;
         core::mem::swap(&mut self.tasks, &mut section.callers.tasks);

@@ -30,15 +30,16 @@
 //!   moves the bytes itself.
 //! * **Serving**: while many operations wait, or tasks do, the I/O thread has the poll. It reads, wakes callers, and
 //!   then writes what they ask for next, once for each look at the poll ([`Moves::Once`](serve::Moves)).
-//! * **Gathering**: if it wakes many callers at once, it waits until they have asked again, or do not come any more.
-//!   They only [note](notes::Notes) what they ask, and [wake one another](relay::Relay). So their requests begin in one
-//!   section, and share one write to each node.
+//! * **Gathering**: if the I/O thread wakes many callers at once, it waits until they have asked again, or no more of
+//!   them come. They only [note](notes::Notes) their requests, and [wake one another](relay::Relay). So their requests
+//!   begin in one section, and share one write to each node.
 //! * **Passing on**: a caller that has its outcome gives the poll back, to another thread while few operations wait, or
-//!   else to the I/O thread. The I/O thread gives it back after a millisecond in which only few threads have waited.
+//!   else to the I/O thread. The I/O thread gives the poll back after a millisecond in which only few threads have
+//!   waited.
 //! * **Waking**: the thread that decides an outcome wakes the thread that waits for it. Wakers are user code: the I/O
-//!   thread, or the thread that polls another task, calls them without the mutex and without a role, so a waker may call
-//!   the handle. It must return promptly, as `std` asks. Until it does, threads poll for themselves, but no other task is
-//!   woken, and a thread that waits for the loss of a lock has only its own clock.
+//!   thread, or the thread that polls another task, calls them without the mutex and without a role, so a waker may
+//!   call the handle. It must return promptly, as `std` asks. Until it does, threads poll for themselves, but no other
+//!   task is woken, and a thread that waits for the loss of a lock has only its own clock.
 //! * **Resting**: a task that waits for another holder's lock asks no node. The I/O thread does not keep the poll for
 //!   it, but watches the descriptor, as it does between calls. So a caller beside ten thousand such tasks polls for
 //!   itself. For a millisecond after such a call the I/O thread naps, and may learn that much later that the lock has
@@ -48,12 +49,13 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `redlock`, `operator`, `guard`, `with_lock`, `future`, `lost`, `at_risk`, `changes`, `election` | what users hold |
+//! | `redlock`, `operator`, `guard`, `with_lock`, `future`, `lost`, `at_risk`, `changes`, `election` | the types that
+//! users hold |
 //! | `reply`, `slot`, `tenure`, `signal` | where outcomes are delivered, and the loss of a lock is reported |
-//! | `notes`, `relay`, `gathering` | requests of many callers that begin together, and how these are woken |
+//! | `notes`, `relay`, `gathering` | requests of many callers that begin together, and how these callers are woken |
 //! | `monitor` | a value with threads that wait for a change |
-//! | `state` | what is under the mutex: the engine, `callers` (by `table`), and the roles |
-//! | `roles` | which thread has what, and which threads are woken: why no wake-up is lost |
+//! | `state` | the state under the mutex: the engine, `callers` (by `table`), and the roles |
+//! | `roles` | which thread has which role, and which threads are woken: why no wake-up is lost |
 //! | `serve` | sections, moving bytes, sleeping in the poll, waiting for an outcome |
 //! | `io_thread`, `call` | the I/O thread, and how it is called |
 //! | `build`, `ending` | building a handle, and its end |
@@ -69,7 +71,7 @@
 //!   there and is cancelled, or its outcome is in the slot, and its lock is released.
 //! * *A fork*: the process id is compared before anything is locked; a child only tries the mutex.
 //! * *A request is only noted*: there are places for notes only while the I/O thread is about to gather. Every section
-//!   begins what is noted, so a caller that cancels, or a thread whose time is up, finds its own operation.
+//!   begins the noted requests, so a caller that cancels, or a thread whose time is up, finds its own operation.
 //! * *The end of the program*: the thread that drops a guard writes the release.
 //! * *A call or a drop inside a waker*: the thread that calls the waker has neither the mutex nor a role.
 //! * *A panic* under the mutex, with the wire or with the poll closes the handle.
@@ -86,10 +88,10 @@
 //! * **A lone caller pays nothing for the others**: one `getpid`, an uncontended mutex, no wake-up, one allocation for
 //!   a lock and its release.
 //! * **A dropped guard or future releases its lock**, on any thread and also during a panic, without waiting for an
-//!   answer. A release is never refused for want of room.
+//!   answer. A release is never refused for lack of room.
 //! * **The last handle waits for the releases**: before its drop returns, they are written, and answered within
-//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). Releases that are still owed then are sent in the
-//!   background, for as long as the keys live.
+//!   [`Builder::shutdown_timeout`](crate::Builder::shutdown_timeout). The remaining debts are sent in the background,
+//!   for as long as the keys live.
 //! * **A panic is reported**: if the engine panics, every call returns `Closed`, and every held lock is reported as
 //!   lost. A panic of a waker is caught.
 //! * **A forked child does no harm**: calls return `Forked`, and dropping only closes descriptors.
@@ -185,7 +187,7 @@ struct Shared {
     core: Monitor<Core>,
     /// Requests that the I/O thread is about to begin.
     notes: Notes,
-    /// Callers that are woken by the first of them.
+    /// The callers that the first of them will wake.
     relay: Relay,
     /// Where sockets are registered. Readable when something is ready.
     registry: Registry,
@@ -204,8 +206,8 @@ struct Shared {
     spin: bool,
     /// The node timeout, if the user has set one.
     node_timeout: Option<Duration>,
-    /// If the user has set none: the node timeout of the farthest node, in nanoseconds, as the I/O thread last computed
-    /// it.
+    /// The node timeout of the farthest node, in nanoseconds, as the I/O thread last computed it. Used if the user has
+    /// set no node timeout.
     distant_timeout: AtomicU64,
     retry: Retry,
     tracer: Tracer,
@@ -256,8 +258,8 @@ impl Shared {
         timeout.saturating_mul(2).saturating_add(OWN_GRACE)
     }
 
-    /// Returns how long a caller without a deadline waits for a lock, by its own clock: the time of all tries, and as
-    /// much as they may wait for others.
+    /// Returns how long a caller without a deadline waits for a lock, by its own clock: the time of all attempts, and
+    /// as long again for the waits behind other callers.
     fn patience_for_lock(&self, options: &LockOptions) -> Option<Duration> {
         let tries = options.tries_allowed(&self.retry)?;
         let waits = match tries {

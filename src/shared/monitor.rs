@@ -41,8 +41,8 @@ impl<T> Monitor<T> {
         self.changed.notify_all();
     }
 
-    /// Waits until the thread is woken, or `limit` has passed if there is one. It may also return without a reason. A
-    /// wait without a limit costs less.
+    /// Waits until the thread is woken, or until `limit` has passed if there is one. It may also return for no reason.
+    /// A wait without a limit costs less.
     pub(super) fn wait<'a>(
         &self,
         value: MutexGuard<'a, T>,

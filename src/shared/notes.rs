@@ -2,19 +2,20 @@
 //!
 //! Callers that are woken together are likely to ask again together. So the I/O thread sets out a place for each of
 //! them before it wakes them. A caller that finds a place notes its request there, and has nothing else to do. The I/O
-//! thread [gathers](Notes::gather) until all places are taken or nobody comes any more. Then it begins all requests in
+//! thread [gathers](Notes::gather) until all places are taken or no more callers come. Then it begins all requests in
 //! one section, and writes them at once. Measured with 64 tasks: a quarter of the writes, and a fifth less processor
 //! time.
 //!
 //! # Guarantees
 //!
 //! * **No request stays here**: there are places only while the I/O thread has yet to gather, and it gathers for a
-//!   bounded time. Every section under the mutex of the engine begins what is noted, so none overtakes a note.
-//! * If the engine panics, what is noted is refused.
+//!   bounded time. Every section under the mutex of the engine begins the noted requests, so no other request overtakes
+//!   a note.
+//! * If the engine panics, the noted requests are refused.
 //!
 //! # Not here
 //!
-//! Whether it is worth while to gather: `gathering`.
+//! Whether gathering is worth while: `gathering`.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -33,14 +34,15 @@ use crate::engine::Request;
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// How long the I/O thread waits for each caller that has not come: about as long as a thread takes to be woken and to
+/// How long the I/O thread waits for each caller that has not come: about as long as it takes a thread to wake and to
 /// ask. It waits again if some have come meanwhile.
 const PATIENCE: Duration = Duration::from_micros(4);
 
 /// The shortest and the longest of these waits.
 const WAITS: [Duration; 2] = [Duration::from_micros(20), Duration::from_micros(100)];
 
-/// The most time for each caller in all of these waits together, and the most time at all: others wait meanwhile.
+/// The most time for each caller, summed over all of these waits, and the most time in all. Other callers wait
+/// meanwhile.
 const PATIENCE_FOR_ALL: Duration = Duration::from_micros(8);
 const WAIT_MAX: Duration = Duration::from_millis(2);
 
@@ -49,11 +51,11 @@ const WAIT_MAX: Duration = Duration::from_millis(2);
 pub(super) struct Note {
     pub(super) slot: Arc<Slot>,
     pub(super) waiter: WaitsAs,
-    /// `None` while it is begun.
+    /// `None` while the request begins.
     pub(super) asked: Option<Asked>,
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Debug)]
 pub(super) enum Asked {
     Acquire(Wanted, LockOptions),
@@ -81,7 +83,7 @@ impl Asked {
 pub(super) enum Wanted {
     One(Vec<u8>),
     Shared(Vec<u8>),
-    /// One of so many permits.
+    /// One of this number of permits.
     Permit(Vec<u8>, u32),
     All(Vec<Vec<u8>>),
 }
@@ -119,8 +121,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     inner: Monitor<Inner>,
-    /// There are places or notes. Changed under both mutexes, that of the engine and the one here. A thread sees what it
-    /// has noted itself.
+    /// Whether there are places or notes. Changed under both mutexes, the engine's and this one's. A thread sees its
+    /// own notes.
     in_use: AtomicBool,
 }
 
@@ -175,7 +177,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Takes a place for a caller that asks by itself.
+    /// Takes a place for a caller that makes its request without a note.
     pub(super) fn pass(&self) {
         if self.is_in_use() {
             self.take_place(self.inner.lock());
@@ -193,8 +195,8 @@ impl Notes {
 
     // ----- under the mutex of the engine ------------------------------------------------------
 
-    /// Sets out a place for each of the `callers` that are woken next. If wakers are called for that, threads may
-    /// take no place: a waker that blocks would leave them alone.
+    /// Sets out a place for each of the `callers` that are woken next. If this wakes tasks by calling wakers, threads
+    /// may take no place, because a waker that blocks would hold them up.
     pub(super) fn set_out(&self, callers: usize, calls_wakers: bool) {
         let mut inner = self.inner.lock();
         (inner.places, inner.takes_threads) = (callers, !calls_wakers);
@@ -217,8 +219,8 @@ impl Notes {
 
     // ----- the I/O thread ---------------------------------------------------------------------
 
-    /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or it has waited for too long.
-    /// Then takes the free places away, and returns their number. Runs the `relay` meanwhile.
+    /// Waits until all places are taken, no caller has come for a while, a timer is `due`, or it has waited for too
+    /// long. Then removes the free places, and returns their number. Runs the `relay` meanwhile.
     pub(super) fn gather(&self, relay: &Relay, due: Instant) -> usize {
         let (mut inner, mut now) = (self.inner.lock(), clock::now());
         let most = times(PATIENCE_FOR_ALL, inner.places).min(WAIT_MAX);

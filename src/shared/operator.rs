@@ -19,8 +19,8 @@ use crate::engine::{self, Engine, NodeStatus, RoundId};
 use crate::error::NodeOutcome;
 
 impl Redlock {
-    /// Asks every node about the lock on `resource`, and changes nothing. Returns whether it is free or who holds it
-    /// and how much longer, which nodes disagree, and which tokens stand on a minority.
+    /// Asks every node about the lock on `resource`, and changes nothing. Returns whether the lock is free, who holds
+    /// it and how much longer, which nodes disagree, and which tokens only a minority has.
     ///
     /// A majority decides. The result was true at some time between the call and its return, and may have changed
     /// since: it is for operators and logs. To hold a lock, [take it](Self::try_lock). To see whether a lock is still
@@ -83,18 +83,19 @@ impl Redlock {
 
     /// Breaks the lock on `resource`, for an operator who knows that its holder is gone or hangs.
     ///
-    /// It [finds out](Self::inspect) the holder. Then each node that has the holder's token replaces it by one that no
-    /// client has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any more.
-    /// If the lock is [kept](crate::LockOptions::keep), the holder learns of it at once, or when half of its validity
+    /// It [asks](Self::inspect) for the holder. Then each node that has the holder's token replaces it by a token that
+    /// no client has, and keeps the key for as long as it would have lived. So the holder cannot extend the lock any
+    /// more.
+    /// If the lock is [kept](crate::LockOptions::keep), the holder learns of this at once, or when half of its validity
     /// is left if the nodes send no notifications. Otherwise it learns of it when it extends the lock. Other clients
-    /// are kept out until the holder must have stopped: [`Broken::free_in`] says how long that is. Until then
+    /// are kept out until the holder must have stopped: [`Broken::free_in`] says how long that takes. Until then
     /// [`inspect`](Self::inspect) shows the lock, with `(broken)` before the owner. No promise of a lock is weakened.
     /// To free the lock sooner, see [`Breaking::AtOnce`].
     ///
     /// If too few nodes confirm it, try again: the progress of one try counts for the next.
     ///
     /// A lock on several resources is broken as a whole: its holder has lost it. The keys of the other resources are
-    /// free when the holder has learnt of it, or when their ttl ends.
+    /// free when the holder learns of this, or when their ttl ends.
     ///
     /// ```no_run
     /// # use shearline::{Breaking, Redlock};
@@ -168,10 +169,10 @@ impl Redlock {
         operation.run(|_| calls::broken(outcome?, seen))
     }
 
-    /// Returns a [`Watch`] of `resource`, for operators and logs. It gives the holder, and then each change; its page
-    /// describes the cost. All nodes are asked at once, as by [`inspect`](Self::inspect). Unlike an inspection, a watch
-    /// gives a state even if too few nodes answer: the state then names no holder and is not free, and the silent nodes
-    /// are [`Found::Unknown`](crate::Found).
+    /// Returns a [`Watch`] of `resource`, for operators and logs. It gives the holder, and then each change; the
+    /// documentation of [`Watch`] describes the cost. All nodes are asked at once, as by [`inspect`](Self::inspect).
+    /// Unlike an inspection, a watch gives a state even if too few nodes answer: such a state names no holder and is
+    /// not free, and the silent nodes are [`Found::Unknown`](crate::Found).
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -256,8 +257,8 @@ impl Redlock {
     /// granted. A fault of one name (a key pattern that does not fit) or of one moment (`OOM`) is reported only by
     /// those calls.
     ///
-    /// Sends nothing, and costs as much as [`nodes`](Self::nodes). A repair shows when the node was tried again, at
-    /// most two seconds later. A granted permission shows when a lock is asked for again.
+    /// Sends nothing, and costs as much as [`nodes`](Self::nodes). A repair shows after the next attempt to connect to
+    /// the node, at most two seconds later. A granted permission shows when a lock is asked for again.
     ///
     /// # Errors
     ///
@@ -360,8 +361,8 @@ impl Redlock {
         trusted.map_or_else(|_| Vec::new(), calls::with_floors)
     }
 
-    /// Lets the engine `trust` nodes and has its requests written. If the nodes should get counter floors, waits for
-    /// the outcome.
+    /// Makes the engine `trust` nodes and writes its requests. If the nodes should get counter floors, waits for the
+    /// outcome.
     fn trust<T, E: From<Refusal>>(
         &self,
         trust: impl FnOnce(&mut Engine) -> Result<(T, Option<RoundId>), E>,

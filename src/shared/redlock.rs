@@ -82,9 +82,9 @@ use crate::trace::Operation;
 /// must return promptly, as [`Waker`](core::task::Waker) asks: until it does, the I/O thread may wake no other task and
 /// extend no lock.
 ///
-/// Guards and futures count as handles. When the last handle is dropped, it writes the releases that are owed to nodes,
-/// and waits for the answers, at most for [`Builder::shutdown_timeout`]. The I/O thread sends the rest in the
-/// background, until every node has answered or the last key has expired.
+/// Guards and futures count as handles. When the last handle is dropped, it writes the debts to the nodes, and waits
+/// for the answers, at most for [`Builder::shutdown_timeout`]. The I/O thread sends the rest in the background, until
+/// every node has answered or the last key has expired.
 #[derive(Clone)]
 pub struct Redlock {
     pub(super) handle: Arc<Handle>,
@@ -100,11 +100,11 @@ impl Redlock {
     ///
     /// # New servers
     ///
-    /// A node that has been up for less than [`Builder::max_ttl`] when it is first met does not vote until it is older,
-    /// because it may have forgotten locks. If the servers are new, an operator ends the wait once, by
-    /// [`trust_nodes`](Self::trust_nodes) or `--trust` with the command. `connect` sets no `max_ttl`, so each node votes at
-    /// once: there is no guard at first contact. A report says if a node was
-    /// [met younger](crate::NodeReport::met_young) than a minute.
+    /// A node that has been up for less than [`Builder::max_ttl`] when this handle first connects does not vote until
+    /// it is older, because it may have forgotten locks. If the servers are new, an operator ends the wait once, by
+    /// [`trust_nodes`](Self::trust_nodes) or `--trust` with the command. `connect` sets no `max_ttl`, so each node
+    /// votes at once: there is no guard at first contact. A report says if a node was
+    /// [younger](crate::NodeReport::met_young) than a minute then.
     ///
     /// # Errors
     ///
@@ -237,8 +237,8 @@ impl Redlock {
         self.lock_all_with(resources, &LockOptions::new(ttl))
     }
 
-    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`.  The guard has one token
-    /// and one end for all of them. The lock is extended, kept, lost and released as a whole, and
+    /// Takes one lock on all of `resources`, 1 to 64 different names, with these `options`. The guard has one token and
+    /// one end for all of them. The lock is extended, kept, lost and released as a whole, and
     /// [`resources`](LockGuard::resources) returns the names. It excludes a lock on any one of the names, and such a
     /// lock excludes it, even one that another library took.
     ///
@@ -347,13 +347,13 @@ impl Redlock {
     ///
     /// It is not [kept](LockOptions::keep), even if it was before. Call [`LockGuard::keep`] to keep it.
     ///
-    /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a permit.
-    /// Here the guard of such a lock is never valid, and releases it when it is dropped.
+    /// Use [`adopt_shared`](Self::adopt_shared) for a shared lock, and [`adopt_permit`](Self::adopt_permit) for a
+    /// permit. Here the guard of such a lock is never valid, and releases it when it is dropped.
     pub fn adopt(&self, lock: Lock) -> LockGuard {
         self.adopt_as(lock)
     }
 
-    /// [`adopt`](Self::adopt) as a guard of what it holds. A lock of another kind is lost.
+    /// Does [`adopt`](Self::adopt) with a guard of the kind `H`. A lock of another kind is lost.
     pub(super) fn adopt_as<H: Holds>(&self, mut lock: Lock) -> Guard<H> {
         let shared = self.shared();
         let mut slot = Arc::<Slot>::default();
@@ -385,7 +385,7 @@ impl Redlock {
         Ok(Reply::new(self.clone(), slot))
     }
 
-    /// Begins what a task asks for, or notes it for the I/O thread. The outcome comes to `slot`.
+    /// Begins the request of a task, or notes it for the I/O thread. The outcome comes to `slot`.
     pub(super) fn ask(&self, slot: Arc<Slot>, asked: Asked) -> Result<Reply, Refusal> {
         let (shared, waiter) = (self.shared(), WaitsAs::Task);
         if let Some(section) = shared.ask(Note::new(&slot, waiter, asked))? {

@@ -15,12 +15,12 @@ pub(super) struct Reply {
     redlock: Redlock,
     pub(super) slot: Arc<Slot>,
     is_done: bool,
-    /// It was not polled yet. The first poll follows at once, so the check for a forked child was just made.
+    /// It was not polled yet. The first poll follows at once, so the check for a forked child need not be repeated.
     is_new: bool,
 }
 
 impl Reply {
-    /// Makes the future of an operation that was begun in the present poll.
+    /// Returns the future of an operation that began in the present poll.
     pub(super) fn new(redlock: Redlock, slot: Arc<Slot>) -> Self {
         Self {
             redlock,

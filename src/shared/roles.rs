@@ -1,7 +1,7 @@
 //! Which thread has the wire and which has the poll, where the I/O thread is, and which threads to wake.
 //!
-//! All of this is under the mutex of the engine, so each decision to sleep and each decision to wake are ordered. Every
-//! section under the mutex ends with [`Roles::leave`], which makes these true:
+//! All of this is under the mutex of the engine, so the decisions to sleep and to wake have an order. Every section
+//! under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
 //! 1. A thread will see the work for the wire (a request to the engine, or the result of a sleep in the poll). It is
 //!    the thread that has the wire, which looks again before it puts the wire back; or the awake thread that has the
@@ -21,7 +21,7 @@
 use crate::time::Instant;
 
 /// If callers wait for at least this many operations, no caller takes the poll, and the I/O thread serves. Two threads
-/// hand the poll to each other, which was measured to be as fast as an I/O thread that serves both.
+/// hand the poll to each other, and measurements show no gain from an I/O thread that serves both.
 pub(super) const MANY: usize = 3;
 
 /// The thread that a role belongs to.
@@ -46,7 +46,7 @@ pub(super) enum Poll<O> {
     Asleep(Owner<O>, Instant),
 }
 
-/// Where the I/O thread is.
+/// The state of the I/O thread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum IoThread {
@@ -268,7 +268,7 @@ impl<W, O: Copy + Eq> Roles<W, O> {
         }
     }
 
-    /// The I/O thread has woken callers. Returns `true` if it has the poll still or again.
+    /// The I/O thread has woken callers. Returns `true` if it still has the poll, or has it again.
     pub(super) fn come_back(&mut self) -> bool {
         self.io_thread = IoThread::Busy;
         if self.poll == Poll::Free {

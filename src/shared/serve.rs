@@ -20,11 +20,11 @@ use crate::engine::{Engine, RoundId};
 use crate::quorum::Lock;
 use crate::time::Instant;
 
-/// The pause after a poll that failed for want of memory.
+/// The pause after a poll that failed for lack of memory.
 const RECOVERY: Duration = Duration::from_millis(1);
 
-/// How many times in a row a thread moves bytes. The I/O thread does the rest, so that the work of others holds up no
-/// caller.
+/// How many times in a row a thread moves bytes. The I/O thread does the rest, so that no caller is held up by the work
+/// of others.
 const MOVES_MAX: usize = 16;
 
 /// The longest time that a dropped guard waits while another thread holds the connections and writes its release. That
@@ -64,10 +64,10 @@ pub(super) struct Times {
 /// See [`Times`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
-    /// For as long as the caller allows.
+    /// Until the caller's deadline.
     Deadline(Duration),
-    /// For longer than the nodes may take. While the I/O thread serves, it sees to that, and the thread sleeps without a
-    /// timer, which costs 0.6 us less.
+    /// For longer than the nodes may take. While the I/O thread serves, it keeps this time, and the thread sleeps
+    /// without a timer, which costs 0.6 us less.
     Patience(Duration),
     /// Until there is an outcome.
     Forever,
@@ -209,7 +209,7 @@ impl Shared {
         Ok(self.wait_for(Some(section), slot, times)?)
     }
 
-    /// Asks for what `note` says. The I/O thread begins that if there is a place for the note. Otherwise it has begun
+    /// Makes the request in `note`. The I/O thread begins it if there is a place for the note. Otherwise it has begun
     /// in the section that is returned.
     pub(super) fn ask(&self, note: Note) -> Result<Option<Section<'_>>, Refusal> {
         self.check_process()?;
@@ -223,8 +223,8 @@ impl Shared {
     }
 
     /// Waits on this thread for the outcome of the operation of `slot`, which has begun in `section` or is only noted.
-    /// Moves the bytes itself unless another thread serves, and sleeps in the poll if it is alone. If there is no
-    /// outcome in time, cancels the operation.
+    /// Moves the bytes itself unless another thread serves, and sleeps in the poll if it is alone. Cancels the
+    /// operation if there is no outcome in time.
     pub(super) fn wait_for<'a>(
         &'a self,
         section: Option<Section<'a>>,
@@ -275,7 +275,7 @@ impl Shared {
         }
     }
 
-    /// Cancels the operation of `round`, whose outcome has not come in time, and reports that no answer is known.
+    /// Cancels the operation of `round`, whose outcome has not come in time, and reports that no answers are known.
     #[cold]
     fn give_up<'a>(
         &'a self,
@@ -295,7 +295,7 @@ impl Shared {
     /// Ends a section in which the engine got something to write. Writes it unless the I/O thread serves.
     pub(super) fn flush(&self, section: Section<'_>) {
         if !section.roles.serving {
-            // If the engine panics here, every caller learns that from its outcome.
+            // If the engine panics here, every caller learns of the panic from its outcome.
             drop(self.move_bytes(section, Moves::All));
         }
     }

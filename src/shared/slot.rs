@@ -68,7 +68,7 @@ impl Stage {
     }
 }
 
-// Each waiting caller needs a slot with its counts, and the overhead of the allocator.
+// Each waiting caller needs a slot with its counters, and the overhead of the allocator.
 const _: () = assert!(size_of::<Slot>() <= 152);
 
 impl Slot {

@@ -35,7 +35,7 @@ pub(super) struct Core {
     readiness: Option<Readiness>,
     /// Timers may be due. They fire once the result of the sleep is read.
     tick: bool,
-    /// Requests that were noted, and begin now.
+    /// The requests of notes, which begin now.
     noted: VecDeque<Note>,
     /// The number of requests so far that have to be written.
     pub(super) asked: u64,
@@ -45,7 +45,7 @@ pub(super) struct Core {
     pub(super) written: u64,
     /// The number of threads that wait until their request is written.
     pub(super) awaiting: usize,
-    /// One of these threads has waited too long, and the wire was not put back since.
+    /// Whether one of these threads has waited too long, and the wire was not put back since.
     pub(super) is_stuck: bool,
     /// Every call is refused: a thread has panicked with the engine, the wire or the poll, or the connections are
     /// closed.
@@ -91,13 +91,13 @@ impl Core {
         Ok(())
     }
 
-    /// Begins what `note` asks for. If that is refused, the reason is delivered to its slot.
+    /// Begins the request in `note`. If it is refused, delivers the reason to its slot.
     pub(super) fn begin_noted(&mut self, note: Note) {
         self.noted.push_back(note);
         self.begin_all_noted();
     }
 
-    /// Begins what is noted in `notes`.
+    /// Begins the requests in `notes`.
     pub(super) fn take_notes(&mut self, notes: &Notes) {
         notes.take(&mut self.noted);
         self.begin_all_noted();
@@ -105,14 +105,15 @@ impl Core {
 
     fn begin_all_noted(&mut self) {
         let now = clock::now();
-        // A note stays in the list while it is begun: if the engine panics then, its caller is refused like the others.
+        // A note stays in the list while its request begins: if the engine panics then, its caller is refused like the
+        // others.
         while let Some(note) = self.noted.front_mut() {
             let begun = match note.asked.take() {
                 Some(Asked::Acquire(wanted, options)) => wanted.request(&options, |request| {
                     calls::acquire(&mut self.engine, now, request)
                 }),
                 Some(Asked::Release(lock)) => {
-                    // Its loss may have shown since `now`.
+                    // Its loss may have been found since `now`.
                     self.callers.release(clock::now(), &lock);
                     Ok(self.engine.release(now, lock))
                 }
@@ -178,8 +179,8 @@ impl Core {
     }
 
     /// Gives the engine the bytes that `wire` has read, and `wire` the bytes that the engine wants written. Returns
-    /// `true` if the wire has something to do. The result of a sleep in the poll is read first. Timers fire once it is
-    /// read, even if another sleep has brought more meanwhile, as happens under steady traffic.
+    /// `true` if the wire has something to do. The result of a sleep in the poll is read first. Timers fire after that,
+    /// even if another sleep has brought more meanwhile, as happens under steady traffic.
     pub(super) fn exchange(&mut self, wire: &mut Wire) -> bool {
         self.roles.work = false;
         wire.hand_in(&mut self.engine);
@@ -237,8 +238,8 @@ impl Core {
     }
 
     /// Returns the number of resting operations of tasks. They ask no node now, and the I/O thread watches the
-    /// descriptor for the end of their rest. If threads wait for resting operations too, those are counted as
-    /// operations of tasks, as long as there are tasks. One waiting thread more or less does not matter then.
+    /// descriptor for the end of their rest. If there are tasks, resting operations of threads count as operations of
+    /// tasks here too. One waiting thread more or less does not matter then.
     pub(super) fn resting_tasks(&self) -> usize {
         self.engine.resting().min(self.callers.tasks())
     }
@@ -246,7 +247,7 @@ impl Core {
     pub(super) fn leave(&mut self) -> Wake {
         #[cfg(all(test, feature = "embedded"))]
         assert!(!core::mem::take(&mut self.breaks_at_its_end), "expected");
-        // An offer lapses when the operation that its thread waits for is decided.
+        // An offer lapses when the operation of its thread is decided.
         if let Poll::Offered(round) = self.roles.poll
             && !self.callers.is_open(round)
         {
@@ -291,7 +292,7 @@ impl Core {
         }
     }
 
-    /// Makes the wire read too, if a node has several commands under way. This is for a drop, after which the program
+    /// Makes the wire also read, if a node has several commands under way. This is for a drop, after which the program
     /// may end.
     ///
     /// If a connection is closed with unread answers, the kernel resets it. A server that is then about to write

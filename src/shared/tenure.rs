@@ -84,15 +84,15 @@ impl Tenure {
             LOST => true,
             HELD => match over_by(end, early) {
                 Some(over) => over <= now,
-                None => !early.is_zero(), // A lock without a known end is not valid before it is confirmed.
+                None => !early.is_zero(), // A lock without a known end has no validity until it is confirmed.
             },
             _ => false,
         }
     }
 
     /// Records that the lock, which is valid until `end`, is released or detached at `now`, so that its loss is not
-    /// reported any more. If its end has passed, the lock is lost, because callers may have seen that already. Adds wakers to
-    /// `tasks`, which the caller has to call.
+    /// reported any more. If its end has passed, the lock is lost, because callers may have seen that already. Adds
+    /// wakers to `tasks`, which the caller has to call.
     pub(super) fn release(&self, now: Instant, end: Instant, tasks: &mut Vec<Waker>) {
         match self.is_over_at(now, end, Duration::ZERO) {
             true => self.end_with(LOST, tasks),
@@ -242,7 +242,7 @@ mod tests {
         entry
     }
 
-    /// A lock that is released after its end is lost, and its task is woken.
+    /// If a lock is released after its end, it counts as lost, and its task is woken.
     #[test]
     fn a_waker_that_panics_does_not_keep_a_lock_from_being_released() {
         let (tenure, entry) = (Tenure::default(), lock(Duration::MAX));

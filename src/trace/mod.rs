@@ -49,7 +49,7 @@ pub(crate) use outcome::{Failure, Success};
 /// The target of all spans and events.
 const TARGET: &str = "shearline";
 
-/// The operation with a span of this name. The fields behind `;` get their values with the outcome.
+/// Makes the operation with a span of this name. The fields behind `;` get their values with the outcome.
 macro_rules! operation {
     ($name:literal, $($field:ident = $value:expr),*; $($later:ident),*) => {
         Operation::new(debug_span!(
@@ -72,7 +72,7 @@ pub(crate) struct Tracer(Arc<Outbox>);
 struct Outbox {
     labels: Box<[Arc<str>]>,
     shows_names: bool,
-    /// What stands before each name that a caller gives.
+    /// The prefix of each name that a caller gives.
     prefix: Box<[u8]>,
     /// The subscriber of the thread that built the handle, if it had one.
     dispatch: Option<Dispatch>,
@@ -302,7 +302,7 @@ impl Operation {
         poll_fn(|context| self.enter(|| part.as_mut().poll(context))).await
     }
 
-    /// Runs the rest of the operation, which returns its outcome, inside the span.
+    /// Runs the rest of the operation inside the span, and records the outcome that it returns.
     pub(crate) fn run<T: Success, E: Failure>(
         mut self,
         rest: impl FnOnce(&Self) -> Result<T, E>,

@@ -1,20 +1,19 @@
-//! What the lock protects in the demo: a counter that loses updates if two change it at once, and
-//! a witness of how many are in there.
+//! What the lock protects in the demo: a counter that loses updates if two workers change it at once, and a count of
+//! the workers in the critical section.
 //!
-//! The counter is read and written in two steps, as a program does with a row of a database or a
-//! file. An atomic counter beside it counts every change, so that the two can be compared at the end.
-//! Nothing here excludes other threads: that is the lock's task.
+//! The counter is read and written in two steps, as a program does with a row of a database or a file. An atomic
+//! counter beside it counts every change, so that the demo can compare the two at the end. Nothing here keeps other
+//! threads out: the lock has to do that.
 //!
-//! A worker that is still inside when its lock has expired is not a holder. That happens when the
-//! whole process is stopped for longer than the ttl (Ctrl-Z); the worker then finds its lock expired
-//! and writes nothing.
+//! A worker in the critical section whose lock has expired is not a holder. This happens if the whole process is
+//! stopped for longer than the ttl (Ctrl-Z). The worker then finds that its lock has expired, and writes nothing.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use shearline::internals::now;
 
-/// A counter that is not atomic as a whole, and its witnesses.
+/// A counter that is not atomic as a whole, and the atomic counters that check it.
 #[derive(Debug, Default)]
 pub(super) struct Cell {
     value: AtomicU64,
@@ -47,8 +46,8 @@ impl Cell {
         }
     }
 
-    /// Returns the counter, how often it was written, which is what it should be, and the most workers that were in
-    /// the critical section at once with a valid lock.
+    /// Returns the counter, the number of writes (which the counter should equal), and the largest number of workers
+    /// that were in the critical section at once with a valid lock.
     pub(super) fn read(&self) -> (u64, u64, u32) {
         let (value, written) = (self.value.load(SeqCst), self.written.load(SeqCst));
         (value, written, self.most_inside.load(SeqCst))
@@ -56,7 +55,7 @@ impl Cell {
 }
 
 impl Visit<'_> {
-    /// Writes one more than was read, even if the counter has changed since.
+    /// Writes the value that it read plus one, even if the counter has changed since.
     pub(super) fn write(&self) {
         self.cell.value.store(self.read + 1, SeqCst);
         self.cell.written.fetch_add(1, SeqCst);

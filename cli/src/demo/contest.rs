@@ -1,4 +1,4 @@
-//! The workers: threads that contend for one lock, and what they count.
+//! The workers, which are threads that contend for one lock, and their counts.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
@@ -10,15 +10,15 @@ use shearline::{LockGuard, LockOptions, Redlock, UnlockError};
 use super::cell::Cell;
 use super::view::human;
 
-/// The pause between reading the counter and writing it: long enough for another thread to come in
-/// between, if the lock let it.
+/// The pause between reading the counter and writing it. A thread that the lock lets in by mistake has enough time to
+/// interfere.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// The pause between two locks of one worker, so that the others get their turn.
 const REST: Duration = Duration::from_micros(500);
 
-/// How long a worker tries for one lock before it counts that as a failure and tries again. Also
-/// the longest that the end of the demo waits for a worker.
+/// How long a worker tries for one lock. Then it counts a failure and tries again. The end of the demo waits no longer
+/// than this for a worker.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What all workers share.
@@ -28,7 +28,7 @@ pub(super) struct Contest {
     /// The name of the lock.
     pub(super) key: String,
     pub(super) cell: Cell,
-    /// How often each outcome came, in the order in which they came first.
+    /// The number of times that each outcome occurred, in the order in which they first occurred.
     outcomes: Mutex<Vec<(&'static str, u64)>>,
     /// Asks the workers to end; each releases its lock first.
     pub(super) is_over: AtomicBool,
@@ -48,12 +48,12 @@ impl Contest {
         }
     }
 
-    /// Returns how many locks were taken.
+    /// Returns the number of locks that were taken.
     pub(super) fn taken(&self) -> u64 {
         self.lock()[0].1
     }
 
-    /// Returns how often each outcome came.
+    /// Returns the number of times that each outcome occurred.
     pub(super) fn outcomes(&self) -> String {
         let outcomes = self.lock();
         let outcomes = outcomes
@@ -62,7 +62,7 @@ impl Contest {
         outcomes.collect::<Vec<_>>().join(", ")
     }
 
-    /// What one worker does: takes the lock for `ttl`, again and again.
+    /// The loop of one worker: it takes the lock for `ttl`, again and again.
     pub(super) fn work(&self, ttl: Duration) {
         let options = LockOptions::new(ttl).wait(PATIENCE);
         while !self.is_over.load(Relaxed) {

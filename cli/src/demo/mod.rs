@@ -37,17 +37,17 @@ use crate::secrets;
 use crate::signals::Signals;
 use crate::status::{self, Status};
 
-/// When nodes are stopped and when they come back, in shares of the demo's length.
+/// When the demo stops nodes and when it brings them back, as fractions of its length.
 const DISTURBED: f64 = 0.30;
 const MENDED: f64 = 0.65;
 
-/// How to freeze a real server, as the demo does with its own nodes.
+/// Advice to freeze a real server, as the demo freezes one of its own nodes.
 const FREEZING: &str = "
 The servers are left alone. To see what a frozen one does, stop it on its
 host, and let it go on with kill -CONT:
   kill -STOP $(redis-cli -p PORT info server | awk -F: '/^process_id/{print +$2}')";
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts::new(
     "\
 shearline demo
@@ -103,11 +103,11 @@ pub(crate) struct Args {
     ttl: Duration,
 }
 
-/// Runs the demo. The status says whether the verdict was good.
+/// Runs the demo. The status is that of the verdict.
 pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
     let signals = Signals::catch()?;
     let nodes = Nodes::start(&secrets::urls("--node", &args.node)?)?;
-    // The lock is held for a tenth of a millisecond: the usual delay of 50 to 250 ms would be too long.
+    // A worker holds the lock for a tenth of a millisecond. The usual delay of 50 to 250 ms would be too long.
     let pace = Duration::from_micros(500)..=Duration::from_millis(2);
     let builder = Redlock::builder()
         .nodes(&nodes.urls)
@@ -163,7 +163,7 @@ fn opening(args: &Args, nodes: &Nodes) -> String {
     )
 }
 
-/// Shows how the workers contend until the time is over or the user interrupts. Stops nodes meanwhile.
+/// Shows how the workers contend until the time is over or the user interrupts. Stops two nodes in the middle.
 fn contend(view: &mut View<'_>, nodes: &Nodes) -> Result<(), Failure> {
     if !nodes.are_own() {
         let now = |_| "the servers are left alone; freeze one with kill -STOP, and look".to_owned();

@@ -1,4 +1,4 @@
-//! The nodes that the demo locks on: five of its own, or servers, which it does not stop.
+//! The nodes of the demo: five of its own, or servers, which it does not stop.
 
 use std::io;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use shearline::{Found, Redlock};
 
 const OWN: usize = 5;
 
-/// Which of the own nodes is killed and which frozen, by their places.
+/// The places of the own nodes that the demo kills and freezes.
 const KILLED: usize = 1;
 const FROZEN: usize = 3;
 
@@ -23,7 +23,7 @@ pub(super) struct Nodes {
     pub(super) urls: Vec<String>,
 }
 
-/// What was found on a node at the end.
+/// What the demo found on a node at the end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Left {
     Nothing,
@@ -55,17 +55,17 @@ impl Nodes {
         self.own[FROZEN].pause()
     }
 
-    /// Brings both back.
+    /// Brings both nodes back.
     ///
-    /// The killed one keeps its memory, as a server with `appendonly yes` and `appendfsync always`
-    /// would. A client cannot know that.
+    /// The killed node keeps its memory, as a server with `appendonly yes` and `appendfsync always` would. A client
+    /// cannot know this.
     pub(super) fn bring_back(&self) -> io::Result<()> {
         self.own[KILLED].restart(Memory::Kept)?;
         self.own[FROZEN].resume()
     }
 }
 
-/// Returns whether the key of the lock is left on each node, with its address.
+/// Returns the address of each node, and whether the key of the lock is left there.
 pub(super) fn leftovers(redlock: &Redlock, key: &str) -> Vec<(String, Left)> {
     let Ok(told) = redlock.inspect(key) else {
         let nodes = redlock.nodes().into_iter();

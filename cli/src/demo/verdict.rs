@@ -7,26 +7,27 @@ use crate::output::{BAD, GOOD, count, painted};
 /// All findings of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
-    /// The counter, and how often it was written.
+    /// The counter, and the number of writes.
     pub(super) value: u64,
     pub(super) written: u64,
     pub(super) most_inside: u32,
-    /// What was found on each node at the end.
+    /// What the demo found on each node at the end.
     pub(super) leftovers: Vec<(String, Left)>,
-    /// Whether the nodes were the demo's own: then each of them has to answer at the end.
+    /// Whether the nodes were the demo's own. Each of those has to answer at the end.
     pub(super) own_nodes: bool,
-    /// How often each outcome came.
+    /// The number of times that each outcome occurred.
     pub(super) outcomes: String,
     /// Workers that ended by a panic.
     pub(super) panicked: usize,
     pub(super) interrupted: bool,
 }
 
-/// One finding: whether it is good, what it is about, the words for good and bad, and more.
+/// One finding: whether it is good, its subject, the words for good and bad, and details.
 type Finding = (bool, &'static str, [&'static str; 2], String);
 
 impl Verdict {
-    /// Returns `true` if every finding is good, and any lock was taken: otherwise the run has shown nothing.
+    /// Returns `true` if every finding is good and the workers took at least one lock. Without a lock the run has shown
+    /// nothing.
     pub(super) fn is_good(&self) -> bool {
         let are_good = self.findings().iter().all(|(is_good, ..)| *is_good);
         are_good && self.written != 0 && self.panicked == 0
@@ -48,8 +49,8 @@ impl Verdict {
         ]
     }
 
-    /// Returns the finding about the keys that are left. A missing server is not a failure, as long as a majority
-    /// was asked.
+    /// Returns the finding about keys that are left. A missing server is not a failure if a majority of the nodes has
+    /// answered.
     fn keys(&self) -> Finding {
         let (keys, away) = (self.found(Left::Key), self.found(Left::Unknown));
         if !keys.is_empty() {
@@ -65,7 +66,7 @@ impl Verdict {
         (is_good, "keys left", ["none", "UNKNOWN"], asked)
     }
 
-    /// Returns the addresses of the nodes on which this was found.
+    /// Returns the addresses of the nodes with this result.
     fn found(&self, wanted: Left) -> Vec<&str> {
         let found = self.leftovers.iter().filter(|(_, left)| *left == wanted);
         found.map(|(address, _)| address.as_str()).collect()
@@ -156,7 +157,7 @@ mod tests {
         }
     }
 
-    /// A server may be down before the run, or be stopped during it.
+    /// A server may be down before the run, or stop during it.
     #[test]
     fn a_missing_minority_of_servers_is_not_a_failure() {
         let of = |leftovers: &[Left]| {

@@ -1,4 +1,4 @@
-//! What the demo shows while it runs: a picture on a terminal, and a line each second where there is none.
+//! What the demo shows while it runs: a picture on a terminal, or one line each second without a terminal.
 
 use std::collections::VecDeque;
 use std::io::stdout;
@@ -16,12 +16,13 @@ use crate::json::millis;
 use crate::output::{self, BAD, GOOD, count, painted, wrapped};
 use crate::signals::Signals;
 
-/// The time between two looks, and how many of them are kept: rates are taken over a second.
+/// The time between two looks, and the number of looks that are kept: together they cover the second over which rates
+/// are taken.
 const TICK: Duration = Duration::from_millis(50);
 const LOOKS: usize = 21;
 
-/// How long the end waits for releases that nodes still owe. A node that was down is tried again
-/// within two seconds.
+/// How long the demo waits at the end for releases that nodes have not confirmed yet. The client tries a node that was
+/// down again within two seconds.
 const SETTLING: Duration = Duration::from_secs(4);
 
 /// Watches the run of the demo.
@@ -30,9 +31,9 @@ pub(super) struct View<'a> {
     signals: &'a Signals,
     length: Duration,
     bar: ProgressBar,
-    /// Where there is no terminal: the second of the last line.
+    /// Without a terminal: the second of the last line.
     second: u64,
-    /// What was counted in the last second, the oldest first: the locks, and the grants of each node.
+    /// The counts of the last second, the oldest first: the locks, and the grants of each node.
     past: VecDeque<(Instant, Vec<u64>)>,
 }
 
@@ -51,8 +52,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Shows what happens `now` until this share of the run is over. `now` is told how long that still takes.
-    /// Returns `false` if the user has interrupted it.
+    /// Shows `now(remaining time)` until this share of the run is over. Returns `false` if the user has interrupted the
+    /// demo.
     pub(super) fn show(&mut self, share: f64, now: fn(String) -> String) -> Result<bool, Failure> {
         let end = self.length.mul_f64(share);
         while self.signals.check().is_ok() {
@@ -66,7 +67,7 @@ impl<'a> View<'a> {
         Ok(false)
     }
 
-    /// Waits until the nodes have got the releases that they are owed. The last picture stays.
+    /// Waits until the nodes have confirmed all releases. The last picture stays.
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
         let end = Instant::now() + SETTLING;
         let is_open = |node: &NodeStatus| node.owed + node.in_flight != 0;
@@ -88,7 +89,7 @@ impl<'a> View<'a> {
         if !self.bar.is_hidden() {
             self.bar.set_position(millis(elapsed));
             let picture = self.picture(now);
-            // Colours are taken out where none belong.
+            // Removes colours if stdout is not for them.
             self.bar.set_message(match AutoStream::choice(&stdout()) {
                 ColorChoice::Never => strip_str(&picture).to_string(),
                 ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => picture,
@@ -112,7 +113,7 @@ impl<'a> View<'a> {
         self.past.drain(..self.past.len().saturating_sub(LOOKS));
     }
 
-    /// Returns how much a count has grown in the last second.
+    /// Returns the growth of a count in the last second.
     fn rate(&self, place: usize) -> String {
         let ((begin, first), (end, last)) = (&self.past[0], &self.past[self.past.len() - 1]);
         let seconds = (*end - *begin).max(TICK).as_secs_f64();
@@ -150,7 +151,7 @@ impl<'a> View<'a> {
         format!("{} locks, {}/s", human(self.contest.taken()), self.rate(0))
     }
 
-    /// Returns how long the calls have waited.
+    /// Returns how long the calls waited.
     fn waits(&self) -> String {
         let acquire = self.contest.redlock.stats().acquire;
         let all = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
@@ -162,7 +163,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns how many nodes vote as far as the client knows, and of each of the others why not.
+/// Returns how many nodes vote as far as the client knows, and why each of the others does not.
 fn voters(nodes: &[NodeStatus]) -> String {
     let voting = nodes.iter().filter(|node| node.state == NodeState::Ready);
     let (voting, all) = (voting.count(), count(nodes.len(), "node"));
@@ -189,7 +190,7 @@ fn row(place: usize, node: &NodeStatus, rate: &str) -> String {
     format!("{place:>2}  {address:<24}{rate:>8}{answer:>13}{owed:>7}  {state}\n")
 }
 
-/// Writes a number with a comma between thousands.
+/// Writes a number with commas between the thousands.
 pub(super) fn human(number: u64) -> String {
     HumanCount(number).to_string()
 }

@@ -1,14 +1,14 @@
 //! What `check --prometheus` prints: metrics as text, for the textfile collector of `node_exporter`, for example.
 //!
-//! They are fields of the object that `--json` prints.
+//! They are the fields of the object that `--json` prints.
 
 use serde_json::{Value, json};
 
 use super::Seen;
 use crate::json::joined;
 
-/// The metrics of all nodes together. A row has the name, the field that it shows, how many of the field's units are
-/// one of the metric's, and what it means.
+/// The metrics of all nodes together. A row has the name, the field that it shows, the divisor that turns the field's
+/// unit into the metric's, and the meaning.
 const OF_ALL: &str = "
 shearline_can_lock can_lock 1 Whether a majority would vote for a lock now.
 shearline_votes votes 1 Nodes that would vote.
@@ -27,7 +27,7 @@ shearline_node_evicts_locks evicts_locks 1 Whether the node may evict locks.
 shearline_node_clock_steps clock_steps 1 Steps of the node's clock that were seen.
 ";
 
-/// Returns what was seen.
+/// Returns the metrics as text.
 pub(super) fn text(seen: &Seen) -> String {
     let all = [(String::new(), seen.object("check"))];
     let each = seen.nodes.iter().map(|node| {
@@ -41,7 +41,7 @@ pub(super) fn text(seen: &Seen) -> String {
     all.chain(each).collect::<String>().trim_end().to_owned()
 }
 
-/// Returns the lines of a metric, with a label for each object, if any value of it is known.
+/// Returns the lines of a metric, with a label for each object, if at least one of its values is known.
 fn metric(row: &str, objects: &[(String, Value)]) -> Option<String> {
     let mut words = row.splitn(4, ' ');
     let (name, field) = (words.next()?, words.next()?);
@@ -66,7 +66,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    /// The rules of the manual name metrics that `check` or the library has.
+    /// The alert rules in the manual name only metrics that `check` or the library has.
     #[test]
     fn alert_rules_are_about_metrics_that_exist() {
         let (_, rules) = include_str!("../../../docs/troubles.md")

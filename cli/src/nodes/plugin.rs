@@ -10,25 +10,25 @@ use crate::status::Status;
 /// The words of the statuses 0 to 3.
 const WORDS: [&str; 4] = ["OK", "WARNING", "CRITICAL", "UNKNOWN"];
 
-/// Prints what was seen, of which this is the status without `--nagios`.
+/// Prints the results as one line. `status` is the exit status without `--nagios`.
 pub(super) fn told(seen: &Seen, status: Status) -> Result<Status, Failure> {
     let status = status.code().min(2);
     let said = [seen.summary()].into_iter().chain(seen.wrong());
     let said = said.collect::<Vec<_>>().join("; ");
     let (votes, needed, nodes) = (seen.votes(), seen.needed(), seen.nodes.len());
-    // With the ranges outside of which it is a warning, and critical.
+    // The ranges mean: a value outside of the first is a warning, and outside of the second critical.
     let data = format!(" | votes={votes};{nodes}:;{needed}:;0;{nodes}");
     output::say(line(status, &said) + &data)?;
     Ok(Status::Other(status))
 }
 
-/// Prints that nothing was seen, and returns the status.
+/// Prints that there is no result, and returns the status.
 pub(crate) fn unknown(failure: &Failure) -> Status {
-    let _ = output::say(line(3, &failure.message)); // The status tells it too.
+    let _ = output::say(line(3, &failure.message)); // If this cannot be printed, the status still says it.
     Status::Other(3)
 }
 
-/// Returns a line of text. Behind a `|` are numbers.
+/// Returns the line of the plugin. A `|` announces numbers.
 fn line(status: u8, said: &str) -> String {
     let said = strip_str(said).to_string();
     let words: Vec<&str> = said.split_whitespace().collect();

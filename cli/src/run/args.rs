@@ -1,4 +1,4 @@
-//! The arguments of `run`, and of the two parts of it that are started by it.
+//! The arguments of `run`, and of the parts that it starts as processes of their own.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::output::listed;
 use crate::signals;
 use crate::status;
 
-/// What its help says.
+/// The texts of its help.
 pub(crate) const TEXTS: Texts = Texts {
     promise: "\
 Before another can take the lock, the command and all that it started are dead.
@@ -155,7 +155,7 @@ impl Args {
         self.names.iter().map(|name| name.as_bytes()).collect()
     }
 
-    /// Returns the names, as messages show them.
+    /// Returns the names as messages show them.
     pub(super) fn title(&self) -> String {
         listed(&self.names())
     }
@@ -194,12 +194,12 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Returns `true` if who sends this signal wants the command to end. Not by HUP: it may ask for a reload.
+    /// Returns `true` if this signal asks the command to end. HUP does not count: it may ask for a reload.
     pub(super) fn asks_for_end(&self, signal: i32) -> bool {
         [SIGTERM, SIGINT, SIGQUIT, self.stop_signal].contains(&signal)
     }
 
-    /// Returns the same as words for the watchdog.
+    /// Returns these options as arguments for the watchdog.
     pub(super) fn words(&self) -> impl Iterator<Item = String> {
         let flags = [
             (self.wait_all, "--wait-all"),
@@ -214,17 +214,17 @@ impl End {
     }
 }
 
-/// The name under which this program starts itself for a part of it. Under its own name the parts are in no help
-/// and in no completions.
+/// The name under which this program starts itself for a part of a run. The parts have a name of their own so that they
+/// appear in no help and no completions.
 pub(super) const PARTS: &str = "shearline run";
 
-/// The option of the parts by which the command ignores PIPE.
+/// The option by which the parts make the command ignore PIPE.
 pub(super) const IGNORE_PIPE: &str = "--ignore-pipe";
 
-/// What stands for the number of the command, before it has one, in variables of systemd that named the supervisor.
+/// In variables of systemd that named the supervisor, this word stands for the number of the command until it has one.
 pub(super) const COMMAND: &str = "command";
 
-/// Returns the variables by which systemd names a process, if they name this one.
+/// Returns the variables in which systemd gives the number of a process, if they give this one.
 pub(super) fn naming(process: &str) -> impl Iterator<Item = &'static str> {
     let all = ["LISTEN_PID", "WATCHDOG_PID"].into_iter();
     all.filter(move |name| env::var(name).is_ok_and(|it| it == process))

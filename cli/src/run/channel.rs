@@ -1,14 +1,13 @@
-//! The socketpair between two processes of one run, with a descriptor where one has to be handed over.
+//! The socketpair between two processes of one run. A message may carry a descriptor.
 //!
-//! A process finds its end as its standard input: the only descriptor of a child that can be taken
-//! over without unsafe code. So the standard input of the command travels as a message.
+//! A process finds its end as its standard input: a child can take over no other descriptor without unsafe code. So the
+//! standard input of the command travels as a message.
 //!
 //! # Guarantees
 //!
 //! * Messages keep their bounds and their order (`SOCK_SEQPACKET`).
-//! * The other end is closed only when its process has ended: both ends are close-on-exec, and no
-//!   command inherits one.
-//! * Neither end waits for the other: a message for which there is no room is an error.
+//! * The other end is closed only when its process has ended: both ends are close-on-exec, so no command inherits one.
+//! * Neither end waits for the other: if there is no room for a message, sending it fails.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -24,12 +23,13 @@ use rustix::net::{
 };
 use shearline::Instant;
 
-/// What the supervisor and the watchdog, and the watchdog and the trampoline, say to one another.
+/// The messages between the supervisor and the watchdog, and between the watchdog and the trampoline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Message {
-    /// All must be dead at this time. With the first one comes the standard input of the command: it is to be started.
+    /// All processes must be dead at this time. The first such message carries the standard input of the command, and
+    /// starts it.
     Until(Instant),
-    /// Pass this signal on to the command, or to what it left behind.
+    /// Pass this signal on to the command, or to the processes that it left behind.
     Signal(i32),
     /// The lock is at risk: ask every process to end.
     Risk,
@@ -37,7 +37,7 @@ pub(super) enum Message {
     Started,
     /// The command could not be run, with this error of the system.
     NotStarted(i32),
-    /// The command ended with this status. What it left behind may still run.
+    /// The command ended with this status. Processes that it left behind may still run.
     Exited(ExitStatus),
 }
 
@@ -79,7 +79,7 @@ impl Message {
 pub(super) struct Channel(OwnedFd);
 
 impl Channel {
-    /// Returns both ends: the second one is to be the standard input of the other process.
+    /// Returns both ends. The second one has to become the standard input of the other process.
     pub(super) fn pair() -> io::Result<(Self, Stdio)> {
         let (near, far) = socketpair(
             AddressFamily::UNIX,
@@ -90,7 +90,7 @@ impl Channel {
         Ok((Self(near), far.into()))
     }
 
-    /// Returns the end that this process was started with as its standard input.
+    /// Returns the end that this process has as its standard input.
     pub(super) fn from_stdin() -> io::Result<Self> {
         Ok(Self(io::stdin().as_fd().try_clone_to_owned()?))
     }
@@ -100,7 +100,7 @@ impl Channel {
         self.send_buffer(message, &mut SendAncillaryBuffer::default())
     }
 
-    /// Sends a message, and a descriptor with it. That the other process has ended is noticed where it is read from.
+    /// Sends a message with a descriptor. It is no error if the other process has ended: the receiver notices this.
     pub(super) fn send_with(&self, message: Message, fd: BorrowedFd<'_>) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -141,7 +141,7 @@ impl Channel {
             let mut parts = [IoSliceMut::new(&mut bytes)];
             let flags = flags | RecvFlags::CMSG_CLOEXEC;
             match recvmsg(&self.0, &mut parts, &mut control, flags) {
-                // The other process ended with messages unread. Its own are still to be read.
+                // The other process ended before it read all messages. Its own messages can still be read.
                 Err(Errno::CONNRESET | Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Received::Nothing),
                 result => break result?,
@@ -168,14 +168,14 @@ impl AsFd for Channel {
     }
 }
 
-/// What there was to receive.
+/// The result of a receive.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// Nothing yet.
+    /// There is no message yet.
     Nothing,
     /// A message, and the descriptor that came with it.
     Message(Message, Option<OwnedFd>),
-    /// The other process has ended, and all of its messages are read.
+    /// The other process has ended, and all of its messages have been read.
     Closed,
 }
 

@@ -1,7 +1,7 @@
-//! When all processes of the command must be dead, and the timer that tells.
+//! The time by which all processes of the command must be dead, and the timer for it.
 //!
-//! All times are of `CLOCK_BOOTTIME`, the clock that the library judges locks by: it runs on while the
-//! machine is suspended, and is the same in every process.
+//! All times are of `CLOCK_BOOTTIME`, the clock by which the library judges locks. It runs on while the machine is
+//! suspended, and is the same in every process.
 //!
 //! ```text
 //! at risk (TERM)      watchdog kills     supervisor kills  the lock may be another's
@@ -10,7 +10,7 @@
 //! ttl is left
 //! ```
 //!
-//! The processes are asked to end a sixteenth of the ttl before the margin in any case.
+//! In any case the processes are asked to end a sixteenth of the ttl before the margin.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,36 +24,36 @@ use rustix::time::{
 };
 use shearline::Instant;
 
-/// The shortest ttl that leaves room for the margin behind the request to end.
+/// The shortest ttl that leaves room for the margin and for the request to end before it.
 pub(super) const TTL_MIN: Duration = Duration::from_secs(2);
 
-/// The margin is an eighth of the ttl, between these. To find and kill a hundred processes took up to 140 ms on two
-/// processors at a load of 17.
+/// The margin is an eighth of the ttl, between these limits. Finding and killing a hundred processes took up to 140 ms
+/// on two processors at a load of 17.
 const MARGIN_MIN: Duration = Duration::from_millis(250);
 const MARGIN_MAX: Duration = Duration::from_secs(2);
 
-/// How long the watchdog may take to kill all processes of a lock that is lost already.
+/// How long the watchdog may take to kill all processes after the lock is lost.
 const PROMPTLY: Duration = Duration::from_millis(100);
 
-/// Returns how long before the end of the validity the watchdog kills all processes. The supervisor waits half as long
-/// for it.
+/// Returns how long before the end of the validity the watchdog kills all processes. The supervisor steps in after half
+/// of this time.
 pub(super) fn margin(ttl: Duration) -> Duration {
     (ttl / 8).clamp(MARGIN_MIN, MARGIN_MAX)
 }
 
-/// Returns when the supervisor kills all processes itself, of a lock that the watchdog was given until `until`, and that was
-/// found lost at `lost`. The watchdog may not have heard of the loss.
+/// Returns when the supervisor kills all processes itself. The watchdog has to kill them at `until`; if the lock was
+/// found lost at `lost`, it may not know of the loss.
 pub(super) fn kill_at(until: Instant, ttl: Duration, lost: Option<Instant>) -> Instant {
     let late = until.saturating_add(margin(ttl) / 2);
     lost.map_or(late, |lost| late.min(lost.saturating_add(PROMPTLY)))
 }
 
-/// Returns how long before they are killed they are asked to end, at the latest.
+/// Returns the least time between the request to end and the kill.
 pub(super) fn warning(ttl: Duration) -> Duration {
     ttl / 16
 }
 
-/// A descriptor that is readable from a time on.
+/// A descriptor that becomes readable at a given time.
 #[derive(Debug)]
 pub(super) struct Timer(OwnedFd);
 
@@ -65,7 +65,7 @@ impl Timer {
         )?))
     }
 
-    /// Sleeps until that time, until one of the descriptors is readable, or until a signal comes.
+    /// Sleeps until this time, until one of the descriptors is readable, or until a signal comes.
     pub(super) fn wait(&self, at: Instant, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         // Zero would switch the timer off.
         let nanos = at.as_nanos().max(1);
@@ -110,7 +110,7 @@ mod tests {
         for (lost, kills) in [
             (None, 11_000),
             (Some(3_000), 3_100),
-            // No later because of the loss.
+            // The loss does not delay it.
             (Some(10_950), 11_000),
             (Some(12_000), 11_000),
         ] {

@@ -1,4 +1,4 @@
-//! `shearline run` where the system is not Linux: nothing there promises that no descendant of the command gets away.
+//! `shearline run` on systems other than Linux: they do not promise that no descendant of the command gets away.
 
 mod args;
 
@@ -13,12 +13,12 @@ pub(crate) fn run(_: &Args) -> ExitCode {
     Failure::usage("run needs Linux: use `shearline lock` and `shearline unlock`").report()
 }
 
-/// Without a report: there is none here.
+/// No report is written here.
 pub(crate) fn in_vain(_: &Args, failure: Failure) -> ExitCode {
     failure.report()
 }
 
-/// No process is started for a part of a run.
+/// No parts of a run are started here.
 pub(crate) fn as_part() -> Option<ExitCode> {
     None
 }

@@ -2,14 +2,14 @@
 //!
 //! | file | subject |
 //! | --- | --- |
-//! | `supervisor` | takes the lock, has the command run, releases |
+//! | `supervisor` | takes the lock, starts the watchdog, releases the lock |
 //! | `supervision` | what the supervisor does while the command runs |
 //! | `watchdog` | the parent of the command, which ends it if the supervisor cannot |
 //! | `trampoline` | the process that becomes the command |
 //! | `processes`, `tree` | finding descendants, and ending them |
 //! | `channel` | the socketpairs between them |
-//! | `deadline`, `signals` | what is waited for: times, signals and futures |
-//! | `report` | how it ended |
+//! | `deadline`, `signals` | what the processes wait for: times, signals and futures |
+//! | `report` | how the run ended |
 //!
 //! ```text
 //! shell -> supervisor -> watchdog -> command -> ..
@@ -20,7 +20,7 @@
 //!
 //! # Guarantees
 //!
-//! No process of the command that may be signalled is alive when another can hold the lock, whichever
+//! While another client can hold the lock, no process of the command is alive that this program may signal, even if
 //! *one* of supervisor, watchdog and nodes fails.
 
 mod args;
@@ -48,7 +48,7 @@ pub(crate) fn as_part() -> Option<ExitCode> {
     Some(match Part::of_this_process()? {
         Part::Watchdog(args) => watchdog::guard(&args),
         Part::Trampoline(args) => trampoline::become_command(&args),
-        // By `exec` it has lost its handlers.
+        // `exec` has removed its handlers.
         Part::Signal { number } => {
             let _ = signal_hook::low_level::raise(number);
             u8::try_from(128 + number).unwrap_or(u8::MAX).into()
@@ -56,14 +56,15 @@ pub(crate) fn as_part() -> Option<ExitCode> {
     })
 }
 
-/// Returns this program again, for a part of it. It is the same file, also if that was replaced.
+/// Returns a command that starts this program again, for a part of the run. It is the same file, even if that was
+/// replaced.
 fn itself(part: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0(args::PARTS).arg(part);
     command
 }
 
-/// Ends this process by a signal that it has handled. Returns if that is not possible.
+/// Ends this process by a signal that it handles. Returns if this is not possible.
 pub(crate) fn end_by(signal: i32) {
     let _ = itself("signal").arg(signal.to_string()).exec();
 }

@@ -2,14 +2,14 @@
 //!
 //! # Guarantees
 //!
-//! * A look changes nothing, and needs no permission.
-//! * A [`Process`] that is a child of the named parent stays that process: its number may be given to another one,
-//!   signals go to the one that was meant (where the kernel has pidfds, Linux 5.3).
+//! * Looking at processes changes nothing, and needs no permission.
+//! * A [`Process`] that is a child of the named parent stays that process. If its number is given to another process,
+//!   signals still go only to the right one (if the kernel has pidfds, Linux 5.3).
 //!
 //! # Not here
 //!
-//! That a look is whole: a process that is started or loses its parent meanwhile may be missing. A caller that has to
-//! find all looks again.
+//! Complete lists: a process that starts or loses its parent during a look may be missing. A caller that has to find
+//! all processes looks again.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,26 +20,26 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use rustix::time::Timespec;
 
-/// A process that was a child of the one that was asked for.
+/// A process that was a child of the given parent.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) pid: Pid,
-    /// None on an old kernel, and where too many files are open.
+    /// `None` on an old kernel, and if too many files are open.
     handle: Option<OwnedFd>,
 }
 
-/// Whether a signal reached its process.
+/// Whether a signal reached the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Reached {
     Yes,
-    /// It has ended.
+    /// The process has ended.
     No,
-    /// It is of another user.
+    /// The process belongs to another user.
     Refused,
 }
 
 impl Process {
-    /// Returns `None` if there is none of this number.
+    /// Returns `None` if there is no process of this number.
     pub(super) fn open(pid: Pid) -> Option<Self> {
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => Some(Self {
@@ -63,7 +63,7 @@ impl Process {
         }
     }
 
-    /// Returns `true` if it has ended, also if its parent has not waited for it yet.
+    /// Returns `true` if the process has ended, even if its parent has not waited for it yet.
     pub(super) fn has_ended(&self) -> bool {
         let Some(handle) = &self.handle else {
             return matches!(state(self.pid).as_deref(), None | Some("Z" | "X"));
@@ -89,27 +89,27 @@ pub(super) fn children(of: Pid) -> Vec<Pid> {
     lists.flat_map(numbers).collect()
 }
 
-/// Returns the processes of these numbers that are children of that process now.
+/// Returns the processes of these numbers that are children of the given process now.
 pub(super) fn opened(of: Pid, numbers: &[Pid]) -> Vec<Process> {
     let opened = numbers.iter().filter_map(|pid| Process::open(*pid));
     let mut opened: Vec<Process> = opened.collect();
     if !opened.is_empty() {
-        // A number may have become that of another process until it was opened, but not since.
+        // A number may have been given to another process before it was opened, but not since.
         let still: HashSet<Pid> = children(of).into_iter().collect();
         opened.retain(|process| still.contains(&process.pid));
     }
     opened
 }
 
-/// Returns the letter of the state of a process.
+/// Returns the letter that `/proc` shows for the state of a process.
 pub(super) fn state(of: Pid) -> Option<String> {
     stat(of)?.split(' ').next().map(str::to_owned)
 }
 
-/// Returns what `/proc` tells of a process: its state, its parent and more.
+/// Returns the fields of `/proc/PID/stat` behind the name: the state, the parent and more.
 pub(super) fn stat(of: Pid) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", of.as_raw_pid())).ok()?;
-    // The name of the program stands in parentheses and may hold anything.
+    // The name of the program is in parentheses and may hold any character.
     Some(stat.rsplit_once(") ")?.1.to_owned())
 }
 

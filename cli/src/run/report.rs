@@ -1,4 +1,4 @@
-//! How a run ended: for `--report`, one line of JSON; for the shell, an exit status.
+//! How a run ended: one line of JSON for `--report`, and an exit status for the shell.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -18,24 +18,24 @@ use crate::status::Status;
 /// The end of a run.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
-    /// As the report spells it.
+    /// The outcome as the report spells it.
     pub(super) outcome: &'static str,
     pub(super) started: bool,
     /// The status of the command, if it is known.
     pub(super) command: Option<ExitStatus>,
-    /// The number that the command was given for its store.
+    /// The fencing token that the command got.
     pub(super) fencing_token: Option<u64>,
     /// The number of its permit.
     pub(super) slot: Option<u16>,
-    /// How this program ends.
+    /// The status with which this program ends.
     pub(super) status: Status,
-    /// What the user is told, behind what this thread writes. It comes after all else: a reader may be slow.
+    /// The error for the user. It is printed last, after the thread in `told` has ended, because a reader may be slow.
     pub(super) error: Option<Failure>,
     pub(super) told: Option<JoinHandle<()>>,
 }
 
 impl Ending {
-    /// An end before the command was started.
+    /// Returns the end of a run whose command was not started.
     pub(super) fn before(outcome: &'static str, status: Status) -> Self {
         Self {
             outcome,
@@ -44,7 +44,7 @@ impl Ending {
         }
     }
 
-    /// Tells the user, once.
+    /// Prints the error, once.
     pub(super) fn tell(&mut self) {
         if let Some(told) = self.told.take() {
             let _ = told.join();
@@ -77,12 +77,12 @@ impl Ending {
     }
 }
 
-/// Where the line goes. It is opened before anything is done, so that a mistake is seen in time.
+/// The destination of the line. It is opened before anything else, so that a mistake is seen in time.
 #[derive(Debug)]
 pub(super) struct Report(File);
 
 impl Report {
-    /// Opens a file, which is replaced, or a descriptor that this program was started with.
+    /// Opens a file, which is replaced, or a descriptor that this program has inherited.
     pub(super) fn open(place: &Path) -> io::Result<Self> {
         let number = place.to_str().and_then(|text| text.parse::<i32>().ok());
         Ok(Self(match number {
@@ -97,8 +97,8 @@ impl Report {
     }
 }
 
-/// Returns a copy of a descriptor by its number: without unsafe code a process has to ask for it as if
-/// it were another's.
+/// Returns a copy of a descriptor by its number. Without unsafe code a process can only get it as if it belonged to
+/// another process.
 fn own_descriptor(number: i32) -> io::Result<OwnedFd> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(own, number, PidfdGetfdFlags::empty())?)

@@ -1,7 +1,7 @@
-//! The signals that a process of the run handles, as bytes on a socket and flags.
+//! The signals that a process of the run handles, as bytes on a socket and as flags.
 //!
-//! A signal that was ignored when the program was started stays ignored (`nohup`), in the command
-//! too: a handler would give it the default action there.
+//! A signal that was ignored when the program started stays ignored (`nohup`), also in the command: with a handler it
+//! would have its default action there.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,34 +24,34 @@ use crate::signals::{self, Unhandled};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrived {
     pub(super) number: i32,
-    /// Whether the terminal has sent it, to all processes of the group in its foreground.
+    /// Whether the terminal has sent it to all processes of its foreground group.
     pub(super) is_of_terminal: bool,
 }
 
-/// What the kernel says of a signal that no process has sent.
+/// The code by which the kernel marks a signal that it sent itself.
 const SI_KERNEL: i32 = 0x80;
 
-/// Those that a terminal sends to all processes of the group in its foreground. (HUP comes to the leader of a session
-/// alone.)
+/// The signals that a terminal sends to all processes of its foreground group. (HUP goes to the leader of a session
+/// only.)
 const OF_TERMINAL: [i32; 4] = [SIGINT, SIGQUIT, SIGTSTP, SIGWINCH];
 
-/// Returns `true` if a terminal may stop this process: not the first one of a container, which nothing stops.
+/// Returns `true` if a terminal may stop this process. It cannot stop the first process of a container.
 fn is_stopped_by_terminal() -> bool {
     let own = getpid();
     let stat = processes::stat(own).unwrap_or_default();
-    // Behind the state, the parent, the group and the session.
+    // The fifth field, behind the state, the parent, the group and the session, is the terminal.
     stat.split(' ').nth(4).is_some_and(|it| it != "0") && !own.is_init()
 }
 
-/// Puts CONT behind the others that came at once, as the kernel does: a signal that stops a process does not stop it for
-/// longer than until the CONT that came with it.
+/// Puts CONT behind the other signals that came at once, as the kernel does. So a CONT that came with a stop signal
+/// ends the stop.
 pub(super) fn continued_last(arrived: impl Iterator<Item = Arrived>) -> Vec<Arrived> {
     let mut arrived: Vec<Arrived> = arrived.collect();
     arrived.sort_by_key(|arrived| arrived.number == SIGCONT);
     arrived
 }
 
-/// The signals that arrived, and a descriptor that is readable when there are new ones.
+/// The signals that arrived, and a descriptor that becomes readable when there are new ones.
 #[derive(Debug)]
 pub(super) struct Signals {
     delivery: RefCell<SignalDelivery<UnixStream, WithRawSiginfo>>,
@@ -59,20 +59,20 @@ pub(super) struct Signals {
     sender: Arc<Sender>,
 }
 
-/// The other end of the socket: futures make the same descriptor readable as signals do.
+/// The other end of the socket, through which a future makes the same descriptor readable as signals do.
 #[derive(Debug)]
 struct Sender(UnixStream);
 
 impl Wake for Sender {
     fn wake(self: Arc<Self>) {
-        // It fails if there is no room: then there is something to read.
+        // This fails if the socket is full: then the descriptor is readable already.
         let _ = send(&self.0, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
 
 impl Signals {
-    /// Handles every signal that can be handled, and notes ends of children, from now on. At a terminal those that
-    /// stop a job stop this process too.
+    /// From now on, handles every signal that can be handled, and notes the ends of children. At a terminal, signals
+    /// that stop a job also stop this process.
     pub(super) fn catch() -> io::Result<Self> {
         let (arrived, sender) = UnixStream::pair()?;
         let (own, waking) = (arrived.try_clone()?, sender.try_clone()?);
@@ -83,7 +83,7 @@ impl Signals {
                 delivery.handle().add_signal(signal)?;
             }
         }
-        // Also if it was ignored: no process can wait for its children then.
+        // Even if it was ignored: otherwise no process can wait for its children.
         delivery.handle().add_signal(SIGCHLD)?;
         Ok(Self {
             delivery: RefCell::new(delivery),
@@ -92,7 +92,7 @@ impl Signals {
         })
     }
 
-    /// Returns a waker that makes the descriptor readable, until the next call of [`take`](Self::take).
+    /// Returns a waker that makes the descriptor readable until the next call of [`take`](Self::take).
     pub(super) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.sender))
     }
@@ -107,7 +107,7 @@ impl Signals {
         })
     }
 
-    /// The same, where no command runs: fails with one that would have ended this program, or asks a command to end.
+    /// The same while no command runs: fails if a signal would have ended this program, or asks a command to end.
     pub(super) fn check(&self, end: &End) -> Result<(), i32> {
         let mut arrived = self.take().map(|it| it.number);
         let found = arrived.find(|signal| signals::ends(*signal) || end.asks_for_end(*signal));

@@ -1,14 +1,12 @@
-//! What the supervisor does while the command runs: it tells the watchdog of the lock, and ends everything
-//! if the watchdog does not.
+//! What the supervisor does while the command runs: it tells the watchdog about the lock, and ends everything if the
+//! watchdog does not.
 //!
 //! # Guarantees
 //!
-//! * When [`run`](Supervision::run) returns, no process of the command is left that this one may
-//!   signal.
-//! * The watchdog hears of each extension; it never hears a deadline that a majority of the nodes did
-//!   not confirm.
-//! * A watchdog that was killed or stopped is noticed at once, and its processes are inherited and
-//!   ended.
+//! * When [`run`](Supervision::run) returns, no process of the command is left that the supervisor may signal.
+//! * The watchdog learns of each extension, and never of a deadline that a majority of the nodes did not confirm.
+//! * The supervisor notices at once if the watchdog was killed or stopped. It inherits the processes of the watchdog
+//!   and ends them.
 //!
 //! # Not here
 //!
@@ -45,28 +43,28 @@ use crate::signals::{ends, was_ignored};
 /// The longest time between two looks at the deadline.
 const TICK_MAX: Duration = Duration::from_millis(500);
 
-/// Where the command finds the number for its store.
+/// The variable in which the command finds its fencing token.
 const FENCING_TOKEN: &str = "SHEARLINE_FENCING_TOKEN";
 
-/// Where the command finds the number of its permit.
+/// The variable in which the command finds the number of its permit.
 const SLOT: &str = "SHEARLINE_SLOT";
 
-/// What became of the command.
+/// The end of the command.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// Whether it may have run; the error of the system if it could not be run.
+    /// Whether the command may have run, or the error of the system if it could not.
     pub(super) started: Option<Result<(), i32>>,
     /// Its status, if it is known.
     pub(super) status: Option<ExitStatus>,
-    /// A signal of the terminal that may have ended the watchdog before the command was there.
+    /// A signal of the terminal that may have ended the watchdog before the command existed.
     pub(super) early: Option<i32>,
-    /// Whether it was asked to end, or killed, because of the lock.
+    /// Whether the command was asked to end, or killed, because of the lock.
     pub(super) for_lock: bool,
-    /// Whether it had ended before that, or a signal was passed on that asks it to end.
+    /// Whether the command had ended before that, or got a signal that asks it to end.
     pub(super) is_done: bool,
-    /// Whether nothing is left of it. What is left is of another user.
+    /// Whether no process of the command is left. Any that are left belong to another user.
     pub(super) all: bool,
-    /// Writes why it was asked to end.
+    /// The thread that writes why the command was asked to end.
     pub(super) told: Option<JoinHandle<()>>,
 }
 
@@ -90,7 +88,7 @@ pub(super) struct Supervision<'a, H: Holds> {
 }
 
 impl<'a, H: Holds> Supervision<'a, H> {
-    /// Starts the watchdog, and the command with it. `slot` is the number of its permit.
+    /// Starts the watchdog, which starts the command. `slot` is the number of the permit.
     pub(super) fn start(
         args: &'a Args,
         (guard, slot): (&'a Guard<H>, Option<u16>),
@@ -115,7 +113,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
                 OsStr::from_bytes(&names.join(&b'\n')),
             )
             .env("SHEARLINE_TOKEN", hex(guard.token().as_bytes()))
-            // Not that of another lock, under which this program may run itself.
+            // If this program itself runs under another lock, its own fencing token is not the command's.
             .env_remove(FENCING_TOKEN)
             .env_remove(SLOT)
             .envs(
@@ -156,9 +154,9 @@ impl<'a, H: Holds> Supervision<'a, H> {
         sent.map(|()| this)
     }
 
-    /// Returns when the command and all that it started have ended. Twice a second at least, `look` is called.
+    /// Returns when the command and all processes that it started have ended. Calls `look` at least twice a second.
     pub(super) fn run(mut self, look: impl FnMut()) -> io::Result<Ended> {
-        let _before = go_first(); // The next watchdog starts as this one did.
+        let _before = go_first(); // Restores the priority, so that the next watchdog starts as this one did.
         let watched = self.watch(look);
         self.hear();
         let may_live = self.args.end.leave_children && !self.ended.for_lock;
@@ -168,19 +166,20 @@ impl<'a, H: Holds> Supervision<'a, H> {
         };
         self.hear();
         if self.ended.started.is_none() {
-            self.pass_on(true); // What came in the turn in which the watchdog ended.
+            self.pass_on(true); // Signals that came in the turn in which the watchdog ended.
         }
         watched.map(|()| self.ended)
     }
 
-    /// Returns when the watchdog has ended or does not do its duty.
+    /// Returns when the watchdog has ended or has not done its duty.
     fn watch(&mut self, mut look: impl FnMut()) -> io::Result<()> {
         let waker = self.signals.waker();
         let mut context = Context::from_waker(&waker);
         let mut at_risk = pin!(self.guard.at_risk());
         let mut lost = pin!(self.guard.lost());
         loop {
-            // In this order: what came before the command was started is passed on. All is looked at after that.
+            // This order matters: signals that came before the command started are passed on, and all other checks come
+            // after that.
             let is_early = self.ended.started.is_none();
             self.hear();
             self.pass_on(is_early);
@@ -206,7 +205,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Takes in what the watchdog said.
+    /// Takes in the messages of the watchdog.
     fn hear(&mut self) {
         while let Ok(Received::Message(message, _)) = self.channel.try_receive() {
             match message {
@@ -221,26 +220,27 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Names another deadline to the watchdog: a later one after an extension.
+    /// Sends the watchdog a new deadline, which is later after an extension.
     fn extend(&mut self) {
-        // A lock that is lost has no deadline of its own: the watchdog is given the time to tell how the command ended.
+        // A lost lock has no deadline of its own. The watchdog gets time to say how the command ended.
         if self.lost_at.is_some() || !self.guard.is_valid() {
             return;
         }
         let until = self.guard.valid_until().saturating_sub(margin(self.ttl()));
-        // If it cannot be told, the earlier deadline stands.
+        // If this message cannot be sent, the earlier deadline stands.
         let is_told = until != self.until && self.channel.send(Message::Until(until)).is_ok();
         if is_told || until < self.until {
             self.until = until;
         }
     }
 
-    /// Says once why the command does not go on.
+    /// Prints once why the command is ended.
     fn tell(&mut self, why: &str) {
         if !self.ended.for_lock {
             self.ended.for_lock = true;
             let line = format!("{}: {why}", self.args.title());
-            // Not here: a reader that is slow would stop the watch over the command. Without a thread it is not said.
+            // In another thread: a slow reader would stop the watch over the command. If no thread starts, the line is
+            // lost.
             self.ended.told = thread::Builder::new()
                 .spawn(move || complain(BAD, line))
                 .ok();
@@ -255,7 +255,7 @@ impl<'a, H: Holds> Supervision<'a, H> {
         }
     }
 
-    /// Has all processes killed, because the lock is lost.
+    /// Makes the watchdog kill all processes, because the lock is lost.
     fn end(&mut self) {
         if self.lost_at.is_none() {
             self.lost_at = Some(now());
@@ -268,18 +268,18 @@ impl<'a, H: Holds> Supervision<'a, H> {
         self.args.acquire.ttl
     }
 
-    /// When all processes are asked to end at the latest.
+    /// The latest time at which all processes are asked to end.
     fn warn_at(&self) -> Instant {
         self.until.saturating_sub(warning(self.ttl()))
     }
 
-    /// When the watchdog has been waited for long enough.
+    /// The time until which the supervisor waits for the watchdog.
     fn kill_at(&self) -> Instant {
         kill_at(self.until, self.ttl(), self.lost_at)
     }
 
-    /// Passes signals on to the command, unless a key of the terminal has sent them to both. An early one has come when
-    /// the command may not have been there.
+    /// Passes signals on to the command, except those that a key of the terminal has sent to both. `is_early` means
+    /// that the command may not have existed when they came.
     fn pass_on(&mut self, is_early: bool) {
         for arrived in continued_last(self.signals.take()) {
             let signal = arrived.number;
@@ -289,14 +289,14 @@ impl<'a, H: Holds> Supervision<'a, H> {
                 self.ended.early = Some(signal);
             }
             if is_early || !came_to_both {
-                // A watchdog that is stopped, or has ended, is noticed elsewhere.
+                // If the watchdog is stopped or has ended, `watch` notices it.
                 let _ = self.channel.send(Message::Signal(signal));
             }
         }
     }
 }
 
-/// Returns the group of this process if it is in the foreground of its terminal.
+/// Returns the group of this process if it is the foreground group of its terminal.
 fn foreground_group() -> Option<i32> {
     let terminal = File::open("/dev/tty").ok()?;
     let group = tcgetpgrp(terminal).ok()?;

@@ -1,4 +1,4 @@
-//! The supervisor: takes the lock, has the command run, keeps the lock, releases it.
+//! The supervisor: takes the lock, starts the command through the watchdog, keeps the lock, releases it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -33,7 +33,7 @@ pub(crate) fn in_vain(args: &Args, failure: Failure) -> ExitCode {
     reported(args, |_| Err(failure))
 }
 
-/// Writes the report of what `attempt` comes to, before its handle waits for nodes that are slow to release.
+/// Writes the report on the result of `attempt`, before the handle waits for nodes that are slow to release.
 fn reported(
     args: &Args,
     attempt: impl FnOnce(&mut Option<Redlock>) -> Result<Ending, Failure>,
@@ -61,7 +61,7 @@ fn reported(
     ending.status.exit()
 }
 
-/// An end before the command was started.
+/// Returns the end of a run whose command was not started.
 fn failed(failure: Failure) -> Ending {
     let status = failure.status;
     let outcome = match status.word() {
@@ -93,10 +93,10 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
     can_see_processes()?;
     let builder = args.connect.nodes.builder()?;
     let builder = args.acquire.builder(builder, std::process::id())?;
-    // Before anything is sent: a strict guard writes markers when it connects.
+    // This check comes before anything is sent: a strict guard writes markers when it connects.
     builder.config()?.check_request(names[0], ttl)?;
     check_resources(&names).map_err(InvalidRequest::from)?;
-    // The first process of a container would not get what comes until then.
+    // Until then the first process of a container would miss signals.
     let signals = Signals::catch()?;
     let by = args.acquire.by();
     let is_fenced = args.acquire.options(ttl).is_fenced();
@@ -117,7 +117,7 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
                 (ending, goes_on) = (next, again);
             }
             Err(failure) => {
-                // What the command has begun may be half done: that comes first.
+                // The command may have left work half done, so its outcome comes first.
                 ending.error = Some(failure);
                 break;
             }
@@ -130,7 +130,8 @@ fn attempt(args: &Args, handle: &mut Option<Redlock>) -> Result<Ending, Failure>
 struct Run<'a> {
     args: &'a Args,
     redlock: &'a Redlock,
-    /// The nodes are still to be trusted. That happens once: it says nothing about what they lose later.
+    /// Whether the nodes are still to be trusted. This happens only once: `--trust` says nothing about what the nodes
+    /// lose later.
     trusts: Cell<bool>,
     signals: &'a Signals,
     pace: Pace,
@@ -140,7 +141,7 @@ struct Run<'a> {
 type SlotOf<H> = fn(&Guard<H>) -> Option<u16>;
 
 impl Run<'_> {
-    /// [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
+    /// Runs [`once`](Self::once) with the lock, the shared lock or the permit that the arguments ask for.
     fn once_as_asked(&mut self, by: Instant) -> Result<(Ending, bool), Failure> {
         let (redlock, names) = (self.redlock, self.args.names());
         let alone = |options: &LockOptions| redlock.lock_all_with_async(&names, options);
@@ -156,8 +157,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes the lock by that time and runs the command once. Returns how that ended, and whether that is to be done
-    /// again.
+    /// Takes the lock by the given time and runs the command once. Returns how this ended, and whether to do it again.
     fn once<H: Holds>(
         &mut self,
         asked: (Ask<'_, H>, Instant),
@@ -186,14 +186,14 @@ impl Run<'_> {
         Ok((ending, goes_on))
     }
 
-    /// Says what is new of the nodes.
+    /// Prints what is new about the nodes.
     fn look(&mut self) {
         if !self.args.acquire.quiet {
             self.pace.look(self.redlock, &self.args.title());
         }
     }
 
-    /// Waits for the lock, or for a signal, which it returns then.
+    /// Waits for the lock or for a signal. Returns the signal if one came.
     fn acquire<H: Holds>(
         &self,
         asked: (Ask<'_, H>, Instant),
@@ -203,30 +203,30 @@ impl Run<'_> {
             Ok(guard) => guard?,
             Err(signal) => return Ok(Err(signal)),
         };
-        // The command is not there yet: no other process ends for the signal.
+        // The command does not exist yet, so the signal has to end this program.
         Ok(match check() {
             Ok(()) => Ok(guard),
             Err(signal) => {
-                // If no majority confirms that, the lock ends by itself.
+                // If no majority confirms the release, the lock ends by itself.
                 let _ = guard.unlock();
                 Err(signal)
             }
         })
     }
 
-    /// Takes the lock, and extends it once. A user of the nodes may take and release locks, and not extend them: the
-    /// command would be ended halfway.
+    /// Takes the lock, and extends it once. If the user of the nodes may not extend locks, this fails before the
+    /// command starts and not halfway through it.
     async fn extended<H: Holds>(
         &self,
         (ask, by): (Ask<'_, H>, Instant),
     ) -> Result<Guard<H>, Failure> {
         let (acquire, names) = (&self.args.acquire, self.args.names());
         let ttl = acquire.ttl;
-        // A little shorter: an extension that changes nothing needs no permission.
+        // The lock is a little shorter than the extension: an extension that changes nothing needs no permission.
         let options = acquire.options(ttl - Duration::from_millis(1)).keep();
         let handle = (self.redlock, self.trusts.take());
         let mut guard = take(acquire, handle, &names, ask, (options, by)).await?;
-        // Nodes that fail in this moment may be back in time.
+        // Nodes that fail now may be back in time.
         let until = by.min(guard.valid_until().saturating_sub(ttl / 2));
         while let Err(error) = guard.extend_async(ttl).await {
             let may_pass =
@@ -239,17 +239,18 @@ impl Run<'_> {
         Ok(guard)
     }
 
-    /// Keeps the lock until then. A signal, or the loss of the lock, ends that early.
+    /// Keeps the lock until this time. A signal, or the loss of the lock, ends the wait early.
     fn keep_until(&self, at: Instant, guard: &Guard<impl Holds>) {
         let over = poll_fn(|_| match at <= now() || !guard.is_valid() {
             true => Poll::Ready(()),
             false => Poll::Pending,
         });
-        let _ = wait(over, || self.signals.check(&self.args.end)); // It keeps it no longer in any case.
+        let _ = wait(over, || self.signals.check(&self.args.end)); // The wait is over in any case.
     }
 }
 
-/// Without `/proc`, with that of other processes, or without lists in it, no descendant could be found.
+/// Without `/proc`, with the `/proc` of other processes, or without its lists of children, this program would find no
+/// descendant.
 fn can_see_processes() -> Result<(), Failure> {
     let own = format!("/proc/self/task/{}/children", std::process::id());
     match std::fs::exists(own) {
@@ -262,7 +263,7 @@ fn can_see_processes() -> Result<(), Failure> {
     }
 }
 
-/// Why the command is not started, although the lock was taken.
+/// Returns why the command is not started, although the lock was taken.
 fn unextended(error: ExtendError) -> Failure {
     let (ExtendError::Unconfirmed(report) | ExtendError::Lost(report)) = &error else {
         return error.into();
@@ -271,7 +272,7 @@ fn unextended(error: ExtendError) -> Failure {
     Failure::new(no_quorum(report), format_args!("{what}: {report}"))
 }
 
-/// Releases the lock, and says how all ended.
+/// Releases the lock, and returns how the run ended.
 fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending, Failure> {
     let name = args.title();
     let mut ending = Ending {
@@ -282,7 +283,7 @@ fn finish(args: &Args, guard: Guard<impl Holds>, ended: Ended) -> Result<Ending,
         ..Ending::before("lost", Status::Lost)
     };
     if !ended.all {
-        // Others are kept out for as long as can be.
+        // Keeps other clients out for as long as possible.
         drop(guard.into_lock());
         ending.error = lost("programs of another user still run, and the lock ends by itself");
         return Ok(ending);
@@ -332,7 +333,7 @@ fn lost(why: impl fmt::Display) -> Option<Failure> {
     Some(Failure::new(Status::Lost, why))
 }
 
-/// Returns what a lock that is lost, or was at risk, got last.
+/// Returns the last answers about a lock that is lost or was at risk.
 fn got(report: shearline::Report) -> String {
     let loss = report.loss().map(|loss| format!("; {loss}"));
     format!(
@@ -341,7 +342,7 @@ fn got(report: shearline::Report) -> String {
     )
 }
 
-/// The status of a command that does not exist is that of `env`.
+/// If the command does not exist, the status is the same as from `env`.
 fn cannot_run(args: &Args, error: &io::Error) -> Failure {
     let command = args.command.first().map(|it| it.to_string_lossy());
     let status = match error.kind() == io::ErrorKind::NotFound {

@@ -1,7 +1,7 @@
 //! The process that becomes the command.
 //!
-//! It asks the kernel to be killed when the watchdog ends, takes the command's standard input from
-//! the watchdog, and turns into the command. Between `fork` and `exec` only unsafe code could do so.
+//! It asks the kernel to kill it when the watchdog ends, takes the command's standard input from the watchdog, and
+//! turns into the command. To do this between `fork` and `exec` would take unsafe code.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,22 +19,22 @@ use rustix::stdio::dup2_stdin;
 use super::args::{COMMAND, TrampolineArgs, naming};
 use super::channel::{Channel, Message, Received};
 
-/// Becomes the command. Returns only if that fails. The status is not read then.
+/// Becomes the command. Returns only if this fails, and then no process reads the status.
 pub(super) fn become_command(args: &TrampolineArgs) -> ExitCode {
     if let Ok(channel) = Channel::from_stdin() {
         let error = attempt(&channel, args);
         let error = error.raw_os_error().unwrap_or_default();
-        // If the watchdog does not listen any more, it has ended, and all is over.
+        // If the watchdog does not listen any more, it has ended, and so does the run.
         let _ = channel.send(Message::NotStarted(error));
     }
     ExitCode::FAILURE
 }
 
-/// The channel is closed by a successful `exec`, by which the watchdog knows.
+/// A successful `exec` closes the channel. This tells the watchdog that the command runs.
 fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
     let prepared = || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The watchdog may have ended before that.
+        // The watchdog may have ended before the previous call.
         if getppid() != Pid::from_raw(args.watchdog) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -54,7 +54,7 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
     let own = id().to_string();
     let mut command = Command::new(program);
     for name in naming(COMMAND) {
-        // The other name of the process in these variables is that of the supervisor.
+        // `LISTEN_PIDFDID` names the process too, and it would still name the supervisor.
         command.env(name, &own).env_remove("LISTEN_PIDFDID");
     }
     command.args(arguments);
@@ -64,8 +64,8 @@ fn attempt(channel: &Channel, args: &TrampolineArgs) -> io::Error {
     }
 }
 
-/// Becomes the command while PIPE is ignored, as the runtime has left it. [`Command::exec`] gives it the default
-/// action.
+/// Becomes the command while PIPE stays ignored, as the runtime has left it. [`Command::exec`] would restore the
+/// default action of PIPE.
 fn exec_as_it_is(command: &Command, stdin: &OwnedFd) -> io::Error {
     let mut variables: HashMap<OsString, OsString> = env::vars_os().collect();
     for (name, value) in command.get_envs() {

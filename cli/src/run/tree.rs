@@ -1,21 +1,22 @@
 //! The descendants of this process: finding them, signalling them, and ending them all.
 //!
-//! This process must be a child subreaper: a descendant whose parent ends becomes its child. So no
-//! descendant can leave, and when there is no child left, nothing is left of the command.
+//! This process must be a child subreaper: a descendant whose parent ends becomes its child. So no descendant can
+//! leave, and when this process has no child, no process of the command is left.
 //!
 //! # Guarantees
 //!
-//! * [`end`](Tree::end) returns `true` only when the kernel says that there is no child.
-//! * No process is signalled that is not a descendant: a number that was given to another process in
-//!   the meantime is recognised (where the kernel has pidfds, Linux 5.3).
-//! * Groups and sessions do not matter, and a process that forks while it is being ended does not get
-//!   away: all are stopped first, until a look finds no new one. From then on none of them does anything, however
-//!   long the machine takes to end them. So children are killed before their parents: the kernel continues the jobs
-//!   that are stopped when their shell dies.
+//! * [`end`](Tree::end) returns `true` only if the kernel says that there is no child left.
+//! * Only descendants are signalled: if a number was given to another process in the meantime, this is noticed (if the
+//!   kernel has pidfds, Linux 5.3).
+//! * Groups and sessions do not matter, and a process that forks while it is being ended does not get away: all are
+//!   stopped first, until a look finds no new one. From then on none of them runs, however long the machine takes to
+//!   end them. Children are killed before their parents, because the kernel continues stopped jobs when their shell
+//!   dies.
 //!
 //! # Not here
 //!
-//! Haste for many hundreds of processes: those are a matter of a service manager and its control groups. Processes that this one may not signal (programs of another user). They are left.
+//! Speed with many hundreds of processes: a service manager and its control groups are for that. Processes that this
+//! one may not signal (programs of another user) are left.
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
@@ -33,41 +34,40 @@ use shearline::internals::now;
 
 use super::processes::{Process, Reached, children, opened};
 
-/// How long killed processes are given before the next look at what is left: they need the processors that a look
-/// needs too.
+/// The pause after a kill before the next look at what is left: dying processes need the processor, and so does a look.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How often new processes are looked for before those that were found are killed: until a look finds none, at least
-/// twice, at most 64 times, and no more when 250 ms are over.
+/// How often this looks for new processes before it kills those that it found: until a look finds no new one, at least
+/// twice, at most 64 times, and no more after 250 ms.
 const LOOKS_MIN: u32 = 2;
 const LOOKS_MAX: u32 = 64;
 const LOOKS_END: Duration = Duration::from_millis(250);
 
-/// After this time all that are left are killed once more.
+/// After this time, all processes that are left are killed once more.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The most urgent that a process can be.
+/// The highest priority of a process.
 const FIRST: i32 = -20;
 
-/// What this thread and its process were before they went first. Dropping it makes them that again.
+/// The priority and the limit before [`go_first`]. Dropping it restores both.
 #[derive(Debug)]
 pub(super) struct Before {
     priority: Option<i32>,
     limit: Rlimit,
 }
 
-/// Makes this thread one that runs before others, where that is permitted, and gives it room for one descriptor per
-/// process. What this process has started already does not inherit it; what it starts next would.
+/// Gives this thread the highest priority, if that is permitted, and room for one descriptor per process. Processes
+/// that were started before do not inherit this, but processes that are started next would.
 ///
-/// A machine is at its busiest when processes have to be ended. Without room for descriptors no list of children can be
-/// read, and processes that are not found live on.
+/// The machine may be at its busiest when processes have to be ended. Without room for descriptors no list of children
+/// can be read, and processes that are not found live on.
 #[must_use]
 pub(super) fn go_first() -> Before {
     let before = Before {
         priority: getpriority_process(None).ok(),
         limit: getrlimit(Resource::Nofile),
     };
-    // Only root, mostly, is permitted to do so.
+    // Usually only root may do this.
     let _ = setpriority_process(None, FIRST);
     let all = Rlimit {
         current: before.limit.maximum,
@@ -84,7 +84,7 @@ impl Drop for Before {
     }
 }
 
-/// What is known of the child that matters.
+/// The state of the remembered child.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Child {
     Running,
@@ -92,18 +92,18 @@ pub(super) enum Child {
     Ended(ExitStatus),
 }
 
-/// All descendants of this process, except those that it had before.
+/// All descendants of this process, except those that it had at the beginning.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: Pid,
-    /// Children from before this program was started in the process (`exec`), and those that came to it from them.
+    /// Children that the process had before it became this program (`exec`), and orphans that these left to it.
     strangers: HashSet<Pid>,
     began_with_strangers: bool,
     child: Option<(Pid, Child)>,
 }
 
 impl Tree {
-    /// The descendants from now on.
+    /// Returns the tree of all descendants from now on.
     pub(super) fn new() -> Self {
         let root = getpid();
         let children = children(root);
@@ -115,25 +115,26 @@ impl Tree {
         }
     }
 
-    /// Names the child whose end is to be remembered.
+    /// Names the child whose end to remember.
     pub(super) fn remember(&mut self, child: Pid) {
         self.child = Some((child, Child::Running));
     }
 
-    /// What is known of that child since the last [`reap`](Self::reap).
+    /// Returns the state of the remembered child as of the last [`reap`](Self::reap).
     pub(super) fn child(&self) -> Child {
         self.child.map_or(Child::Running, |(_, state)| state)
     }
 
-    /// Counts the other children as strangers. The remembered one has to be a child subreaper: while it lives no
-    /// process of the command comes to this one, so who did is an orphan of a stranger.
+    /// Counts the other children as strangers. The remembered child has to be a child subreaper: while it lives, no
+    /// process of the command becomes a child of this one, so any new child is an orphan of a stranger.
     pub(super) fn spare_orphans(&mut self) {
         let Some((heir, _)) = self.child.filter(|_| self.began_with_strangers) else {
             return;
         };
         let mut children = children(self.root);
         children.retain(|pid| *pid != heir);
-        // In this order: its processes come to this one before its end is seen.
+        // The order matters: when the remembered child ends, this process inherits its processes before it sees the
+        // end.
         if Process::open(heir).is_some_and(|heir| !heir.has_ended()) {
             self.strangers.extend(children);
         }
@@ -142,13 +143,13 @@ impl Tree {
     /// Sends a signal to the remembered child if it has not ended.
     pub(super) fn signal_child(&self, signal: Signal) {
         if let Some((pid, Child::Running | Child::Stopped)) = self.child {
-            // It has not been waited for, so its number is its own. It may refuse.
+            // The child has not been waited for, so no other process has its number. It may belong to another user.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Sends a signal to every descendant, and lets those that are stopped receive it. Ends at the time that is
-    /// named, whether all have it or not.
+    /// Sends a signal to every descendant, and lets those that are stopped receive it. Gives up at `until`, even if
+    /// some have not got the signal.
     pub(super) fn signal(&self, signal: Signal, until: Instant) {
         let mut met = Met::default();
         self.look(&mut met, |process| {
@@ -170,7 +171,7 @@ impl Tree {
         }
     }
 
-    /// Returns `true` if a process that has not ended is a child of this one, and no stranger.
+    /// Returns `true` if this process has a child that is alive and no stranger.
     fn has_children(&self) -> bool {
         let is_ours = |pid: &Pid| !self.strangers.contains(pid);
         self.strangers.is_empty() || children(self.root).iter().any(is_ours)
@@ -191,10 +192,10 @@ impl Tree {
         }
     }
 
-    /// Kills every descendant and waits for its end. Returns `false` if all that are left may not be
-    /// signalled by this process.
+    /// Kills every descendant and waits for its end. Returns `false` if this process may signal none of those that are
+    /// left.
     ///
-    /// `last` is a child that may be doing the same: it is left to do so until all others are killed.
+    /// `last` is a child that may be doing the same: it may go on until all others are killed.
     pub(super) fn end(&mut self, last: Option<Pid>) -> bool {
         loop {
             let mut met = Met::default();
@@ -209,7 +210,7 @@ impl Tree {
         }
     }
 
-    /// Stops every descendant, so that none starts another.
+    /// Stops every descendant, so that none starts another process.
     fn stop(&self, met: &mut Met, last: Option<Pid>) {
         let end = now().saturating_add(LOOKS_END);
         for look in 1..=LOOKS_MAX {
@@ -226,8 +227,8 @@ impl Tree {
         }
     }
 
-    /// Waits for those that were killed, for [`AGAIN`] at most, and kills what they had started before they were
-    /// stopped and no look has found yet. Returns `false` if no descendant is left.
+    /// Waits for the killed processes, for [`AGAIN`] at most. Also kills processes that they started before they were
+    /// stopped and that no look has found yet. Returns `false` if no descendant is left.
     fn wait_for_dead(&mut self, met: &mut Met) -> bool {
         let end = now().saturating_add(AGAIN);
         loop {
@@ -243,8 +244,8 @@ impl Tree {
         }
     }
 
-    /// Meets the descendants that were not met yet, parents first, until one is not to be followed by another. Some
-    /// that are just being started may be missing.
+    /// Calls `meet` for each descendant that was not met yet, parents first, until it returns `false`. Processes that
+    /// are just being started may be missing.
     fn look(&self, met: &mut Met, mut meet: impl FnMut(&Process) -> bool) {
         let mut seen = HashSet::new();
         let mut parents = vec![self.root];
@@ -282,17 +283,17 @@ impl Met {
         self.processes.push(process);
     }
 
-    /// Kills all of them, children first. No number is that of another process yet: no parent goes on, and this one has
+    /// Kills all of them, children first. Their numbers are still theirs: all parents are stopped, and this process has
     /// not waited for a child.
     fn kill(&self, last: Option<Pid>) {
         for process in children_first(&self.processes, |process| Some(process.pid) == last) {
-            // To die, a process needs the processor too.
+            // A process needs the processor to die, too.
             let _ = setpriority_process(Some(process.pid), FIRST);
             process.send(Signal::KILL);
         }
     }
 
-    /// Returns `true` if some have not ended, and this process may signal none of those.
+    /// Returns `true` if some have not ended and this process may signal none of them.
     fn are_of_others(&self) -> bool {
         let alive = |process: &&Process| !process.has_ended();
         let mut left = self.processes.iter().filter(alive).peekable();
@@ -300,7 +301,7 @@ impl Met {
     }
 }
 
-/// Returns what was met parents first in the order in which it is killed.
+/// Turns the order in which processes were met, parents first, into the order in which they are killed.
 fn children_first<P>(met: &[P], is_last: impl Fn(&P) -> bool) -> impl Iterator<Item = &P> {
     let (last, others): (Vec<_>, Vec<_>) = met.iter().rev().partition(|it| is_last(it));
     others.into_iter().chain(last)
@@ -318,7 +319,7 @@ mod tests {
     use super::super::processes::state;
     use super::*;
 
-    /// Is set in the process that has the story to itself.
+    /// A variable that is set in a process that plays only one test.
     const ALONE: &str = "SHEARLINE_TEST_ALONE";
 
     /// Four families, three of them of orphans: each prints a dot. They end by themselves after a minute.
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(Vec::from_iter(order), [&5, &4, &3, &1, &2]);
     }
 
-    /// Plays this story in a process of its own: it ends all children, those of other tests too.
+    /// Plays this test in a process of its own, because it ends all children, those of other tests too.
     fn alone(name: &str, play: impl FnOnce(Families)) {
         if env::var_os(ALONE).is_some() {
             return play(Families::start());
@@ -346,11 +347,11 @@ mod tests {
         assert!(said.contains("test result: ok. 1 passed"), "{said}");
     }
 
-    /// [`FAMILIES`] that have all begun.
+    /// [`FAMILIES`], after all of them have begun.
     struct Families {
         tree: Tree,
         shell: process::Child,
-        /// A pipe that all of them inherit: its end is read only when none of them is alive.
+        /// A pipe that all of them inherit: it reaches its end when none of them is alive.
         alive: PipeReader,
     }
 
@@ -382,7 +383,7 @@ mod tests {
         }
     }
 
-    /// Also of a story that has failed.
+    /// Also ends the families of a test that has failed.
     impl Drop for Families {
         fn drop(&mut self) {
             self.tree.end(None);
@@ -422,10 +423,10 @@ mod tests {
         alone("none_goes_on_that_was_stopped", |mut families| {
             let mut met = Met::default();
             families.tree.stop(&mut met, None);
-            // One that waits for a child that it has forked by `vfork` (D) does not stop before that goes on.
+            // A process in state D that has forked a child by `vfork` stops only after that child goes on.
             let goes_on = |it: &&Process| matches!(state(it.pid).as_deref(), Some("R" | "S"));
-            // The kernel stops a process that runs elsewhere at the end of its turn. Less than the minute after
-            // which these processes end by themselves.
+            // The kernel stops a process that runs on another processor at the end of its turn. This is less than the
+            // minute after which these processes end by themselves.
             let end = now().saturating_add(Duration::from_secs(20));
             while let Some(process) = met.processes.iter().find(goes_on) {
                 assert!(now() < end, "{process:?} {:?}", state(process.pid));

@@ -3,14 +3,14 @@
 //! # Guarantees
 //!
 //! * The command runs only while the watchdog lives: the kernel kills it with the watchdog.
-//! * If the supervisor ends, all processes of the command are killed at once; if the supervisor is stopped, they
-//!   are killed at the deadline that it named last.
-//! * It ends when no process is left that it may signal.
+//! * If the supervisor ends, the watchdog kills all processes of the command at once. If the supervisor is stopped, the
+//!   watchdog kills them at the last deadline that it got.
+//! * The watchdog ends when no process is left that it may signal.
 //!
 //! # Not here
 //!
-//! The lock: the supervisor holds it. What happens when the watchdog is killed or stopped: the supervisor ends it
-//! and inherits the processes.
+//! The lock: the supervisor holds it. What happens when the watchdog is killed or stopped: the supervisor ends it and
+//! inherits its processes.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -31,10 +31,10 @@ use super::itself;
 use super::signals::Signals;
 use super::tree::{Child, Tree, go_first};
 
-/// The time between two attempts to end processes of another user.
+/// The time between two attempts to kill processes of another user.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Guards one command. The status says nothing: the supervisor was told all.
+/// Guards one command. The status does not matter: the watchdog has sent everything to the supervisor.
 pub(super) fn guard(args: &WatchdogArgs) -> ExitCode {
     let guarded = Watchdog::start(args).and_then(|watchdog| watchdog.map_or(Ok(()), Watchdog::run));
     match guarded {
@@ -46,13 +46,13 @@ pub(super) fn guard(args: &WatchdogArgs) -> ExitCode {
     }
 }
 
-/// What the command is doing.
+/// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not become the command yet. Its end of the channel closes when it has.
+    /// The trampoline has not become the command yet. Its end of the channel closes when it does.
     Starting(Channel),
     Running,
-    /// The command has ended. What it left is killed at this time, if it has not ended by then.
+    /// The command has ended. Processes that it left are killed at this time.
     Leaving(Option<Instant>),
 }
 
@@ -63,22 +63,22 @@ struct Watchdog {
     timer: Timer,
     tree: Tree,
     phase: Phase,
-    /// When all must be dead.
+    /// The time by which all processes must be dead.
     until: Instant,
     end: End,
-    /// What asks processes to end.
+    /// The signal that asks processes to end.
     stop_signal: Signal,
     /// Whether the lock was at risk.
     is_at_risk: bool,
 }
 
 impl Watchdog {
-    /// Starts the command. Returns `None` if that is not possible, and the supervisor was told.
+    /// Starts the command. Returns `None` if this fails and the supervisor knows.
     fn start(args: &WatchdogArgs) -> io::Result<Option<Self>> {
         let channel = Channel::from_stdin()?;
-        set_name(c"shearline")?; // Of its file it would be `exe`.
-        // Before there is a child. Signals for everyone, by a service manager for example, are passed
-        // on by the supervisor: here they only must not end the watchdog.
+        set_name(c"shearline")?; // After its file it would be called `exe`.
+        // Before there is a child. The supervisor passes on signals that all processes get, from a service manager for
+        // example. Here they only must not end the watchdog.
         let signals = Signals::catch()?;
         set_child_subreaper(Some(getpid()))?;
         let mut tree = Tree::new();
@@ -98,9 +98,9 @@ impl Watchdog {
             }
         };
         tree.remember(child);
-        // Before it can be so: a watchdog that is killed says no more.
+        // Sent before the command runs: a watchdog that is killed sends nothing more.
         let _ = channel.send(Message::Started);
-        // If a signal has ended it already, Ctrl-C for example, that is the end of the command.
+        // If a signal has ended the trampoline already, Ctrl-C for example, that counts as the end of the command.
         trampoline.send_with(Message::Until(Instant::ZERO), stdin.as_fd())?;
         Ok(Some(Self {
             channel,
@@ -128,7 +128,7 @@ impl Watchdog {
         watched
     }
 
-    /// Returns when nothing is left, or when what is left has to end now.
+    /// Returns when no process is left, or when those that are left have to end now.
     fn watch(&mut self) -> io::Result<()> {
         loop {
             self.wait()?;
@@ -143,7 +143,7 @@ impl Watchdog {
         }
     }
 
-    /// Returns `true` if the command has ended, and what it has left lives on.
+    /// Returns `true` if the command has ended and the processes that it left may live on.
     fn leaves_children(&self) -> bool {
         self.end.leave_children && !self.is_at_risk && matches!(self.phase, Phase::Leaving(_))
     }
@@ -174,7 +174,7 @@ impl Watchdog {
         Ok(())
     }
 
-    /// Tells that the command has ended, and asks what it left behind to end.
+    /// Tells the supervisor that the command has ended, and asks the processes that it left to end.
     fn see_ended(&mut self, any_left: bool) {
         let (Phase::Running, Child::Ended(status)) = (&self.phase, self.tree.child()) else {
             return;
@@ -187,7 +187,8 @@ impl Watchdog {
         }
     }
 
-    /// Does what the supervisor says. Returns `true` if it has ended, and all is to end now.
+    /// Does what the supervisor says. Returns `true` if the supervisor has ended, so that all processes have to end
+    /// now.
     fn obey(&mut self) -> io::Result<bool> {
         loop {
             match self.channel.try_receive()? {
@@ -211,8 +212,8 @@ impl Watchdog {
         match self.phase {
             Phase::Starting(_) | Phase::Running => {
                 self.tree.signal_child(signal);
-                // A command that is stopped, because it read from a terminal in the background for example, would
-                // never receive it. Shells do the same.
+                // A stopped command would never receive the signal. It may be stopped because it read from a terminal
+                // in the background, for example. Shells do the same.
                 let asks = signal == Signal::HUP || self.end.asks_for_end(number);
                 if self.tree.child() == Child::Stopped && asks {
                     self.tree.signal_child(Signal::CONT);
@@ -222,18 +223,19 @@ impl Watchdog {
         }
     }
 
-    /// Kills what the command left, when its time is over.
+    /// Kills the processes that the command left, when their time is over.
     fn hurry(&mut self) {
         if let Phase::Leaving(Some(kill)) = self.phase
             && kill <= now()
             && !self.tree.end(None)
         {
-            // Programs of another user: the lock is kept while they run, and they are tried again.
+            // These are programs of another user. The supervisor keeps the lock while they run, and the watchdog tries
+            // again.
             self.phase = Phase::Leaving(Some(now().saturating_add(AGAIN)));
         }
     }
 
-    /// Says something to the supervisor. If that has ended, the next look at the channel shows it.
+    /// Sends a message to the supervisor. If the supervisor has ended, the next look at the channel shows it.
     fn tell(&self, message: Message) {
         let _ = self.channel.send(message);
     }
@@ -242,7 +244,7 @@ impl Watchdog {
 /// Starts the trampoline, which waits for the standard input of the command.
 fn spawn(args: &WatchdogArgs) -> io::Result<(Channel, Pid)> {
     let (channel, far) = Channel::pair()?;
-    // The death signal comes when the thread ends that started the child: this is the only one.
+    // The kernel sends the death signal when the thread that started the child ends: here this is the only thread.
     let child = itself("trampoline")
         .arg(getpid().as_raw_pid().to_string())
         .args(args.ignore_pipe.then_some(IGNORE_PIPE))

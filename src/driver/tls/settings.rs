@@ -192,7 +192,7 @@ fn content(pem: &Pem) -> Result<Vec<u8>, TlsProblem> {
 
 fn read_file(path: &str) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
-    // Opening a pipe would wait for its other end.
+    // A pipe would block until its other end is opened.
     if !metadata.is_file() || FILE_BYTES_MAX < metadata.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -244,7 +244,8 @@ fn identity(
 }
 
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsProblem> {
-    // PKCS #8 says it in its label, the older form (`BEGIN RSA PRIVATE KEY`) in a line behind the label.
+    // PKCS #8 marks an encrypted key in its label. The older form (`BEGIN RSA PRIVATE KEY`) does so in a line behind
+    // the label.
     let labels: [&[u8]; 2] = [
         b"-----BEGIN ENCRYPTED PRIVATE KEY-----",
         b"Proc-Type: 4,ENCRYPTED",

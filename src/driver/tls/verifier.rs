@@ -47,7 +47,8 @@ impl Verifier {
         }))
     }
 
-    /// Returns `true` if it has issued itself: trusted as an authority it is not of an unknown one.
+    /// Returns `true` if the certificate is self-signed: it is valid with itself as the only trusted authority, or has
+    /// another fault than an unknown issuer.
     fn is_self_signed(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
         let mut roots = RootCertStore::empty();
         let Ok(parsed) = ParsedCertificate::try_from(certificate) else {
@@ -70,7 +71,8 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let is_named = self.named.iter().any(|named| **named == **certificate);
-        // Without those between, its issuer can only be unknown if all that concerns itself was right.
+        // Webpki reports an unknown issuer only after its checks of the certificate itself. This holds only without
+        // intermediate certificates, so a certificate that `ca` holds is checked without them.
         let between = if is_named { &[] } else { between };
         let webpki = &self.webpki;
         let Err(error) = webpki.verify_server_cert(certificate, between, name, ocsp, now) else {

@@ -1,4 +1,4 @@
-//! The scripts of fencing tokens: what they do, without Lua.
+//! The scripts of fencing tokens, without Lua.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,22 +12,22 @@ use crate::resource::{COUNTER_PREFIX, NUMBER_MARK, WANTED_MARK};
 use super::number::lua_number;
 use super::running::{NO_KEY, NO_NUMBER, Running, Words, numbers};
 
-/// Scripts use no larger number.
+/// The largest number that the scripts use.
 const MOST: f64 = 9e15;
 
-/// The floor of the node.
+/// The counter floor of the node.
 pub(super) struct Floor<'a> {
     key: &'a [u8],
     base: f64,
-    /// The same as it stands there.
+    /// The digits of `base`, as the key holds them.
     base_text: Vec<u8>,
     number: f64,
 }
 
-/// The steps of scripts whose fourth argument is a number, the fifth how long counters are kept, and the sixth the
-/// `run_id`.
+/// Steps of scripts with these arguments: the fourth is a number, the fifth is the life of counters, and the sixth is
+/// the `run_id`.
 impl<'a> Running<'a> {
-    /// Returns the floor, if it is of this `run_id`.
+    /// Returns the counter floor, if it belongs to this `run_id`.
     pub(super) fn floor(&mut self, key: &'a [u8]) -> Result<Option<Floor<'a>>, Refusal> {
         let run_id = self.word(5)?;
         let text = self.get(key)?.unwrap_or_default();
@@ -46,14 +46,15 @@ impl<'a> Running<'a> {
         Ok(floor.filter(|floor| is_own && floor.number.max(floor.base) <= MOST))
     }
 
-    /// Returns the number of a counter. One that is no number, or too large, reads as the floor.
+    /// Returns the number of a counter. A counter that is missing, too large or no number reads as the floor.
     fn counter(&mut self, floor: &Floor<'_>, key: &[u8]) -> Result<f64, Refusal> {
         let number = self.get(key)?.and_then(lua_number);
         let number = number.filter(|number| (0.0..=MOST).contains(number));
         Ok(number.unwrap_or(floor.number).max(floor.base))
     }
 
-    /// Returns the number of the arguments, but `most` of it, or the one above all counters if that is larger.
+    /// Returns the number in the arguments, but at most `most`. If a counter has reached that, returns the number above
+    /// all counters.
     fn next_number(
         &mut self,
         floor: &Floor<'_>,
@@ -70,7 +71,7 @@ impl<'a> Running<'a> {
         Ok(number)
     }
 
-    /// Raises all counters, and the floor, to `number` at least. Returns its text.
+    /// Raises all counters, and the counter floor, to at least `number`. Returns the text of `number`.
     pub(super) fn raise_to(
         &mut self,
         number: f64,
@@ -93,7 +94,7 @@ impl<'a> Running<'a> {
         Ok(text)
     }
 
-    /// Returns the names, their counters, and the key of the floor.
+    /// Returns the names, their counters, and the key of the counter floor.
     fn counted(&self) -> Result<(Words<'a>, Words<'a>, &'a [u8]), Refusal> {
         let (floor, keys) = self.names().split_last().ok_or(NO_KEY)?;
         let (names, counters) = keys.split_at(keys.len() / 2);
@@ -101,7 +102,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// The number that a member gets. Behind the key of the member stand those of its counter and the floor.
+/// The number that a member gets. The key of the counter and the key of the counter floor follow the key of the member.
 pub(super) struct Number<'a> {
     floor: Floor<'a>,
     counter: &'a [u8],
@@ -109,7 +110,7 @@ pub(super) struct Number<'a> {
 }
 
 impl<'a> Number<'a> {
-    /// Returns the number to give, or the answer of a script that gives none.
+    /// Returns the number to give, or the answer of a script that gives no number.
     pub(super) fn choose(run: &mut Running<'a>) -> Result<Result<Self, Answer>, Refusal> {
         let &[_, counter, floor, ..] = run.keys else {
             return Err(NO_KEY);
@@ -129,19 +130,19 @@ impl<'a> Number<'a> {
         }))
     }
 
-    /// Writes the counter, and the floor.
+    /// Writes the counter and the counter floor.
     pub(super) fn write(&self, run: &mut Running<'_>) -> Result<(), Refusal> {
         run.raise_to(self.number, &self.floor, &[self.counter])
             .map(drop)
     }
 
-    /// Returns what a script that `said` this reports as the number.
+    /// Returns the number that a script reports after it `said` this.
     pub(super) fn given(&self, said: i64) -> i64 {
         if said == 1 { self.number as i64 } else { 0 }
     }
 }
 
-/// The floor of this `run_id` begins with `number`.
+/// Writes a counter floor of this `run_id` that begins with `number`.
 fn set_floor(run: &mut Running<'_>, key: &[u8], run_id: &[u8], number: f64) {
     let run_id = String::from_utf8_lossy(run_id);
     let text = format!("{run_id}:{number:.0}:{number:.0}");
@@ -152,7 +153,7 @@ fn is_digits(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(u8::is_ascii_digit)
 }
 
-/// Returns the time in microseconds, and a second: what a proposal may be at most.
+/// Returns the largest number that a client may propose: the time in microseconds, plus a second.
 fn latest(now: Millis) -> f64 {
     (now as f64) * 1e3 + 1e6
 }
@@ -165,7 +166,7 @@ pub(super) fn take(run: &mut Running<'_>) -> Answer {
     };
     let counts = run.counts_if_checked()?;
     for (number, key) in (2..).zip(names) {
-        // One of another type is another's.
+        // A key of another type belongs to another program.
         if !matches!(run.get(key), Ok(None)) {
             return numbers([number, counts.unwrap_or(0), 0]);
         }
@@ -219,7 +220,7 @@ pub(super) fn floor(run: &mut Running<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// Returns the words of a floor in repair: its `run_id`, the nonce, and its number.
+/// Returns the parts of a counter floor in repair: its `run_id`, the nonce, and its number.
 fn in_repair(text: &[u8]) -> Option<[&[u8]; 3]> {
     let mut words = text.rsplitn(3, |byte| *byte == b':');
     let (number, nonce) = (words.next()?, words.next()?.strip_prefix(b"?")?);
@@ -227,7 +228,7 @@ fn in_repair(text: &[u8]) -> Option<[&[u8]; 3]> {
     (is_digits(number) && is_digits(nonce)).then_some([run_id, nonce, number])
 }
 
-/// Returns the number at the end of a floor. None: zero.
+/// Returns the number at the end of a counter floor, or zero.
 fn last_number(text: &[u8]) -> f64 {
     let place = text.iter().rposition(|byte| *byte == b':');
     let word = place.map_or(&b""[..], |place| &text[place + 1..]);
@@ -235,7 +236,7 @@ fn last_number(text: &[u8]) -> f64 {
     number.and_then(lua_number).unwrap_or(0.0)
 }
 
-/// Returns the base of a floor, or its nonce. None: zero.
+/// Returns the base of a counter floor, or its nonce, or zero.
 fn number_before(text: &[u8]) -> f64 {
     let word = text.rsplitn(3, |byte| *byte == b':').nth(1);
     let word = word.map(|word| word.strip_prefix(b"?").unwrap_or(word));
@@ -281,7 +282,7 @@ pub(super) fn repair_floor(run: &mut Running<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// Does what [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS) does, at once for all keys from any cursor on.
+/// Does what [`COUNT_COUNTERS`](crate::node::COUNT_COUNTERS) does, but for all keys at once, whatever the cursor is.
 pub(super) fn count_counters(run: &mut Running<'_>) -> Answer {
     if !is_digits(run.word(0)?) {
         return Err(Refusal::fixed("ERR invalid cursor"));

@@ -1,4 +1,4 @@
-//! The scripts of shared locks and permits: what they do, without Lua.
+//! The scripts of shared locks and permits, without Lua.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -13,13 +13,13 @@ use super::fencing::Number;
 use super::number::lua_number;
 use super::running::{NO_KEY, NO_NUMBER, Running, numbers};
 
-/// Scripts use no later deadline.
+/// The latest deadline that the scripts use.
 const MOST: f64 = 9e15;
 
-/// What the scripts read of a sorted set.
+/// A sorted set as the scripts read it.
 struct Set {
     members: Members,
-    /// How many of them are over: they stand in front.
+    /// The number of members whose time is over. They come first.
     over: usize,
 }
 
@@ -27,12 +27,12 @@ struct Set {
 #[derive(Eq, PartialEq)]
 enum Kind<'a> {
     Reader,
-    /// A permit, and how many there are, as it stands there.
+    /// A permit. The bytes are the number of permits in its text.
     Permit(&'a [u8]),
 }
 
 impl Set {
-    /// Does what `zrange` does, once for each part.
+    /// Reads the set once. It stands for all calls of `zrange`.
     fn read(run: &mut Running<'_>, key: &[u8]) -> Result<Self, Refusal> {
         let (members, now) = (run.members(key)?, run.now());
         let over = members.0.partition_point(|(_, at)| *at < now);
@@ -43,20 +43,20 @@ impl Set {
         &self.members.0[self.over..]
     }
 
-    /// Returns `true` if the members that are over have our form.
+    /// Returns `true` if all members whose time is over have the form that this library writes.
     fn may_be_purged(&self) -> bool {
         let mut over = self.members.0[..self.over].iter();
         over.all(|(member, _)| kind_of(member).is_some())
     }
 
-    /// Returns the last member that is live, and its deadline, if its form and deadline may be ours.
+    /// Returns the last live member and its deadline, or an error if another program may have written them.
     fn last_live(&self) -> Option<Result<(Kind<'_>, f64), ()>> {
         let (member, at) = self.live().last()?;
         let kind = kind_of(member).filter(|_| *at % 1.0 == 0.0 && *at <= MOST);
         Some(kind.map(|kind| (kind, *at)).ok_or(()))
     }
 
-    /// Adds `member`, or raises its deadline, and removes what is over. Before that it writes the number.
+    /// Adds `member`, or raises its deadline, and removes members whose time is over. Before that it writes the number.
     fn take(
         mut self,
         run: &mut Running<'_>,
@@ -74,7 +74,7 @@ impl Set {
         Ok(())
     }
 
-    /// Returns the slot that the token has already, or the first free one of so many from `start` on.
+    /// Returns the slot that the token has already, or else the first free slot of `tries` slots from `start` on.
     fn slot(&self, token: &[u8], permits: &[u8], [all, start, tries]: [u64; 3]) -> Option<u64> {
         let mut taken = BTreeSet::new();
         for (member, _) in self.live() {
@@ -94,7 +94,7 @@ impl Set {
 }
 
 impl<'a> Running<'a> {
-    /// Returns the time in milliseconds. Lua counts in doubles.
+    /// Returns the time in milliseconds. It is a double, as in Lua.
     fn now(&self) -> f64 {
         self.database.now as f64
     }
@@ -103,18 +103,18 @@ impl<'a> Running<'a> {
         Ok((self.now() + self.number(1)?).min(MOST))
     }
 
-    /// Returns the token, and the prefix of its member, which stands at this place.
+    /// Returns the token, and the prefix of its member, which is the argument with the index `prefix`.
     fn token_and_prefix(&self, prefix: usize) -> Result<[&'a [u8]; 2], Refusal> {
         Ok([self.word(0)?, self.word(prefix)?])
     }
 
-    /// Puts these `members` there, until `end`.
+    /// Writes these `members` to `key`, with this `end`.
     fn store(&mut self, key: &[u8], members: Members, end: f64) {
         self.database.insert_members(key, members);
         self.database.set_end(key, end as i64);
     }
 
-    /// If `key` holds the `token` alone, it becomes a set with this `member` and the same end.
+    /// If the value of `key` is the `token` itself, turns it into a set with this `member` and the same end.
     fn turn(&mut self, key: &[u8], token: &[u8], member: &[u8]) {
         if self.database.text(key) == Ok(Some(token)) {
             let left = self.database.left(key).filter(|left| 0 <= *left);
@@ -128,7 +128,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Returns the kind of a member, if it has our form.
+/// Returns the kind of a member, if it has the form that this library writes.
 fn kind_of(member: &[u8]) -> Option<Kind<'_>> {
     if member.starts_with(b"r/") {
         return Some(Kind::Reader);
@@ -142,7 +142,7 @@ fn kind_of(member: &[u8]) -> Option<Kind<'_>> {
     (one < all && all < 1025.0).then_some(Kind::Permit(permits))
 }
 
-/// Splits a member into two numbers and what is behind them.
+/// Splits a member into two numbers and the rest.
 fn numbers_of(member: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (first, rest) = digits(member);
     let (second, rest) = digits(rest.strip_prefix(b"/")?);
@@ -156,13 +156,13 @@ fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Returns `true` for a member that is a permit of this token, in any slot.
+/// Returns `true` if the member is a permit with this token, in any slot.
 fn is_permit_of(member: &[u8], token: &[u8]) -> bool {
     numbers_of(member).is_some_and(|(.., of)| of == token)
 }
 
-/// Does what [`INSPECT`](crate::node::INSPECT) does for a sorted set: how long it lives, and its live members with what
-/// is left of them. `None` if the key holds something else, or no live member.
+/// Does what [`INSPECT`](crate::node::INSPECT) does for a sorted set: returns how long the key lives, and its live
+/// members with how long each lives. `None` if the key holds something else, or no live member.
 pub(super) fn listed(run: &mut Running<'_>, key: &[u8]) -> Option<(i64, Reply)> {
     let set = Set::read(run, key).ok()?;
     let left = |at: f64| (at - run.now()) as i64;
@@ -192,7 +192,7 @@ pub(super) fn take_shared_fenced(run: &mut Running<'_>) -> Answer {
     numbers([said, counts, number.given(said)])
 }
 
-/// Returns when the wait began that left this intent, if it is a time.
+/// Returns the time at which the wait of this intent began, if the text is a time.
 fn began(text: &[u8]) -> Option<i64> {
     let is_time = text.len() < 17 && text.iter().all(u8::is_ascii_digit);
     let text = core::str::from_utf8(text).ok().filter(|_| is_time)?;
@@ -210,7 +210,8 @@ pub(super) fn leave_intent(run: &mut Running<'_>) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-/// The key of the intent and the argument that passes over it stand at these places.
+/// Adds a reader. `intent` is the index of the intent's key, and `passes` the index of the argument that lets the
+/// reader pass it.
 fn add_reader(
     run: &mut Running<'_>,
     [intent, passes]: [usize; 2],
@@ -219,7 +220,7 @@ fn add_reader(
     let (key, token, passes) = (run.key()?, run.word(0)?, run.word(passes)?);
     let member = [b"r/", token].concat();
     let mut said = 2;
-    // One of another type is another's.
+    // A key of another type belongs to another program.
     let Ok(set) = Set::read(run, key) else {
         return Ok(said);
     };
@@ -272,7 +273,8 @@ pub(super) fn take_slot_fenced(run: &mut Running<'_>) -> Answer {
     numbers([said, counts, more, number.given(said)])
 }
 
-/// The number of permits, the first slot to try, and how many are tried stand from this place on.
+/// Adds the holder of a permit. From the index `place` on, the arguments are the number of permits, the first slot to
+/// try, and the number of slots to try.
 fn add_holder(
     run: &mut Running<'_>,
     place: usize,
@@ -337,7 +339,7 @@ pub(super) fn move_slot(run: &mut Running<'_>) -> Answer {
         Some((own, _)) if own == wanted => 1,
         Some(_) if is_taken => -1,
         Some((own, at)) => {
-            // None of these is live.
+            // None of these members is live.
             let others = |(member, _): &(Vec<u8>, f64)| !member.starts_with(prefix);
             set.members.0.retain(others);
             set.members.put(&wanted, at);
@@ -402,7 +404,7 @@ pub(super) fn release(run: &mut Running<'_>) -> Answer {
     let mut members = run.members(key)?;
     let is_there = members.at(&exact).is_some();
     if is_there && run.words.get(2).is_some() {
-        return Ok(Reply::Integer(0)); // It is only to be removed from another slot.
+        return Ok(Reply::Integer(0)); // Such a release removes only members of other slots.
     }
     let is_own = |member: &[u8]| match is_there || prefix == b"r/" {
         true => member == exact,

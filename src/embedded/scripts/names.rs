@@ -1,4 +1,4 @@
-//! The scripts of locks on one name or several: what they do, without Lua.
+//! The scripts of locks on one name or several, without Lua.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::embedded::reply::{Answer, Reply};
 use super::members;
 use super::running::{NO_NUMBER, Running};
 
-/// Does what [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED) does: 1 if the key was set, otherwise 0.
+/// Does what [`SET_IF_PERMITTED`](crate::node::SET_IF_PERMITTED) does: returns 1 if the key was set, otherwise 0.
 pub(super) fn acquire(run: &mut Running<'_>) -> Result<i64, Refusal> {
     let (key, token, ttl) = (run.key()?, run.word(0)?, run.word(1)?);
     run.set(key, token, &[b"nx", b"px", ttl]).map(i64::from)
@@ -120,7 +120,7 @@ pub(super) fn confirm_several(run: &mut Running<'_>) -> Answer {
 pub(super) fn take(run: &mut Running<'_>) -> Answer {
     let names = run.names();
     for (number, key) in (2..).zip(names) {
-        // One of another type is another's.
+        // A key of another type belongs to another program.
         if !matches!(run.holds(key, run.token()), Ok(0 | 1)) {
             return run.answer(number);
         }

@@ -1,7 +1,7 @@
 //! Numbers as Lua reads them.
 
-/// Does what Lua's `tonumber` does with a text: blanks around the number count for nothing, nor does what follows a
-/// zero byte. `nan(..)` and `0x..` are none here.
+/// Does what Lua's `tonumber` does with a text: ignores blanks around the number, and everything behind a zero byte.
+/// Here `nan(..)` and `0x..` are not numbers.
 pub(super) fn lua_number(text: &[u8]) -> Option<f64> {
     let text = text.split(|byte| *byte == 0).next()?;
     let text = core::str::from_utf8(text).ok()?;

@@ -1,4 +1,4 @@
-//! A script that is being run: what it was given, and the steps that several scripts have.
+//! A script that is being run: its keys and arguments, and the steps that several scripts have in common.
 
 use crate::embedded::keyspace::{Database, Members};
 use crate::embedded::refusal::Refusal;
@@ -14,13 +14,13 @@ pub(super) const NO_NUMBER: Refusal =
 
 pub(super) type Words<'a> = &'a [&'a [u8]];
 
-/// See the [module](self). Each step does what the Lua does at its place, in the same order: what it reads is registered
-/// for a push, and what it changes is pushed.
+/// See the [module](self). Each step does the same as the Lua in its place, in the same order: it registers the keys
+/// that it reads for a push, and its changes cause pushes.
 pub(super) struct Running<'a> {
     pub(super) database: Database<'a>,
     /// `KEYS`.
     pub(super) keys: Words<'a>,
-    /// `ARGV`. Places are counted from 0.
+    /// `ARGV`, with indexes from 0.
     pub(super) words: Words<'a>,
 }
 
@@ -49,13 +49,13 @@ impl<'a> Running<'a> {
         self.words.get(1).copied()
     }
 
-    /// Returns the keys without those of a marker check.
+    /// Returns the keys without the two keys of a marker check.
     pub(super) fn names(&self) -> Words<'a> {
         let check = if self.is_checked() { 2 } else { 0 };
         &self.keys[..self.keys.len().saturating_sub(check)]
     }
 
-    /// Returns `true` if the last two keys are those of a marker check. `ARGV[3]` is the marker.
+    /// Returns `true` if the last two keys belong to a marker check. `ARGV[3]` is the marker.
     fn is_checked(&self) -> bool {
         self.words.get(2).is_none_or(|marker| !marker.is_empty())
     }
@@ -67,21 +67,21 @@ impl<'a> Running<'a> {
         self.database.text(key)
     }
 
-    /// Does what commands do that only read the members of `key`.
+    /// Does what a command does that only reads the members of `key`.
     pub(super) fn members(&mut self, key: &[u8]) -> Result<Members, Refusal> {
         self.database.entry(key);
         self.register(key);
         self.database.members(key)
     }
 
-    /// Does what `redis.call('pttl',key)` does, but for a key that is not there.
+    /// Does what `redis.call('pttl',key)` does, except for a key that does not exist.
     pub(super) fn left(&mut self, key: &[u8]) -> Option<i64> {
         let left = self.database.left(key);
         self.register(key);
         left
     }
 
-    /// Registers what a script has read: Redis takes all keys of the script for read, then.
+    /// Registers a key that the script has read. Redis then registers all keys of the script.
     pub(super) fn register(&mut self, key: &[u8]) {
         match self.database.flavour.is_valkey() {
             true => self.database.register(key),
@@ -100,7 +100,7 @@ impl<'a> Running<'a> {
         Ok(reply != Reply::Null)
     }
 
-    /// Returns 1 if `key` holds the token, -1 if it is another's, 0 if it is not there.
+    /// Returns 1 if `key` holds the token, -1 if it holds another value, 0 if it does not exist.
     pub(super) fn holds(&mut self, key: &[u8], token: Option<&[u8]>) -> Result<i64, Refusal> {
         Ok(match self.get(key)? {
             None => 0,
@@ -109,7 +109,7 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Returns 1 if all `names` hold the token, -1 if one is another's, 0 if one is not there.
+    /// Returns 1 if all `names` hold the token, -1 if one holds another value, 0 if one does not exist.
     pub(super) fn all_hold(
         &mut self,
         names: &[&[u8]],
@@ -120,7 +120,7 @@ impl<'a> Running<'a> {
             .try_fold(1, |said, name| Ok(self.holds(name, token)?.min(said)))
     }
 
-    /// Lets `key`, which is there, live for the ttl at least.
+    /// Extends the life of `key`, which exists, to at least the ttl.
     pub(super) fn raise(&mut self, key: &[u8], ttl: Option<&[u8]>) -> Result<(), Refusal> {
         let left = self.left(key).unwrap_or(-1);
         let ttl = ttl.unwrap_or_default();
@@ -132,7 +132,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Returns one more than the milliseconds that `key`, which is there, lives on.
+    /// Returns the remaining milliseconds of `key`, which exists, plus one.
     pub(super) fn above_left(&mut self, key: &[u8]) -> i64 {
         // Lua counts in doubles.
         match self.database.left(key) {
@@ -141,7 +141,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns `said`, and whether it counts if there is a marker check.
+    /// Returns `said`. With a marker check, also returns whether it counts.
     pub(super) fn answer(&mut self, said: i64) -> Answer {
         match self.counts_if_checked()? {
             None => Ok(Reply::Integer(said)),
@@ -149,7 +149,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Returns whether the answer counts, if there is a marker check.
+    /// Returns whether the answer counts; `None` without a marker check.
     pub(super) fn counts_if_checked(&mut self) -> Result<Option<i64>, Refusal> {
         if !self.is_checked() {
             return Ok(None);
@@ -158,8 +158,8 @@ impl<'a> Running<'a> {
         self.counts(marker.copied(), place).map(Some)
     }
 
-    /// Does what every script with a marker check does at its end. The key of the marker stands at `place`, and that of
-    /// the barrier behind it.
+    /// Does what every script with a marker check does at its end. `place` is the index of the marker's key. The key of
+    /// the barrier follows it.
     pub(super) fn counts(&mut self, wanted: Option<&[u8]>, place: usize) -> Result<i64, Refusal> {
         let keys = self.keys;
         let same = keys.get(place).is_some_and(|key| {
@@ -172,7 +172,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Returns how many milliseconds a script reports for a barrier with this time to live.
+/// Returns the number of milliseconds that a script reports for a barrier with this time to live.
 pub(super) fn barrier_left(barrier: Option<i64>) -> i64 {
     match barrier {
         None => 0,

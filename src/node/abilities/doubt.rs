@@ -9,7 +9,7 @@
 //! | it loads the scripts in its handshake | no doubt |
 //! | it refuses to load them, and the error neither passes nor names a permission | doubt |
 //! | it has loaded the scripts, and refuses one of them in words that name scripts | doubt |
-//! | it was in doubt when an earlier connection ended | doubt |
+//! | it has loaded them, and refused one in such words on an earlier connection | doubt |
 //!
 //! If a node in doubt refuses a question or a release, the command is sent again without scripts; a refused `SET` is
 //! reported. Before the next `SET`, the node gets a script that does nothing:
@@ -43,6 +43,13 @@ use super::Abilities;
 pub(super) struct Doubt {
     error: ServerError,
     words: Words,
+}
+
+impl Doubt {
+    /// Returns `true` if the server's words name scripts.
+    pub(super) fn is_about_scripts(&self) -> bool {
+        are_about_scripts(&self.words)
+    }
 }
 
 impl Abilities {
@@ -107,6 +114,19 @@ impl Abilities {
         Some(doubt.error)
     }
 
+    /// Doubts that the node runs scripts if it has refused `request` in these `words`, and they name scripts.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::node) fn suspect(&mut self, request: Request, refusal: Refusal, words: &Words) {
+        if refusal.is_in_own_words()
+            && are_about_scripts(words)
+            && asks_a_script(request)
+            && self.may_be_doubted()
+        {
+            (self.scripts.refused, self.scripts.tried) = (true, false);
+        }
+    }
+
     /// Returns the meaning of the `refusal` of `request` on a node in doubt. `transacted` says that a transaction was
     /// used.
     #[cold]
@@ -118,10 +138,6 @@ impl Abilities {
         words: &mut Words,
     ) -> Refusal {
         let refuses = refusal.is_in_own_words();
-        let names_scripts = matches!(words, Some((_, words)) if names_scripts(words));
-        if refuses && names_scripts && asks_a_script(request, transacted) && self.may_be_doubted() {
-            (self.scripts.refused, self.scripts.tried) = (true, false);
-        }
         if !self.is_doubted() {
             return refusal;
         }
@@ -149,10 +165,14 @@ impl Abilities {
     }
 }
 
+fn are_about_scripts(words: &Words) -> bool {
+    matches!(words, Some((_, words)) if names_scripts(words))
+}
+
 /// Returns `true` if the node was asked with a script that other commands can replace.
-fn asks_a_script(request: Request, transacted: bool) -> bool {
+fn asks_a_script(request: Request) -> bool {
     if let Request::Question { by, .. } | Request::Release { by, .. } = request {
-        return by.is_script() && !transacted;
+        return by.is_script();
     }
     matches!(
         request,

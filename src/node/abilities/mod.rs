@@ -129,10 +129,11 @@ impl Abilities {
     }
 
     /// The handshake is done. If the server has loaded the scripts, they are used. If it has refused a script on an
-    /// earlier connection, it first has to show that it runs them.
+    /// earlier connection in words that name scripts, it first has to show that it runs them.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
-            self.scripts.refused = self.doubt.take().is_some();
+            let doubt = self.doubt.take();
+            self.scripts.refused = doubt.is_some_and(|doubt| doubt.is_about_scripts());
             self.use_scripts();
         }
     }
