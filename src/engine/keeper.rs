@@ -8,7 +8,7 @@
 //! * A node that is connected again may lack locks: it restarted without them, they ended there because they could not
 //!   be extended, or it was away when they were taken. An extension shows whether the node lacks the lock. A second
 //!   extension follows at once and sends a copy (`operation::top_up`). Locks whose last extension has failed are
-//!   extended as well, because they may need just this node.
+//!   extended as well, because this may be the node that they need.
 //! * An extension has found that a node lacks the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!

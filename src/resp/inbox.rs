@@ -212,7 +212,7 @@ impl Inbox {
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need();
-            // With as many bytes as a reply may have, the reply is complete or refused.
+            // When `torn` is as long as the longest reply, the reply is complete or refused.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
             self.add(now);

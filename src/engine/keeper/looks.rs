@@ -35,8 +35,8 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// The time between looks at a lock whose keys are changed again and again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// The lead that the looks at a lock may have over the regular pace. The nodes may report one deletion at different
-/// times.
+/// How far the looks at a lock may run ahead of the regular pace. They need this, because the nodes may report one
+/// deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
 /// After this number of looks that have found every copy, the time between looks doubles.

@@ -285,7 +285,7 @@ const fn again_for(verb: &'static str) -> Reply {
 /// Only reports the `refusal` of `command`.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // The effects of the script before that call stay.
+        // The earlier commands of the script have run.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);

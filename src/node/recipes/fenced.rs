@@ -129,7 +129,7 @@ fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N])
     out
 }
 
-/// Writes the command up to the token, with room for `more` words besides those of [`tail`].
+/// Writes the command up to the token, with room for the words of [`tail`] and `more` others.
 fn head(
     out: &mut Vec<u8>,
     script: (&Script, Dialect),

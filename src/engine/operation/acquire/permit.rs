@@ -472,7 +472,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held, but `slot`, where its token is, is not its slot.
+/// Returns `true` if the permit of `claim` is held, and its slot is not `slot`, where a node has its token.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

@@ -241,8 +241,8 @@ impl Transactions {
         untaken
     }
 
-    /// Forgets everything because the connection is gone. Yields the unfinished work, each with whether any part of it
-    /// may have been done.
+    /// Forgets everything because the connection is gone. Yields each piece of unfinished work, and
+    /// whether any part of it may have been done.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         let may_be_done = self.stage == Stage::Writing;
         self.stage = Stage::Idle;
