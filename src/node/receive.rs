@@ -66,7 +66,7 @@ impl Node {
                 return Ok(Some(Heard::Done(request)));
             }
             if let Value::Error(line) | Value::BulkError(line) = value {
-                self.handshake.keep_words(sent.purpose, line);
+                self.keep_words(sent.purpose, line);
             }
             if let Purpose::Asked(request) = sent.purpose {
                 if value.as_error().is_some() {
@@ -129,6 +129,18 @@ impl Node {
         let stale = !self.connection.wire.in_flight.is_of_this_era(&sent);
         let heard = self.trust.judge(now, request, read, stale);
         heard.ok_or_else(|| self.connection.wire.in_flight.nonsense(sent))
+    }
+
+    /// Keeps the text of an error, the answer to a command with this `purpose`. It may make a doubt.
+    #[cold]
+    #[inline(never)]
+    fn keep_words(&mut self, purpose: Purpose, line: &[u8]) {
+        self.handshake.keep_words(purpose, line);
+        if let Purpose::Asked(request) = purpose {
+            let refusal = Refusal::of(Value::Error(line));
+            self.abilities
+                .suspect(request, refusal, &self.handshake.words);
+        }
     }
 
     #[cold]

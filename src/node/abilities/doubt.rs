@@ -115,8 +115,6 @@ impl Abilities {
     }
 
     /// Doubts that the node runs scripts if it has refused `request` in these `words`, and they name scripts.
-    #[cold]
-    #[inline(never)]
     pub(in crate::node) fn suspect(&mut self, request: Request, refusal: Refusal, words: &Words) {
         if refusal.is_in_own_words()
             && are_about_scripts(words)
