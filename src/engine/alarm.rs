@@ -9,7 +9,7 @@ pub(super) type Timers = Wheel<Alarm>;
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Alarm {
-    /// A connection is due to be tried, or takes too long.
+    /// It is time to open a connection, or opening one takes too long.
     Connection(NodeId),
     /// A node may have been silent for too long.
     Silence(NodeId),

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! How a lock is broken: see the [operation](super::operation::overwrite).
+//! How an engine breaks a lock: see the [operation](super::operation::overwrite).
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -35,8 +35,8 @@ pub struct Broken {
     pub holder: Box<Holder>,
     /// The number of nodes that have broken it, at least a majority. With [`Breaking::AtOnce`] more may follow.
     pub nodes: usize,
-    /// The time after which the lock is free on every node: the longest time that one of them keeps its key. Zero if
-    /// the keys were deleted.
+    /// The time until the lock is free on every node: the longest time that any node still keeps its key. Zero if the
+    /// keys were deleted.
     pub free_in: Duration,
 }
 

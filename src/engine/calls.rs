@@ -1,4 +1,4 @@
-//! The commands of an engine: what callers and operators ask for, and what its driver tells it.
+//! The calls of an engine: requests of callers and operators, and information from the driver.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// [`acquire`](Self::acquire) with the prefix of the configuration before each name.
+    /// Like [`acquire`](Self::acquire), but with the configured prefix before each name.
     #[cold]
     #[inline(never)]
     fn acquire_with_prefix(
@@ -127,10 +127,10 @@ impl Engine {
         begun
     }
 
-    /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl), and for `most` from now at
-    /// the longest. [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the grant on. Sends
-    /// nothing now. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept already, the
-    /// new limit replaces the old one.
+    /// From now on, the engine extends `lock` by itself, each time by its [ttl](Lock::ttl). It stops when `most` has
+    /// passed from now. [`LockOptions::keep_for`](crate::LockOptions::keep_for) does the same from the grant on. This
+    /// call sends nothing. Each extension is reported as [`Event::Kept`](super::Event::Kept). If the lock is kept
+    /// already, the new limit replaces the old one.
     ///
     /// This engine must have granted `lock` or [adopted](Engine::adopt) it.
     ///
@@ -186,7 +186,7 @@ impl Engine {
     ///
     /// If too few nodes answer, the shared lock is valid until its end: a majority keeps either the exclusive lock for
     /// it, or the shared one, and both keep out exclusive locks. Readers may still be refused by nodes that keep the
-    /// exclusive lock. The next extension, confirmation or downgrade makes it a shared one there.
+    /// exclusive lock. On those nodes, the next extension, confirmation or downgrade makes the lock a shared one.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Engine {
         }
         let kind = Kind::Held(confirm.about(entry));
         let round = work.begin(now, lock.ttl(), None, kind);
-        work.lead(now); // Readers ask behind it.
+        work.lead(now); // Readers ask behind this lock.
         Ok(round)
     }
 
@@ -247,8 +247,8 @@ impl Engine {
     }
 
     /// Begins to watch `resource`. The outcome is an [`Event::Inspected`](super::Event::Inspected), as soon as the
-    /// nodes have something else than `known`. Pass an earlier outcome for the same resource as `known`, or `None` to
-    /// get the present state at once. To learn of the next change, call it again with that outcome.
+    /// nodes differ from `known`. Pass an earlier outcome for the same resource as `known`, or `None` to get the
+    /// present state at once. To learn of the next change, call it again with that outcome.
     ///
     /// If too few nodes answer, the inspection neither names a holder nor calls the resource free. See
     /// `Redlock::watch`.
@@ -273,8 +273,8 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). The release of a node that does
-    /// not answer stays a debt after that.
+    /// Releases `lock`. The outcome is an [`Event::Released`](super::Event::Released). If a node does not answer, its
+    /// release stays a debt.
     pub fn release(&mut self, now: Instant, lock: Lock) -> RoundId {
         let until = lock.valid_until();
         let work = &mut self.work;
@@ -282,7 +282,7 @@ impl Engine {
         work.release(now, claim, now < until)
     }
 
-    /// Ends an operation without an outcome, and releases what it may have locked.
+    /// Ends an operation without an outcome, and releases the lock that it may have taken.
     pub fn cancel(&mut self, now: Instant, round: RoundId) {
         self.work.cancel(now, round);
     }
@@ -304,10 +304,10 @@ impl Engine {
     }
 
     /// Asks for one [`Event::AtRisk`](super::Event::AtRisk) when less than `left` is left of the validity of `lock`, or
-    /// at once if that is the case already. The event comes up to two ticks early, never late. An extension puts it
-    /// off. If there are several requests, the largest `left` counts until it was reported.
+    /// at once if less is left already. The event comes up to two ticks early, never late. An extension puts the event
+    /// off. Of several requests, the one with the largest `left` counts until the event is reported.
     ///
-    /// Nothing is reported about a lock that is over, released, handed over, or not of this engine.
+    /// The engine reports nothing about a lock that is over, released, handed over, or not its own.
     pub fn alert_below(&mut self, lock: &Lock, left: Duration) {
         self.alert(lock.id(), left);
     }
@@ -332,8 +332,8 @@ impl Engine {
     }
 
     /// Gives `lock` to another engine or process. This engine no longer reports the end of its validity, and the lock
-    /// stays on the nodes that answered. Behind each unanswered `SET` the engine sends a release, because a release
-    /// over another connection could overtake that `SET`.
+    /// stays on the nodes that answered. If a `SET` is still unanswered, the engine sends a release behind it over the
+    /// same connection: a release over another connection could overtake the `SET`.
     pub fn detach(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         let Some((key, claim)) = parts.claims.of(lock.id()) else {
@@ -354,8 +354,9 @@ impl Engine {
     /// Adopts a lock of another engine or process. This engine then reports the end of its validity, and sends its
     /// release to all nodes. Its validity does not change.
     ///
-    /// If the end of the lock is not known ([`Instant::ZERO`]: the lock comes from another clock), it is not valid, and
-    /// [`confirm`](Engine::confirm) may find an end. Until then it counts as over when its keys must have expired.
+    /// If the end of the lock is not known ([`Instant::ZERO`]: the lock comes from another clock), the lock is not
+    /// valid, but [`confirm`](Engine::confirm) may find an end. Until then, the lock counts as over when its keys must
+    /// have expired.
     pub fn adopt(&mut self, now: Instant, mut lock: Lock) -> Lock {
         let parts = &mut self.work.parts;
         if parts.claims.of(lock.id()).is_none() {
@@ -384,8 +385,8 @@ impl Engine {
     /// Begins to break the lock on `resource` whose holder was `seen` on a majority. Afterwards no node has the
     /// holder's token; `how` decides what becomes of the keys. The outcome is an
     /// [`Event::Broken`](super::Event::Broken), when every node has answered or its time is up. With
-    /// [`Breaking::AtOnce`] it is an [`Event::Released`](super::Event::Released), and the release of a node that does
-    /// not answer stays a debt. See `Redlock::break_lock`.
+    /// [`Breaking::AtOnce`] it is an [`Event::Released`](super::Event::Released). If a node does not answer, its
+    /// release stays a debt. See `Redlock::break_lock`.
     ///
     /// # Errors
     ///
@@ -453,10 +454,11 @@ impl Engine {
         Ok(work.begin(now, Duration::ZERO, None, kind))
     }
 
-    /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`: an operator
-    /// states that it has forgotten no lock that is still alive. Returns `true` if its answers did not count before.
+    /// From now on, counts the answers of the server with this `run_id`, which is connected as `node`. The operator
+    /// vouches that this server has forgotten no lock that is still alive. Returns `true` if its answers did not count
+    /// before.
     ///
-    /// Open operations still do not count its answers. The node can be put into quarantine again.
+    /// Open operations still do not count the answers of this server. The node can go into quarantine again.
     ///
     /// If this engine was asked for a fenced lock ([`LockOptions::fenced`](crate::LockOptions::fenced)) before, the
     /// node gets a counter floor. The floor is at least the largest number that this engine has seen, and the present
@@ -470,7 +472,7 @@ impl Engine {
     /// # Errors
     ///
     /// [`OperatorError::NotTrusted`]: there is no such node, it is not connected, another server answers there now, the
-    /// server does not tell its run_id, or it belongs to another cluster. Nothing is changed then.
+    /// server does not report its run_id, or it belongs to another group. Nothing is changed then.
     pub fn trust(
         &mut self,
         now: Instant,
@@ -480,7 +482,8 @@ impl Engine {
         Ok(self.trust_for(now, node, run_id)?.0)
     }
 
-    /// [`trust`](Self::trust), also returning the operation that gives the node a floor, if there is one.
+    /// Does the same as [`trust`](Self::trust), and also returns the operation that gives the node a floor, if there is
+    /// one.
     pub(crate) fn trust_for(
         &mut self,
         now: Instant,
@@ -516,7 +519,7 @@ impl Engine {
     /// Begins to count the counters of fencing tokens on all nodes. The outcome is an
     /// [`Event::CountersCounted`](super::Event::CountersCounted). See `Redlock::count_counters`.
     ///
-    /// The bound on operations does not apply: each count blocks a caller, and there are few operators.
+    /// The limit on open operations does not apply: each count blocks a caller, and there are few operators.
     #[cfg_attr(
         not(any(feature = "std", test)),
         expect(dead_code, reason = "only handles count")
@@ -528,13 +531,13 @@ impl Engine {
 
     // ----- for the driver ----------------------------------------------------------------------
 
-    /// Mixes `seed` into the source of all later random choices, which otherwise depends only on the seed of
+    /// Mixes `seed` into the random source. Without this call, all random choices depend only on the seed of
     /// [`new`](Self::new).
     ///
     /// Two copies of a process, such as a virtual machine that was cloned or restored from a snapshot, draw the same
     /// tokens until they are given different seeds. The driver of this crate passes random bytes of the operating
-    /// system before it opens a connection. That is enough, because connections do not survive a restoration, and no
-    /// lock is taken without one.
+    /// system before it opens a connection. That is enough: no connection survives a restoration, and no lock is taken
+    /// without a connection.
     pub fn reseed(&mut self, seed: [u8; 32]) {
         let mut mixed = seed;
         for byte in &mut mixed {
@@ -543,14 +546,14 @@ impl Engine {
         self.work.parts.random = StdRng::from_seed(mixed);
     }
 
-    /// Takes the credentials for the connection to `node` that is being opened, or the reason why the provider gave
+    /// Handles the credentials for the connection to `node` that is being opened, or the reason why the provider gave
     /// none.
     #[cfg(feature = "std")]
     pub(crate) fn log_in(&mut self, node: NodeId, given: Result<Credentials, Arc<str>>) {
         self.work.parts.nodes[node].handshake.log_in(given);
     }
 
-    /// Shows the holders of all kept locks that their locks are over, because the engine reports nothing any more.
+    /// Tells the holders of all kept locks that their locks are over, because the engine reports nothing any more.
     #[cfg(feature = "std")]
     pub(crate) fn end_all_kept(&self) {
         for (_, claim) in self.work.parts.claims.iter() {

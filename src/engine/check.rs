@@ -44,7 +44,7 @@ pub(crate) fn check(now: Instant, statuses: &[NodeStatus]) -> Result<(), Operato
     Err(OperatorError::NoQuorum(report))
 }
 
-/// Returns `true` if there is no majority without the nodes that only an operator can repair.
+/// Returns `true` if there is no majority until an operator repairs a node.
 pub(super) fn is_out_of_reach(outcomes: impl ExactSizeIterator<Item = NodeOutcome>) -> bool {
     let nodes = outcomes.len();
     let may_recover =

@@ -1,13 +1,13 @@
-//! The claims: what tokens may have left on the nodes, with their timers and their releases.
+//! The claims: everything that tokens may have left on the nodes, with the timers and the releases.
 //!
 //! The engine sends a release to every node that may hold the token, over the connection that carried the `SET` and
-//! behind it. If there is no connection or no room, the release is a debt. It is sent before anything else as soon as
-//! there is a connection with room. An answer of the node ends it. Time alone ends it only if the expiry of the key is
-//! known.
+//! behind it. If there is no connection or no room, the release is a debt. As soon as there is a connection with room,
+//! the engine sends the debt before anything else. An answer of the node ends the debt. Time alone ends it only if the
+//! expiry of the key is known.
 //!
 //! # Not here
 //!
-//! The operation that waits for a release: it learns of each answer from the engine.
+//! The operation that waits for a release: the engine passes each answer to it.
 
 pub(super) mod busy;
 pub(super) mod claim;
@@ -52,11 +52,12 @@ pub(super) struct Claims {
     commands: Pool<Vec<u8>>,
     /// Memory for the busy parts of claims.
     boxes: Pool<Box<Busy>>,
-    /// The names of claims that have ended before the operation that released them, for its error. The latest ones.
+    /// The names of claims that ended before the operation that released them. The error of that operation needs them.
+    /// Only the latest are kept.
     ended: VecDeque<(ClaimKey, Entry)>,
 }
 
-/// The claims at a time, and what their releases need: nodes, timers and statistics.
+/// The claims, the present time, and the parts that releases need: nodes, timers and statistics.
 #[derive(Debug)]
 pub(super) struct ClaimsAt<'a> {
     pub(super) now: Instant,
@@ -152,14 +153,14 @@ impl Claims {
         Some((key, self.get_mut(key)?))
     }
 
-    /// Something about `claim` has ended. Lets it rest if nothing else is open.
+    /// Something about `claim` has ended. If nothing else is open, lets the claim rest.
     pub(super) fn rest(&mut self, claim: ClaimKey) {
         if let Some(busy) = self.get_mut(claim).and_then(Claim::rest) {
             self.boxes.give(busy);
         }
     }
 
-    /// Returns `claim` as [`get_mut`](Self::get_mut) does, with memory for its busy part if it rests.
+    /// Returns `claim` as [`get_mut`](Self::get_mut) does. Gives a resting claim memory for its busy part.
     pub(super) fn woken(&mut self, claim: ClaimKey) -> Option<&mut Claim> {
         let claim = self.slab.get_mut(claim.0)?;
         if claim.busy.is_none() {
@@ -185,7 +186,7 @@ impl Claims {
         self.get(self.named_by(lock)?)
     }
 
-    /// Returns `true` if `lock` was not released or handed over, and its end was not reported.
+    /// Returns `true` if `lock` was neither released nor handed over, and the engine has not reported its end.
     pub(super) fn holds(&self, lock: LockId) -> bool {
         self.by_id(lock).is_some_and(Claim::is_held)
     }
@@ -202,8 +203,8 @@ impl Claims {
         }
     }
 
-    /// Returns when the last key of all claims has expired. If a `SET` or an extension is unanswered, its key may last
-    /// for a whole life from now.
+    /// Returns when the last key of all claims has expired. A key with an unanswered `SET` or extension may last for a
+    /// whole ttl from now.
     #[cfg(feature = "std")]
     pub(super) fn keys_end_by(&self, now: Instant) -> Instant {
         let end = |claim: &Claim| {
@@ -227,7 +228,7 @@ impl Claims {
         self.commands.give_buffer(command.into_buffer());
     }
 
-    /// Forgets `claim`. Its timer ends, and its memory is used again.
+    /// Forgets `claim`, cancels its timer, and reuses its memory.
     pub(super) fn end(&mut self, claim: ClaimKey, timers: &mut Timers) {
         let Some(there) = self.slab.remove(claim.0).must() else {
             return;

@@ -1,8 +1,7 @@
-//! The contract of the engine with the world: everything that goes in or comes out.
+//! The interface between the engine and the world: everything that goes in or comes out.
 //!
-//! One way in ([`Input`] and the calls), one way out ([`Output`]), time as an argument, and "never"
-//! is `None`. The sequence of inputs is the bug report: the same seed and inputs give the same
-//! outputs, byte for byte.
+//! There is one way in ([`Input`] and the calls) and one way out ([`Output`]). Time is an argument, and "never" is
+//! `None`. The same seed and inputs give the same outputs, byte for byte, so the sequence of inputs is the bug report.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -28,7 +27,7 @@ pub use crate::keys::NodeId;
 pub struct RoundId(pub(crate) OperationKey);
 
 impl RoundId {
-    /// Names an operation that could not begin.
+    /// A name for an operation that could not begin.
     #[cfg(feature = "std")]
     pub(crate) const NONE: Self = Self(OperationKey::NONE);
 
@@ -39,7 +38,7 @@ impl RoundId {
         place * 2 + usize::from(waits)
     }
 
-    /// Returns whether it began as a waiter for its turn, and its index among the open operations of that kind.
+    /// Returns whether the operation began as a waiter, and its index among the open operations of that kind.
     pub(crate) fn place(self) -> (bool, usize) {
         match self.0.waiter() {
             Some(waiter) => (true, waiter.0.index() as usize),
@@ -74,8 +73,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for a shared lock on `resource`: other shared locks stand beside it, and an exclusive lock keeps it out and
-    /// is kept out.
+    /// Asks for a shared lock on `resource`. Shared locks can be held at the same time, but not together with an
+    /// exclusive lock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -93,9 +92,9 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for one of the `permits` of `resource`, from 1 to 1,024: so many callers hold one at the same time. Each
-    /// holds a slot of its own, which [`Lock::slot`](crate::Lock::slot) returns. All clients of a resource have to
-    /// agree on the number; an exclusive lock or a shared one keeps permits out, and is kept out.
+    /// Asks for one of the `permits` of `resource`. At most this number of callers, from 1 to 1,024, hold a permit at
+    /// the same time. Each has a slot of its own, which [`Lock::slot`](crate::Lock::slot) returns. All clients of a
+    /// resource have to agree on the number. Permits cannot be held together with an exclusive or a shared lock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -137,7 +136,7 @@ impl<'a> Request<'a> {
         self.all.unwrap_or(core::slice::from_ref(&self.resource))
     }
 
-    /// Returns an error if no shared lock or permit can be taken as it says.
+    /// Returns an error if the request is for a shared lock or permit that cannot be taken.
     #[cold]
     #[inline(never)]
     pub(super) fn check_beside(&self, without_scripts: bool) -> Result<(), RequestFault> {
@@ -153,7 +152,7 @@ impl<'a> Request<'a> {
 
 /// Everything that can happen to an engine from outside, besides the calls of its user.
 ///
-/// `Debug` shows the number of bytes and not the bytes, because servers repeat what they receive.
+/// `Debug` shows the number of bytes instead of the bytes, because servers repeat what they receive.
 #[derive(Clone, Copy)]
 #[allow(
     clippy::exhaustive_enums,
@@ -170,24 +169,24 @@ pub enum Input<'a> {
         /// The node.
         node: NodeId,
     },
-    /// Bytes arrived. They may end in the middle of a reply. The time given with them must be read after the read that
-    /// produced them.
+    /// Bytes arrived. They may end in the middle of a reply. The driver reads the time for this input after it has read
+    /// the bytes.
     Received {
         /// The node.
         node: NodeId,
         /// The bytes that it sent.
         bytes: &'a [u8],
     },
-    /// The first `len` bytes of the last [`Output::Transmit`] were taken, by the operating system, or by the driver,
-    /// which will write them. The engine then withdraws none of their commands. If `len` is less than was offered, the
-    /// engine offers nothing more until [`Input::Writable`].
+    /// The operating system has taken the first `len` bytes of the last [`Output::Transmit`], or the driver has and
+    /// will write them. From then on, the engine withdraws none of these commands. If the engine offered more bytes, it
+    /// offers nothing else until [`Input::Writable`].
     Transmitted {
         /// The node.
         node: NodeId,
         /// The number of bytes.
         len: usize,
     },
-    /// The connection ended, or did not come about. The driver has handed in everything that arrived before.
+    /// The connection has ended or could not be opened. The driver has handed in everything that arrived before.
     Disconnected {
         /// The node.
         node: NodeId,
@@ -199,14 +198,14 @@ pub enum Input<'a> {
         /// The node.
         node: NodeId,
     },
-    /// The driver has fed in everything that this turn brought, and this is the time. It is always allowed, and never
-    /// required early: a spurious or late one is harmless.
+    /// The driver has fed in everything that this turn brought. A tick is allowed at any time. An extra or late tick is
+    /// harmless.
     Tick,
 }
 
-/// What the driver must do next. Feed in everything that one turn brought, then poll until `None`.
+/// The next thing that the driver must do. Feed in everything that one turn brought, then poll until `None`.
 ///
-/// `Debug` shows the number of bytes and not the bytes, because they may be credentials and tokens.
+/// `Debug` shows the number of bytes instead of the bytes, because these may be credentials and tokens.
 #[must_use]
 #[allow(
     clippy::exhaustive_enums,
@@ -226,8 +225,8 @@ pub enum Output<'a> {
         /// Everything that is due for this node.
         bytes: &'a [u8],
     },
-    /// Close the connection, or stop opening it, with a reset (RST) and not an orderly end (FIN): bytes that are still
-    /// on their way must not run long after. Report nothing.
+    /// Close the connection, or stop opening it, with a reset (RST) instead of an orderly end (FIN), so that the server
+    /// does not run bytes that are still on their way much later. Report nothing.
     Disconnect {
         /// The node.
         node: NodeId,
@@ -254,18 +253,18 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// Locks without a claim all have the same id; this tells them apart.
+    /// Tells locks without a claim apart, because these all have the same id.
     pub(crate) entry: Entry,
     pub(crate) majority: Majority,
     pub(crate) confirmed_until: Instant,
-    /// It counts as one of the extensions that the lock may have.
+    /// Whether this extension counts towards the limit on extensions.
     pub(crate) counts: bool,
 }
 
 impl Extension {
-    /// Notes in `lock` which nodes have said yes, and counts the extension if the number is limited. The lock that was
-    /// extended has its new end already. A copy of it that was read from bytes gets the end now. Returns `false` and
-    /// changes nothing if the extension is for another lock.
+    /// Notes in `lock` which nodes have said yes, and counts the extension if their number is limited. The extended
+    /// lock has its new end already. A copy that was read from bytes gets the new end now. Returns `false` and changes
+    /// nothing if the extension is for another lock.
     pub fn apply(&self, lock: &mut Lock) -> bool {
         let own = lock.id() == self.lock && lock.token() == self.entry.token();
         if own {
@@ -278,15 +277,15 @@ impl Extension {
         own
     }
 
-    /// Returns the end of the confirmed validity, or an earlier end that was found since.
+    /// Returns the end of the confirmed validity, or an earlier end that was found later.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.confirmed_until.min(self.entry.end())
     }
 }
 
-/// Applies the outcome of an extension or a confirmation to `lock`. Last of all, reads the clock and compares the end
-/// of the lock with it.
+/// Applies the outcome of an extension or a confirmation to `lock`, then reads the clock to check that the lock has not
+/// ended.
 #[cfg(feature = "std")]
 pub(crate) fn prolong(
     lock: &mut Lock,
@@ -368,8 +367,7 @@ impl fmt::Debug for Extension {
     }
 }
 
-/// Why the engine wants to wake. It is carried beside the time, so that a log line or a stuck test names the cause:
-/// `Debug` shows it.
+/// Why the engine wants to wake. It is kept beside the time, so that a log line or a stuck test shows the cause.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Wake(pub(crate) Cause);
 
@@ -384,7 +382,7 @@ impl fmt::Debug for Wake {
 pub enum Cause {
     /// Outputs are waiting to be polled.
     Output,
-    /// A connection is due to be tried again, or takes too long to come about.
+    /// It is time to open a connection again, or opening one takes too long.
     Connection,
     /// A node is silent while it has commands to answer.
     Silence,
@@ -396,9 +394,9 @@ pub enum Cause {
     Deadline,
     /// The validity of a lock ends.
     Expiry,
-    /// A kept lock has to be extended or looked at, or is at risk.
+    /// A kept lock has to be extended or looked at, or it is at risk.
     Extension,
-    /// A debt is tried again, or its key has expired by now.
+    /// It is time to retry a debt, or the key of a debt has expired.
     Debt,
     /// It may be time to repair the counter floor of a node.
     Repair,
@@ -412,14 +410,14 @@ pub struct NodeStatus {
     pub address: Arc<str>,
     /// Whether the node votes, and if not, why.
     pub state: NodeState,
-    /// Why it does not vote, in the words of the server or the system. See
+    /// Why the node does not vote, in the words of the server or the system. See
     /// [`NodeReport::words`](crate::NodeReport::words).
     pub words: Option<Arc<str>>,
-    /// The identity of the server: an identifier that it makes at each start, and the argument of
-    /// `Redlock::trust_node`. `None` while there is no connection, or if the user may not ask `INFO server`.
+    /// The identifier that the server makes at each start. `Redlock::trust_node` takes it as an argument. `None` while
+    /// there is no connection, or if the user may not ask `INFO server`.
     pub run_id: Option<String>,
     /// The product that the server says it is, such as `redis 7.0.15` or `valkey 9.1.2`. `None` while there is no
-    /// connection, and if the server does not say (it refuses `HELLO`).
+    /// connection, and if the server refuses `HELLO`.
     pub product: Option<String>,
     /// The shortest of its last 32 round trips, each measured from writing a command to reading its answer; `None` if
     /// the node has never answered.
@@ -431,20 +429,22 @@ pub struct NodeStatus {
     pub in_flight: usize,
     /// The number of releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// How often the node's wall clock was seen to step by more than the drift of the locks allows for. Servers end
+    /// How often this handle saw the node's wall clock step by more than the drift of the locks allows for. Servers end
     /// keys by this clock, so a lock may have ended early there. See
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     pub clock_steps: u32,
     /// The server may evict locks: `maxmemory` is set and `maxmemory-policy` is not `noeviction`.
     pub evicts_locks: bool,
-    /// The part of its `maxmemory` that the server used when it was connected, in percent, at most 255. `None` if it
-    /// has no `maxmemory`, or if the user may not ask `INFO memory`. A node that has used it up grants no locks.
+    /// The part of `maxmemory` that the server used when the connection was made, in percent, at most 255. `None` if
+    /// the server has no `maxmemory`, or if the user may not ask `INFO memory`. A node without free memory grants no
+    /// locks.
     pub memory_percent: Option<u8>,
     /// How the node wakes waiters when a lock may be free.
     pub waking: Waking,
     /// How the node releases locks: by `a script`, `DELIFEQ` (Valkey 9), `DELEX` (Redis 8.4), `SET IFEQ` (Valkey 8.1)
     /// or `a transaction` (two round trips). `None` if no lock was taken on this connection, or the user may release
-    /// none. Locks on several resources and [fenced](crate::LockOptions::fenced) locks do not show here.
+    /// none. It does not tell how locks on several resources and [fenced](crate::LockOptions::fenced) locks are
+    /// released.
     pub releasing: Option<&'static str>,
     /// The server has been up for at least this long. Up to two seconds may be missing, because servers report whole
     /// seconds. `None` while there is no connection, and if the user may not ask `INFO server`.
@@ -452,16 +452,16 @@ pub struct NodeStatus {
     /// The longest ttl of all clients, as the node's marker says. Only with
     /// [`RestartGuard::Strict`](crate::RestartGuard); `None` while this handle does not know the marker.
     pub marked_ttl: Option<Duration>,
-    /// The time that is left of a barrier on the node: it may have forgotten locks, so clients with
-    /// [`RestartGuard::Strict`](crate::RestartGuard) do not count its answers. `None` if this handle knows of no
-    /// barrier.
+    /// The time that is left of a barrier on the node. Until then, clients with
+    /// [`RestartGuard::Strict`](crate::RestartGuard) do not count its answers, because it may have forgotten locks.
+    /// `None` if this handle knows of no barrier.
     pub barrier: Option<Duration>,
-    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) for lack of a counter floor, and
-    /// has not shown one since. Also `false` if the handle asked for no token.
+    /// The node has refused this handle a [fencing token](crate::LockOptions::fenced) because it has no counter floor,
+    /// and has not shown a floor since. Also `false` if the handle asked for no token.
     pub lacks_floor: bool,
 }
 
-/// One line for an operator: the address, the state, and what is out of the ordinary.
+/// One line for an operator: the address, the state, and everything out of the ordinary.
 ///
 /// ```text
 /// 10.0.0.2:6379: ready, round trip 210µs, 3 releases owed
@@ -508,8 +508,8 @@ pub struct Load {
     pub unsent: usize,
     /// Releases that wait for a connection, for room, or for another try.
     pub owed: usize,
-    /// The number of broken invariants that were found in this process. Each is a fault of this library; please report
-    /// it. Always 0.
+    /// The number of broken invariants that this process has found. It should always be 0. Each is a fault of this
+    /// library; please report it.
     pub broken: usize,
 }
 

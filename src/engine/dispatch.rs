@@ -1,5 +1,5 @@
-//! What comes in: inputs and timers. Each is passed to the parts that it concerns, in this order: what the nodes have
-//! to do about it, what the claims learn, and what the operations learn.
+//! Dispatches inputs and timers. The engine passes each to the parts that it concerns: first the nodes, then the
+//! claims, then the operations.
 
 use crate::error::{LinkError, LinkFault, ServerError, Unusable};
 use crate::keys::NodeId;
@@ -15,7 +15,7 @@ use super::operation::{Change, Lost, due};
 use super::parts::Parts;
 
 impl Engine {
-    /// Hands in what happened outside. It cannot fail: a server's bytes are never the caller's mistake.
+    /// Handles an event from outside. This cannot fail, because the bytes of a server are never the caller's mistake.
     pub fn handle(&mut self, now: Instant, input: Input<'_>) {
         let nodes = self.work.parts.nodes.len();
         match input {
@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// The driver did not read for a while until `now`, so the delays of the next answers say nothing about round
+    /// The driver did not read for a while before `now`, so the delays of the next answers say nothing about round
     /// trips.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
@@ -61,7 +61,7 @@ impl Engine {
     fn received(&mut self, now: Instant, node: NodeId, bytes: &[u8]) {
         let nodes = &mut self.work.parts.nodes;
         if !nodes[node].handshake.hears() {
-            return; // The connection was given up in this very turn, before these bytes were read.
+            return; // The connection was given up earlier in this turn, before these bytes were read.
         }
         let was_silent = nodes[node].connection.pulse.is_suspect();
         nodes.close_probe(node);
@@ -73,14 +73,14 @@ impl Engine {
             );
             let changed = |name: Option<&[u8]>| {
                 let looks = looks.changed(name.map(|name| queues.hash_cut(name)));
-                // A name that was cut may be any name with this prefix.
+                // A name of full length may be cut off: it may be any name with this prefix.
                 let name = name.filter(|name| name.len() < STRING_BYTES_MAX);
                 queues.changed(now, node, name) | looks
             };
             let heard = match self.work.parts.nodes[node].receive(now, &mut piece, changed) {
                 Ok(Some(heard)) => self.heard(now, node, heard),
                 Ok(None) => break,
-                // If the connection was ready, the node was asked to join once more and has refused.
+                // On a ready connection, this refusal is the answer to a second request to join.
                 Err(trouble @ Trouble::Unusable(Unusable::Refused(error)))
                     if self.work.parts.nodes[node].handshake.is_ready() =>
                 {
@@ -111,7 +111,7 @@ impl Engine {
         }
     }
 
-    // Inlined into the loop over received bytes. The only other call is for the answers to a batch.
+    // Inlined into the loop over received bytes. Besides this loop, only the answers to a batch call it.
     #[inline(always)]
     fn heard(&mut self, now: Instant, node: NodeId, heard: Heard) -> Result<(), Trouble> {
         match heard {
@@ -170,7 +170,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The clock of `node` was stepped, so keys may have ended early there.
+    /// The clock of `node` has stepped, so keys may have ended early there.
     fn stepped(&mut self, now: Instant, node: NodeId) {
         let terms = self.work.parts.restarts.terms();
         let until = self.work.parts.nodes[node].trust.stepped(now, terms);
@@ -191,8 +191,8 @@ impl Engine {
         Ok(())
     }
 
-    /// `node` has answered whether it can release a lock in some way. Wakes the operations that wait for a node which
-    /// could not be asked, even if no operation waits for this answer.
+    /// `node` has answered whether some way to release a lock works. Wakes the operations that wait for a node that
+    /// could not be asked yet, even if no operation waits for this answer.
     #[cold]
     #[inline(never)]
     fn heard_way(
@@ -211,7 +211,7 @@ impl Engine {
             work.stir_all(now);
         }
         if is_news {
-            work.parts.keeper.is_back(node, false); // The copies that it lacks can be sent now.
+            work.parts.keeper.is_back(node, false); // The node can now get the copies that it lacks.
             work.extend_kept(now);
         }
         error.map_or(Ok(()), |error| self.alarm(now, node, error))
@@ -221,14 +221,14 @@ impl Engine {
 
     /// The handshake is done. A server that is connected under two names has one vote.
     fn ready(&mut self, now: Instant, node: NodeId) -> Result<(), Trouble> {
-        // Its identity is remembered under every name.
+        // Every name of the server remembers its identity.
         let terms = self.work.parts.restarts.terms();
         if let Some((names, until)) = self.work.parts.nodes.begin_quarantine(now, node, terms) {
             self.work.quarantine(now, names, Some(until));
         }
         if let Some(twin) = self.work.parts.nodes.twin_of(node) {
             if self.work.parts.nodes[node].hold_handshake() {
-                return Ok(()); // Its debts are paid over this connection.
+                return Ok(()); // The other connection pays the debts.
             }
             return Err(Trouble::Unusable(Unusable::SameServer(twin.index() as u8)));
         }
@@ -236,10 +236,10 @@ impl Engine {
         nodes.handshake_done(node, timers);
         self.joined(now, node);
         let work = &mut self.work;
-        work.parts.claims(now).pay_debts(node); // Debts that came up meanwhile.
+        work.parts.claims(now).pay_debts(node); // Debts that came up during the handshake.
         work.ask_late(now, node);
         if work.parts.fencing.is_used() {
-            work.parts.fencing.floors_changed(&mut work.parts.news); // It may have lost its floor.
+            work.parts.fencing.floors_changed(&mut work.parts.news); // The node may have lost its floor.
         }
         work.stir_all(now);
         work.regained(now);
@@ -253,7 +253,7 @@ impl Engine {
 
     // ----- markers --------------------------------------------------------------------------
 
-    /// `node` has joined, perhaps with a barrier, and perhaps with a longer ttl than was known.
+    /// `node` has joined. It may have a barrier, or name a longer ttl than was known.
     fn joined(&mut self, now: Instant, node: NodeId) {
         if let Some(membership) = self.work.parts.nodes[node].trust.membership() {
             self.work.parts.restarts.heard_of(membership.longest);
@@ -268,7 +268,7 @@ impl Engine {
             }
         }
         if self.work.parts.nodes[node].trust.has_joined() != Some(true) {
-            return; // It was asked once more, and that answer will tell.
+            return; // The node was asked again, and the next answer decides.
         }
         let until = self.work.parts.nodes[node].trust.kept_until(now);
         self.work.quarantine(now, NodeSet::of(node), until);
@@ -279,8 +279,8 @@ impl Engine {
 
     // ----- what may have been forgotten -----------------------------------------------------
 
-    /// A server that is loading its data, or follows another server, may come back without its locks. The node has to
-    /// shake hands again, under each name by which it is connected, and does not vote for a while after that.
+    /// A server that loads its data or follows another server may come back without its locks. Every node that is
+    /// connected to it has to shake hands again, and does not vote for a while after that.
     #[cold]
     fn alarm(&mut self, now: Instant, node: NodeId, error: ServerError) -> Result<(), Trouble> {
         let Some((names, trouble)) = self.work.parts.nodes.alarm(node, error) else {
@@ -314,8 +314,8 @@ impl Engine {
     /// Closes the connection to `node`, or ends the attempt to open one.
     fn give_up(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         self.work.parts.nodes.close(node);
-        // The operations learn this before they lose the node. Otherwise they would plan an attempt that cannot
-        // succeed.
+        // The operations learn of the other group before they lose the node. Otherwise they would plan an attempt that
+        // cannot succeed.
         if matches!(trouble, Trouble::Unusable(Unusable::OtherCluster { .. })) {
             self.work.open_all();
             self.work.each(now, |operation, cx| {
@@ -325,8 +325,7 @@ impl Engine {
         self.lose_link(now, node, trouble);
     }
 
-    /// The connection is gone. Questions that were sent over it get no answer, and locks that may have been taken over
-    /// it are owed a release.
+    /// The connection is gone. Its questions get no answer, and locks that may have been taken over it become debts.
     fn lose_link(&mut self, now: Instant, node: NodeId, trouble: Trouble) {
         let work = &mut self.work;
         let parts = &mut work.parts;
@@ -343,17 +342,18 @@ impl Engine {
         nodes.connect_again(now, node, delay, timers);
         nodes.watch_lines(now, wanted, timers);
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
-            work.stir_all(now); // They may wait in vain.
+            work.stir_all(now); // These operations may wait in vain.
         }
     }
 
     // ----- what is due ----------------------------------------------------------------------
 
-    /// The driver has handed in everything of this turn. Checks which nodes were silent in it, and does what is due.
+    /// The driver has handed in everything of this turn. Checks which nodes were silent during the turn, and runs the
+    /// timers that are due.
     #[inline(never)]
     fn tick(&mut self, now: Instant) {
-        // The wheel does not go back, so the time here must not either. Otherwise an operation could find that its time
-        // is still to come, and arm the same timer for ever.
+        // The wheel does not go back, so this time must not go back either. Otherwise an operation could find that its
+        // time is still to come, and arm the same timer for ever.
         let now = now.max(self.work.parts.timers.latest());
         let Parts { nodes, timers, .. } = &mut self.work.parts;
         nodes.listen(now, timers);
@@ -409,7 +409,7 @@ impl Engine {
     }
 }
 
-/// The server accepts us: sends all that it is owed, then the rest of the handshake.
+/// The server accepts the connection: sends all debts, then the rest of the handshake.
 #[cold]
 #[inline(never)]
 fn admitted(now: Instant, node: NodeId, parts: &mut Parts) {

@@ -1,18 +1,18 @@
-//! Fencing tokens: the number that is proposed for the next one, and the nodes that have lost their counter floor.
+//! Fencing tokens: the number to propose for the next token, and the nodes that have lost their counter floor.
 //!
-//! The proposal is the time in microseconds, or one more than the largest number seen, if that is larger. So the
-//! counters of all nodes jump to the same number, and one round trip is enough.
+//! The proposal is the time in microseconds, or one more than the largest number seen, if that is larger. The counters
+//! of all nodes then jump to the same number, and one round trip is enough.
 //!
 //! # Guarantees
 //!
-//! * None for the proposal: no token rests on it. A clock that is ahead does no lasting harm, because every node
-//!   accepts a proposal for at most a second more than its own clock.
-//! * A loss that was seen is remembered until the node is known to have a floor, through any number of connections.
+//! * The proposal needs no guarantee, because no token relies on it. A clock that is ahead does no lasting harm: a node
+//!   accepts a proposal only if it is at most a second ahead of its own clock.
+//! * Once a loss is seen, it is remembered through any number of connections, until the node is known to have a floor.
 //!
 //! # Not here
 //!
-//! How a floor is repaired: [`operation::repair`](super::operation::repair). A node refuses fenced locks by itself
-//! while it has no floor; this file only decides when to try a repair.
+//! How a floor is repaired: see [`operation::repair`](super::operation::repair). A node without a floor refuses fenced
+//! locks by itself; this file only decides when to try a repair.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,11 +31,12 @@ use super::nodes::Nodes;
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Fencing {
-    /// How many microseconds the wall clock is ahead of the engine's clock. Zero: not known.
+    /// The number of microseconds that the wall clock is ahead of the engine's clock. Zero if it is not known.
     ahead: u64,
     /// The largest number that a node has given.
     seen: u64,
-    /// The largest counter floor that a node has named. No proposal is made from it: it may be far above the counters.
+    /// The largest counter floor that a node has named. It is not used for proposals, because it may be far above the
+    /// counters.
     highest: u64,
     /// Some caller has asked for a fencing token.
     is_used: bool,
@@ -43,7 +44,7 @@ pub(super) struct Fencing {
     losses: BTreeMap<NodeId, Option<Loss>>,
     /// A look at the floors is under way.
     is_looking: bool,
-    /// Another look is wanted as soon as that one is over.
+    /// Another look is wanted as soon as the present one is over.
     is_to_look: bool,
     /// The timer of the next look.
     timer: Option<TimerKey>,
@@ -54,7 +55,7 @@ pub(super) struct Fencing {
 pub(super) struct Loss {
     /// The nonce of the repair.
     pub(super) nonce: u64,
-    /// When this nonce was first seen. Any data was lost before that.
+    /// When this nonce was first seen. The node lost its data before that.
     pub(super) since: Instant,
 }
 
@@ -94,8 +95,8 @@ impl Fencing {
         self.has_floor(node);
     }
 
-    /// `node` said at `now` that its floor is in repair under `nonce`. Another nonce than before means that it has lost
-    /// its data again.
+    /// `node` said at `now` that its floor is in repair under `nonce`. A different nonce than before means that the
+    /// node has lost its data again.
     pub(super) fn in_repair(&mut self, now: Instant, node: NodeId, nonce: u64) {
         let known = self.losses.entry(node).or_default();
         if known.is_none_or(|loss| loss.nonce != nonce) {
@@ -104,7 +105,7 @@ impl Fencing {
     }
 
     /// The repair of `node` failed: its floor is no longer in repair under the known nonce. Does nothing if the node
-    /// has said since that it has a floor.
+    /// has named a floor since.
     pub(super) fn was_not_repaired(&mut self, node: NodeId) {
         if let Some(known) = self.losses.get_mut(&node) {
             *known = None;
@@ -132,8 +133,7 @@ impl Fencing {
     }
 
     /// Returns two lower bounds for a floor that a node gets at `now`. One is the largest number seen. The other is the
-    /// time plus one second: nodes let a clock be that far ahead, and a client with such a clock may have proposed a
-    /// token.
+    /// present time plus one second: nodes accept proposals from clocks that are up to a second ahead.
     pub(super) fn floor(&self, now: Instant) -> [u64; 2] {
         let seen = self.seen.max(self.highest);
         let proposal = self.time(now).saturating_add(1_000_000);
@@ -142,8 +142,8 @@ impl Fencing {
 
     // ----- floors that are missing ----------------------------------------------------------
 
-    /// `node` has refused a fenced lock for lack of a floor. Returns the outcome for the report. A majority is `quorum`
-    /// nodes.
+    /// `node` has refused a fenced lock because it has no floor. Returns the outcome for the report. A majority is
+    /// `quorum` nodes.
     #[cold]
     pub(super) fn has_no_floor(
         &mut self,
@@ -177,8 +177,8 @@ impl Fencing {
         }
     }
 
-    /// Asks for a look at the floors of all nodes, even if one is under way, because that one has not asked a node that
-    /// has just connected.
+    /// Asks for a look at the floors of all nodes. If a look is under way, asks for another one, because the present
+    /// look has not asked a node that has just connected.
     pub(super) fn floors_changed(&mut self, news: &mut VecDeque<News>) {
         let wanted = core::mem::replace(&mut self.is_to_look, true);
         if !wanted && !self.is_looking {
@@ -191,7 +191,7 @@ impl Fencing {
         (self.is_looking, self.is_to_look) = (true, false);
     }
 
-    /// The look at the floors is over, or had no room to begin.
+    /// The look at the floors is over, or there was no room for it.
     pub(super) fn looked(&mut self, news: &mut VecDeque<News>) {
         self.is_looking = false;
         if self.is_to_look {
@@ -199,7 +199,7 @@ impl Fencing {
         }
     }
 
-    /// Arms the timer for the next possible repair. A loss can be repaired `span` after it was seen.
+    /// Arms the timer for the next possible repair. A loss can be repaired when `span` has passed since it was seen.
     pub(super) fn await_repairs(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
 //! The body of the fuzz target of the engine: any inputs, in any order, at any time.
 //!
-//! Whatever a server, a driver or a user does, the engine must not panic, let a lock be valid for longer than was asked
-//! for, or leave a caller waiting for ever.
+//! Whatever a server, a driver or a user does, the engine must not panic. It must not let a lock be valid for longer
+//! than the caller asked for, or leave a caller waiting for ever.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -54,7 +54,7 @@ const STRICT_REPLIES: [&[u8]; 16] = [
     b"-WRONGTYPE Operation against a key\r\n",
 ];
 
-/// A source of choices that can run out.
+/// A source of choices that can run out of bytes.
 struct Entropy<'a>(&'a [u8]);
 
 impl<'a> Entropy<'a> {
@@ -72,7 +72,7 @@ impl<'a> Entropy<'a> {
     }
 }
 
-/// An engine and what its user holds.
+/// An engine, and the locks and operations of its user.
 struct Bench {
     engine: Engine,
     now: Instant,
@@ -266,7 +266,7 @@ impl Bench {
         }
     }
 
-    /// Checks that every caller gets an answer if only time passes.
+    /// Checks that every caller gets an answer if nothing happens but time passes.
     fn settle(&mut self) {
         self.window = usize::MAX;
         for _ in 0..200 {

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! How it is found out: see the [operation](super::operation::inspect).
+//! How the engine finds it out: see the [operation](super::operation::inspect).
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -21,8 +21,8 @@ use crate::time::Instant;
 
 /// The holders of a resource, as a majority of the nodes says, and what each node has.
 ///
-/// It says what the nodes had at some time between the call and its return. When you read it, the lock may already have
-/// been released or taken. It is for operators and logs, and gives no right to do anything.
+/// The result shows the state of the nodes at some time between the call and its return. When you read it, the lock may
+/// already have been released or taken. It is for operators and logs, and gives no right to do anything.
 #[derive(Clone)]
 pub struct Inspection {
     pub(super) resource: Box<[u8]>,
@@ -38,30 +38,30 @@ pub struct Holder {
     /// The owner text of its lock ([`LockOptions::owner`](crate::LockOptions::owner)) or of its handle
     /// ([`Builder::owner`](crate::Builder::owner)), or empty if it has none. Any client can write any text. It is also empty if the token looks like one of another library.
     pub owner: Box<[u8]>,
-    /// The minimum time for which a majority of the nodes still keeps its token. Until then no other client can take
-    /// the lock, unless it is released. [`Duration::MAX`] if the keys have no expiry, zero if they may have ended by
-    /// now.
+    /// The minimum time for which a majority of the nodes still keeps its token. No other client can take the lock
+    /// before that, unless the holder releases it. [`Duration::MAX`] if the keys have no expiry, zero if they may have
+    /// ended by now.
     ///
-    /// If the holder uses a [lock delay](crate::Builder::lock_delay), it trusts its lock for that much less. The nodes
-    /// do not know this delay, so the handle that asks does not know it either.
+    /// If the holder uses a [lock delay](crate::Builder::lock_delay), its own validity ends earlier by this delay. The
+    /// nodes do not know the delay, so this handle does not know it either.
     pub valid_for: Duration,
     /// The number of nodes that have its token and whose answers count.
     pub nodes: usize,
-    /// What it holds.
+    /// The kind of lock that it holds.
     pub kind: HolderKind,
-    /// The [fencing token](crate::LockOptions::fenced) of its lock, if the lock is fenced and has an owner text. The
-    /// fencing token is part of its token then, so it is the right one, whenever the nodes are asked.
+    /// The [fencing token](crate::LockOptions::fenced) of its lock, if the lock is fenced and has an owner text. In
+    /// that case the fencing token is part of the token, so it always belongs to this lock.
     ///
-    /// Other inspections may have shown a larger fencing token before. That holder was later: this one has lost its
-    /// lock, and has not noticed yet.
+    /// Other inspections may have shown a larger fencing token before. That token belongs to a later holder: the holder
+    /// shown here has lost its lock, and has not noticed yet.
     pub fencing_token: Option<u64>,
 }
 
-/// What a holder has of a resource.
+/// The kind of lock that a holder has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum HolderKind {
-    /// The lock.
+    /// An exclusive lock.
     Exclusive,
     /// A shared lock.
     Shared,
@@ -82,7 +82,7 @@ impl Holder {
             valid_for,
             nodes: nodes.len(),
             kind,
-            // The nodes give others their numbers whatever their tokens name.
+            // Only exclusive locks: for other kinds, the nodes give their own numbers, whatever is in the tokens.
             fencing_token: token.number().filter(|_| kind == HolderKind::Exclusive),
         }
     }
@@ -99,9 +99,9 @@ pub struct InspectedNode {
     /// Whether its answer counts. A node that may have forgotten locks is asked and shown, but is not part of a
     /// majority.
     pub counts: bool,
-    /// The same with all tokens, which are never shown.
+    /// The same content with all tokens. Tokens are never shown.
     pub(super) seen: Seen,
-    /// When the question was sent. The time that is left counts from here.
+    /// When the question was sent. The remaining time counts from here.
     pub(super) since: Instant,
 }
 
@@ -140,8 +140,8 @@ impl Seen {
     }
 }
 
-/// What a node has under the name of a resource. The time that is left of a key is its time to live when the node
-/// answered; [`Duration::MAX`] if it has no expiry.
+/// What a node has under the name of a resource. `left` is the time to live of a key when the node answered, or
+/// [`Duration::MAX`] if the key has no expiry.
 #[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Found {
@@ -152,33 +152,34 @@ pub enum Found {
         /// The time that is left of it.
         left: Duration,
     },
-    /// A token that no majority has: an attempt under way, or the remains of one that failed. The two look alike.
+    /// A token that no majority has. It belongs to an attempt that is under way, or to one that failed; the two look
+    /// alike.
     Copy {
         /// The owner, as in [`Holder::owner`].
         owner: Box<[u8]>,
-        /// A number for the token: copies with the same number are from one attempt.
+        /// A number that stands for the token: copies with the same number come from one attempt.
         token: usize,
         /// The time that is left of it.
         left: Duration,
     },
-    /// Holders of shared locks or permits. [`Inspection::holders`] has those that a majority has.
+    /// Holders of shared locks or permits. [`Inspection::holders`] returns those that a majority has.
     Several {
-        /// The number of holders. The largest number that is counted is 512.
+        /// The number of holders, counted up to 512.
         holders: usize,
-        /// The time until the last of them ends.
+        /// The time until the last of them expires.
         left: Duration,
     },
-    /// A key of another type than a lock. No client can take the lock on this node.
+    /// A key of a type that no lock uses. No client can take the lock on this node.
     OtherType,
-    /// Not known: the node did not answer, or its answer does not say.
+    /// Not known: the node did not answer, or its answer is not clear.
     Unknown(NodeOutcome),
 }
 
-/// Two ends of a key that differ by less count as equal, because answers take different times.
+/// If two ends of a key differ by less than this, they count as equal, because answers take different times.
 const SAME_END: Duration = Duration::from_millis(100);
 
 impl InspectedNode {
-    /// Returns `true` if the node has the same content as in `other`, with about the same end.
+    /// Returns `true` if the node has the same content in `other`, with about the same end.
     pub(super) fn is_as_in(&self, other: &Self) -> bool {
         let end = |node: &Self, left| node.since.saturating_add(left);
         let same = |(one, there): (&Member, &Member)| {
@@ -203,10 +204,10 @@ impl Inspection {
         &self.resource
     }
 
-    /// Returns `true` if a majority of the nodes has no such key.
+    /// Returns `true` if a majority of the nodes has no key for the resource.
     ///
-    /// `false` does not mean that there is a holder. While several clients try, or after one of them failed, neither a
-    /// token nor its absence may have a majority. [`nodes`](Self::nodes) shows what each node has.
+    /// `false` does not mean that there is a holder. While several clients try, or after a client has failed, there may
+    /// be no majority with one token and no majority without a key. [`nodes`](Self::nodes) shows what each node has.
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.free
@@ -220,24 +221,25 @@ impl Inspection {
         holder.filter(|holder| holder.kind == HolderKind::Exclusive)
     }
 
-    /// Returns all holders that a majority of the nodes has: the holder of the lock, or those of shared locks, or those
-    /// of permits in the order of their slots. Each node names at most 512: see [`has_more`](Self::has_more).
+    /// Returns all holders that a majority of the nodes has: the one holder of the lock, the holders of shared locks,
+    /// or the holders of permits in the order of their slots. Each node names at most 512: see
+    /// [`has_more`](Self::has_more).
     #[must_use]
     pub const fn holders(&self) -> &[Holder] {
         &self.holders
     }
 
-    /// Returns `true` if a node has named 512 holders, those that end first. Then others may hold the resource too.
+    /// Returns `true` if a node has named 512 holders, the ones that expire first. In that case other clients may hold
+    /// the resource too.
     #[must_use]
     pub fn has_more(&self) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.counts && node.seen.holders().len() == HOLDERS_SHOWN_MAX)
     }
 
-    /// Returns `true` if both name the same holder: a majority has the same token. So an extension can be told from a
-    /// new holder, even without owner texts. A lock that was handed over to another handle or process keeps its token.
-    /// A lock that is released and taken again has a new one, also if the same client takes it. The comparison asks no
-    /// node.
+    /// Returns `true` if both name the same holder: a majority has the same token. This tells an extension from a new
+    /// holder, even without owner texts. A lock that was handed over to another handle or process keeps its token. A
+    /// lock that is released and taken again has a new token, even if the same client takes it. This call asks no node.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -269,7 +271,8 @@ impl Inspection {
         nodes.find(holds)?.seen.token()
     }
 
-    /// Returns `true` if a majority may have the same token, because some nodes have not given an answer that counts.
+    /// Returns `true` if a majority may still turn out to have the same token, because some nodes have not given an
+    /// answer that counts.
     #[cfg(feature = "std")]
     pub(crate) fn may_be_held(&self) -> bool {
         let (nodes, counted) = (
@@ -282,7 +285,7 @@ impl Inspection {
         nodes / 2 < most + (nodes - counted.count())
     }
 
-    /// Says that there is no lock to break.
+    /// Returns the text that there is no lock to break.
     pub(super) fn not_held(&self) -> Told {
         let why = match self.holders.is_empty() {
             true => "no client holds it",
@@ -291,7 +294,7 @@ impl Inspection {
         self.told(why, format!(", so nothing was changed: {self}"))
     }
 
-    /// Says that another program has made the keys.
+    /// Returns the text that another program has written the keys.
     pub(super) fn not_ours(&self) -> Told {
         match self.has_long_value() {
             true => self.told(
@@ -306,7 +309,7 @@ impl Inspection {
         }
     }
 
-    /// Returns `true` if the value that a majority has is longer than a token.
+    /// Returns `true` if a majority has a value that is longer than a token.
     pub(super) fn has_long_value(&self) -> bool {
         let mut token = self.holder_token().into_iter();
         token.any(|token| TOKEN_BYTES_MAX < token.len())
@@ -427,7 +430,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// `Debug` is as readable as `Display`, because owners are text.
+/// `Debug` prints the same text as `Display`, because owners are text.
 macro_rules! debug_as_display {
     ($($name:ident)*) => {$(
         impl fmt::Debug for $name {

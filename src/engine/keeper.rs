@@ -1,29 +1,28 @@
-//! The keeper: extends kept locks in time, and reports the end of every held lock.
+//! Extends kept locks in time, and reports the end of every held lock.
 //!
-//! A held lock has one timer. It fires for whatever comes first: the lock is at risk, its validity ends, or, if the
-//! lock is kept, it has to be extended. A lock that has to be extended goes into the queue, and is extended as soon as
-//! there is room.
+//! A held lock has one timer. It fires when the lock is at risk, when its validity ends, or when a kept lock has to be
+//! extended, whichever comes first. A lock that has to be extended goes into a queue until there is room.
 //!
-//! A kept lock is extended when half of its validity is left. It is extended earlier if a node may lack its copy:
+//! The keeper extends a kept lock when half of its validity is left. It does so earlier if a node may lack its copy:
 //!
 //! * A node that is connected again may lack locks: it restarted without them, they ended there because they could not
-//!   be extended, or it was away when they were taken. An extension shows whether the node lacks the lock, and the
-//!   next one, which also follows at once, sends a copy (`operation::top_up`). A lock whose last extension has failed
-//!   is extended as well: this node may be the one that it needs.
+//!   be extended, or it was away when they were taken. An extension shows whether the node lacks the lock. A second
+//!   extension follows at once and sends a copy (`operation::top_up`). Locks whose last extension has failed are
+//!   extended as well, because this may be the node that they need.
 //! * An extension has found that a node lacks the lock.
 //! * A node reports that the keys have changed (`looks`).
 //!
 //! # Guarantees
 //!
-//! * At most [`EXTENSIONS_AT_ONCE`] extensions are open. Of the locks that wait, the one that was due first is next.
-//!   Locks that are extended early come after those that are due, and locks for a node that is back come last.
-//! * The end of a lock is reported a tick early rather than late.
+//! * At most [`EXTENSIONS_AT_ONCE`] extensions are open. Waiting locks are extended in the order in which they were
+//!   due. Locks that are extended early come after these, and locks for a node that is back come last.
+//! * The end of a lock is reported up to a tick early, never late.
 //!
 //! # Not here
 //!
-//! Locks that are not kept: they are extended when their holder asks for it. A node that was only silent: it gets its
-//! copies with the next extensions. Otherwise a node that is silent again and again would cause one round of extensions
-//! each time.
+//! Locks that are not kept: their holder has to ask for an extension. A node that was only silent: it gets its copies
+//! with the next regular extensions. Otherwise a node that is silent again and again would cause one round of
+//! extensions each time.
 
 mod looks;
 
@@ -52,21 +51,21 @@ pub(super) struct Keeper {
     drift: Drift,
     /// The number of extensions that are open.
     open: usize,
-    /// The locks that have to be extended, and when that is due. Some may be over.
+    /// The locks that have to be extended, each with its due time. Some may be over.
     queue: BinaryHeap<Reverse<(Instant, ClaimKey)>>,
     /// The nodes that are connected again. A search finds the locks that these nodes may lack.
     back: NodeSet,
     /// The nodes of `back` that may have forgotten every lock.
     forgetful: NodeSet,
-    /// The index of the claim where the search goes on.
+    /// The index of the claim at which the search continues.
     next: usize,
-    /// The voters of locks that were granted to another engine and are kept here. Such locks are rare. Only these nodes
-    /// count when such a lock is extended.
+    /// The voters of locks that were granted to another engine and are kept here. Only these nodes count when such a
+    /// lock is extended. Such locks are rare.
     voters: BTreeMap<ClaimKey, NodeSet>,
     pub(super) looks: Looks,
 }
 
-/// What has to be reported about a held lock.
+/// Something to report about a held lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LockDue {
     /// It is over.
@@ -95,7 +94,7 @@ impl Keeper {
         self.voters.len()
     }
 
-    /// Starts to extend `lock`, whose claim is `claim`.
+    /// Starts to keep `lock`, whose claim is `claim`.
     pub(super) fn keep(
         &mut self,
         (key, claim): (ClaimKey, &mut Claim),
@@ -108,12 +107,12 @@ impl Keeper {
         if guard!(EveryVoterCounts, claim.busy().is_adopted) {
             self.voters.insert(key, lock.voters());
         }
-        self.looks.forget(key, claim, queues); // It may be kept already, and watched.
+        self.looks.forget(key, claim, queues); // The lock may already be kept and watched.
         self.looks.begin(key, claim, queues);
         self.arm(key, claim, timers);
     }
 
-    /// The lock of `claim` is not held any more.
+    /// The lock of `claim` is no longer held.
     pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.looks.forget(key, claim, queues);
         self.voters.remove(&key);
@@ -122,8 +121,8 @@ impl Keeper {
     /// Returns the nodes of `all` whose yes counts when the kept lock of `claim` is extended.
     ///
     /// If another engine was granted the lock, a node counts only if it had the lock when the lock was handed over. On
-    /// some other node a `SET` of that engine may be unanswered. That engine still sends a release there, which would
-    /// delete what we extended.
+    /// the other nodes, a `SET` of the first engine may still be unanswered. The first engine sends a release behind
+    /// it, which would delete the extended key.
     pub(super) fn voters(&self, claim: ClaimKey, all: NodeSet) -> NodeSet {
         self.voters.get(&claim).copied().unwrap_or(all)
     }
@@ -132,7 +131,7 @@ impl Keeper {
 
     /// Arms the timer of the held lock of `claim`.
     ///
-    /// The end of its validity is reported a tick early rather than late: this is the one timer that rounds down.
+    /// The end is reported up to a tick early, never late: this is the one timer that rounds down.
     pub(super) fn arm(&self, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let mut at = told_at(stands_until(claim));
         if let Some(kept) = &claim.kept {
@@ -144,8 +143,8 @@ impl Keeper {
         claim.wake_at(at, key, timers);
     }
 
-    /// Returns when the kept lock of `claim` has to be extended, or looked at. [`Instant::MAX`]: never, or it is in the
-    /// queue.
+    /// Returns when the kept lock of `claim` has to be extended, or looked at. Returns [`Instant::MAX`] for never, and
+    /// for a lock in the queue.
     fn due_at(&self, key: ClaimKey, claim: &Claim, kept: &Arc<Kept>) -> Instant {
         if kept.is_waiting() {
             return Instant::MAX;
@@ -153,11 +152,11 @@ impl Keeper {
         let due = kept.due_at(claim.entry.end(), claim.busy().again, self.drift);
         match claim.busy().extending {
             0 => due.min(self.looks.due_at(key)),
-            _ => due, // The look follows when the extension has ended.
+            _ => due, // The look follows when the open extension has ended.
         }
     }
 
-    /// Handles the timer of the held lock of `claim`. Returns what has to be reported about it.
+    /// Handles the timer of the held lock of `claim`. Returns what the engine has to report about the lock.
     pub(super) fn due(
         &mut self,
         now: Instant,
@@ -203,7 +202,7 @@ impl Keeper {
         }
     }
 
-    /// Puts the held lock of `claim` into the queue if it is due. Arms its timer.
+    /// Puts the held lock of `claim` into the queue if it is due, and arms its timer.
     fn attend(&mut self, now: Instant, key: ClaimKey, claim: &mut Claim, timers: &mut Timers) {
         let kept = claim.kept.as_ref();
         if kept.is_some_and(|kept| self.due_at(key, claim, kept) <= now) {
@@ -261,7 +260,7 @@ impl Keeper {
             let ttl = self.extension(now, (key, claim), is_searched, locks);
             self.arm(key, claim, timers);
             let delay = claim.entry.delay();
-            // The time until its limit may be too short a ttl for a lock.
+            // The time until the limit may be shorter than the shortest ttl.
             if let Some(ttl) = ttl.and_then(|ttl| settings.check_ttl(ttl, delay).ok()) {
                 return Some((key, ttl));
             }
@@ -270,8 +269,8 @@ impl Keeper {
         None
     }
 
-    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of its extension. `None`: it was
-    /// extended meanwhile, or an extension is open. `is_searched`: a node that is back may lack it.
+    /// Takes the lock of `claim`, one of `locks`, out of the queue. Returns the ttl of its extension. Returns `None` if
+    /// it was extended meanwhile, or an extension is open. `is_searched` says whether a node that is back may lack it.
     fn extension(
         &mut self,
         now: Instant,
@@ -290,7 +289,7 @@ impl Keeper {
         if claim.busy().extending != 0 {
             return None;
         }
-        // Looks have a pace of their own, even if the key is missing all the time.
+        // Looks have their own pace, so that a key that stays missing does not cause one look after another.
         let looks = self.looks.take(now, key, early);
         let is_early = is_searched || looks.unwrap_or(!claim.busy().copies.lacking.is_empty());
         let due = due.map(|(ttl, _)| ttl);
@@ -299,7 +298,7 @@ impl Keeper {
 
     // ----- nodes that are back, and keys that change --------------------------------------------
 
-    /// `node` can be asked again. `is_forgetful`: it may have forgotten every lock.
+    /// `node` can be asked again. `is_forgetful` says whether it may have forgotten every lock.
     #[cold]
     #[inline(never)]
     pub(super) fn is_back(&mut self, node: NodeId, is_forgetful: bool) {
@@ -333,7 +332,7 @@ impl Keeper {
         claim.kept.is_some() && claim.is_held() && (has_failed || gets_copy)
     }
 
-    /// A connection was lost with its registrations. Makes a look at every watched lock due.
+    /// The registrations of a lost connection are gone, so every watched lock needs a look.
     pub(super) fn register_again(
         &mut self,
         now: Instant,
@@ -347,7 +346,7 @@ impl Keeper {
         }
     }
 
-    /// Looks at the locks whose keys have changed, each as soon as its pace allows.
+    /// Looks at the locks whose keys have changed, as soon as the pace of each lock allows.
     pub(super) fn look_at_changed(
         &mut self,
         now: Instant,
@@ -362,8 +361,8 @@ impl Keeper {
     }
 }
 
-/// Returns the latest time at which the holder of `claim` learns that its lock is over: the end of its validity, or, if
-/// that is not known, the time when the keys are gone.
+/// Returns the latest time at which the holder of `claim` learns that its lock is over. This is the end of its
+/// validity. If the end is not known, it is the time when the keys are gone.
 fn stands_until(claim: &Claim) -> Instant {
     match claim.entry.end() {
         Instant::ZERO => claim.gone_by,
@@ -371,13 +370,13 @@ fn stands_until(claim: &Claim) -> Instant {
     }
 }
 
-/// Returns when the holder of `claim` has to learn that its lock is at risk: at most two ticks early, never late.
+/// Returns when the engine reports that the lock of `claim` is at risk: at most two ticks early, never late.
 fn at_risk_from(claim: &Claim) -> Instant {
     let early = Duration::from_nanos(claim.busy().alert.saturating_mul(NANOS_PER_TICK));
     stands_until(claim).saturating_sub(early)
 }
 
-/// Returns when the end of a validity is reported: a tick before it, rounded down.
+/// Returns when the engine reports the end of a validity: a tick before it, rounded down.
 fn told_at(end: Instant) -> Instant {
     let tick = Duration::from_nanos(NANOS_PER_TICK);
     Instant::from_tick(end.saturating_sub(tick).tick_floor())

@@ -1,9 +1,9 @@
-//! Passes each answer to the claims that learn from it; the rest is for the operation that asked.
+//! Passes each answer to the claims first, and returns it for the operation that asked.
 //!
 //! # Not here
 //!
-//! What the node itself learns from an answer: it has learned that before the answer comes here. The meaning of each
-//! kind of answer: the files of the operations, and of the releases.
+//! Facts about the node itself: the node takes them from the answer before this file sees it. The meaning of each kind
+//! of answer: see the files of the operations and of the releases.
 
 use crate::error::{NodeOutcome, Unusable};
 use crate::keys::{ClaimKey, NodeId, OperationKey, PlaceKey};
@@ -39,7 +39,7 @@ pub(super) fn learn(
             is_taught,
             repair,
         } => {
-            // A look that was sent before this release may have registered the key that the release has deleted.
+            // An earlier look may have registered the key that this release has deleted.
             if repair && (reply == Reply::Done || !is_taught) {
                 parts.wrote(now, claim);
             }
@@ -72,8 +72,8 @@ pub(super) fn learn(
     }
 }
 
-/// `node` has said in `reply` whether it can release a lock. Returns the attempt of the claim of `key`, if that waits
-/// for it. Returns `None` if the node may have the key already, because another way was permitted before.
+/// `node` has said in `reply` whether it can release a lock. If the attempt of the claim of `key` waits for this,
+/// returns that attempt. Returns `None` if the node may already have the key, because another way was permitted before.
 #[cold]
 fn learn_of_way(
     now: Instant,
@@ -91,9 +91,9 @@ fn learn_of_way(
     operation
 }
 
-/// `node` has shown how it releases locks, after the attempt of the claim of `key` was over. If that lock is held, the
-/// node gets a copy. If an extension has already found the node lacking, the node gets its copy after the next one, as
-/// usual.
+/// `node` has shown how it releases locks, but the attempt of the claim of `key` is already over. If that lock is held,
+/// the node gets a copy. If an extension has already found that the node lacks the lock, the node gets its copy after
+/// the next extension, as usual.
 #[cold]
 fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts) {
     let held = parts.claims.get(key).filter(|claim| {
@@ -106,8 +106,8 @@ fn granted_without(now: Instant, node: NodeId, key: ClaimKey, parts: &mut Parts)
     }
 }
 
-/// `node` has answered the script that raises counters. Returns the reply for the operation, which also knows the other
-/// nodes.
+/// `node` has answered the script that raises counters. Returns the reply for the operation, which also knows the
+/// answers of the other nodes.
 #[cold]
 fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     const NO_FLOOR: NodeOutcome = NodeOutcome::Unusable(Unusable::NoFloor);
@@ -134,8 +134,8 @@ fn learn_of_counters(node: NodeId, reply: Reply, parts: &mut Parts) -> Reply {
     reply
 }
 
-/// `node` has named the token in the key of `place`, or has said that the key is a sorted set. Then a reader may ask
-/// again soon, and a caller of the exclusive lock has to keep new readers out.
+/// `node` has named the token in the key of `place`, or has said that the key is a sorted set. A reader may then ask
+/// again soon, and a contender for the exclusive lock has to keep new readers out.
 #[cold]
 #[inline(never)]
 fn named(now: Instant, node: NodeId, place: PlaceKey, reply: Reply, parts: &mut Parts) {

@@ -1,7 +1,8 @@
-//! The algorithm as a state machine: N nodes, many operations, one wheel.
+//! The algorithm as a state machine, with N nodes, any number of operations and one timer wheel.
 //!
-//! It has no socket, no clock and no thread, and draws random numbers from the seed that it was given. What happens
-//! outside comes in as an [`Input`] or a call, with the time. What the driver has to do comes out of [`Engine::poll`].
+//! The engine has no socket, no clock and no thread. It draws random numbers from the seed that the driver passes.
+//! Events from outside come in as an [`Input`] or a call, with the time. [`Engine::poll`] returns what the driver has
+//! to do.
 //!
 //! ```text
 //!   calls, Input --> Engine --> Output, Event       joins the parts and does nothing else
@@ -17,7 +18,7 @@
 //!                           Timers                  the one wheel
 //! ```
 //!
-//! Calls go down only. A part returns what it has found out for a part above it.
+//! Calls go down only. A part returns its findings to the part above it.
 //!
 //! | file | subject |
 //! | --- | --- |
@@ -45,9 +46,9 @@
 //! # Guarantees
 //!
 //! * Any bytes, in any order, at any time, neither cause a panic nor make memory grow without bound.
-//! * No lock without a majority of the configured nodes, and none without validity left.
-//! * Everything that an ended attempt may have left is released, behind its `SET` on the same connection or on a later
-//!   one. The release is tried until it is confirmed or the key has expired.
+//! * There is no lock without a majority of the configured nodes, and none without validity left.
+//! * Everything that an ended attempt may have left on a node is released, behind its `SET` on the same connection or
+//!   on a later one. The engine retries the release until the node confirms it or the key has expired.
 //! * The same seed and inputs give the same outputs.
 //!
 //! # Not here
@@ -115,7 +116,7 @@ pub(crate) use contract::{Load, NodeStatus};
 #[cfg(feature = "std")]
 pub(crate) use operation::patience::{distant_timeout, usual_timeout};
 
-/// The lock algorithm over N nodes. See the [module](self) and [`Input`], [`Output`].
+/// The lock algorithm over N nodes. See the [module](self), [`Input`] and [`Output`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -138,10 +139,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine over the nodes of `config`, which wants to connect to all of them.
+    /// Makes an engine over the nodes of `config`. It wants to connect to all of them.
     ///
-    /// Every random choice comes from `seed`, including the tokens: outside of tests it has to be secret and unique.
-    /// `start` is the present time.
+    /// Every random choice comes from `seed`, including the tokens. Outside of tests, the seed has to be secret and
+    /// unique. `start` is the present time.
     #[must_use]
     pub fn new(config: &Config, seed: [u8; 32], start: Instant) -> Self {
         let mut parts = Parts::new(config, seed, start);
@@ -166,13 +167,13 @@ impl Engine {
         nodes.statuses(now, |node| fencing.lacks_floor(node))
     }
 
-    /// Checks whether a majority of the nodes would vote at `now`. Costs an allocation and no I/O.
-    /// See `Redlock::check`.
+    /// Checks whether a majority of the nodes would vote at `now`. Allocates memory, but does no I/O. See
+    /// `Redlock::check`.
     ///
     /// # Errors
     ///
-    /// [`OperatorError::NoQuorum`] if too few nodes vote. The report says what is wrong with each node, and
-    /// [`Report::needs_operator`](crate::Report::needs_operator) whether an operator has to repair something.
+    /// [`OperatorError::NoQuorum`] if too few nodes vote. The report names the trouble of each node.
+    /// [`Report::needs_operator`](crate::Report::needs_operator) says whether an operator has to repair something.
     pub fn check(&self, now: Instant) -> Result<(), OperatorError> {
         check(now, &self.node_statuses(now).collect::<Vec<_>>())
     }
@@ -193,8 +194,8 @@ impl Engine {
         load
     }
 
-    /// Returns the counts and times of the engine so far, and what is waiting now. Costs some microseconds and
-    /// allocations, and no I/O.
+    /// Returns the counts and times of the engine so far, and how much is waiting now. Takes some microseconds and
+    /// allocates memory, but does no I/O.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let (parts, mut stats) = (&self.work.parts, self.work.parts.stats.clone());
@@ -222,29 +223,29 @@ impl Engine {
         self.work.parts.claims.keys_end_by(now)
     }
 
-    /// Returns `true` if `lock` was not released or handed over, and its end was not reported.
+    /// Returns `true` if `lock` was neither released nor handed over, and the engine has not reported its end.
     #[cfg(feature = "std")]
     pub(crate) fn holds(&self, lock: LockId) -> bool {
         self.work.parts.claims.holds(lock)
     }
 
-    /// Returns the end of the validity of `lock`. [`Instant::ZERO`] if it is not known, or the lock has no claim any
-    /// more.
+    /// Returns the end of the validity of `lock`. Returns [`Instant::ZERO`] if the end is not known, or if the lock no
+    /// longer has a claim.
     #[cfg(feature = "std")]
     pub(crate) fn end_of(&self, lock: LockId) -> Instant {
         let claim = self.work.parts.claims.by_id(lock);
         claim.map_or(Instant::ZERO, |claim| claim.entry.end())
     }
 
-    /// Returns whether the end of `lock` was reported, if it is kept and a caller still has it.
+    /// Returns whether the end of a kept `lock` was reported, as long as a caller still has the lock.
     #[cfg(feature = "std")]
     pub(crate) fn is_over_though_kept(&self, lock: LockId) -> Option<bool> {
         let kept = self.work.parts.claims.by_id(lock)?.kept.as_ref();
         Some(kept.filter(|kept| kept.is_had())?.is_over())
     }
 
-    /// Returns the labels of the nodes that have confirmed the token of `lock` in the latest majority or later, and
-    /// have not denied it since. Leaves out nodes in quarantine.
+    /// Returns the labels of the nodes that have confirmed the token of `lock` in the latest majority or since then,
+    /// and have not denied it. Leaves out nodes in quarantine.
     #[cfg(feature = "std")]
     pub(crate) fn confirmed_by(&self, now: Instant, lock: &Lock) -> Vec<Arc<str>> {
         let claim = self.work.parts.claims.by_id(lock.id());
@@ -268,11 +269,11 @@ impl Engine {
 
     // ----- what the driver has to do -----------------------------------------------------------
 
-    /// Returns when the engine wants to be woken next, and why; `None` if only new input can make progress. It is pure
-    /// and can be called at any time. [`Instant::ZERO`] means at once.
+    /// Returns when the engine wants to be woken next, and why; `None` if only new input can make progress. This call
+    /// changes nothing and is allowed at any time. [`Instant::ZERO`] means at once.
     ///
-    /// An [`Input::Tick`] makes the engine notice a silence. A driver hands one in after it has
-    /// sent something, and before it sleeps until this time.
+    /// An [`Input::Tick`] makes the engine notice a silent node. A driver hands in a tick after it has sent something,
+    /// and before it sleeps until this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
         if !self.work.parts.news.is_empty() || self.work.parts.nodes.is_anything_due() {
@@ -288,8 +289,8 @@ impl Engine {
         next.map(|(at, cause)| (at, Wake(cause)))
     }
 
-    /// Returns what the driver has to do next; call it until `None`. Pass a fresh `now`: if the validity of a lock has
-    /// run out since the grant, it is released here and not handed out.
+    /// Returns what the driver has to do next; call it until `None`. Pass a fresh `now`: if a lock has expired since
+    /// the grant, the engine releases it here instead of handing it out.
     #[must_use]
     pub fn poll(&mut self, now: Instant) -> Option<Output<'_>> {
         if let Some(change) = self.work.parts.nodes.next_change() {
@@ -305,11 +306,11 @@ impl Engine {
             if let Some(event) = self.next_event(now) {
                 return Some(Output::Event(event));
             }
-            // Looking for an event may have queued bytes to write: a lock whose validity has run out is released.
+            // The event may have queued bytes to write: the engine releases a lock whose validity has run out.
         }
     }
 
-    /// Returns the next event. Skips operations that were cancelled or that try again after all.
+    /// Returns the next event. Skips operations that were cancelled or that try again.
     // Out of line, because most polls have no news.
     #[inline(never)]
     fn next_event(&mut self, now: Instant) -> Option<Event> {

@@ -12,9 +12,9 @@ pub(super) enum News {
     Expired(LockId),
     /// A lock is at risk, if it is still held.
     AtRisk(LockId),
-    /// Something that this operation waits for has changed. Callers learn nothing of it.
+    /// Something that this operation waits for has changed. Callers do not see this.
     Stirred(OperationKey),
-    /// Extensions of kept locks that have waited can begin.
+    /// There is room for the extensions of kept locks that have waited.
     Room,
     /// The counter floors have to be looked at.
     Floors,

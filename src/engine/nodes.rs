@@ -1,9 +1,9 @@
-//! The nodes: their connections, and which of them have to be connected, closed or written to.
+//! The nodes: their connections, and which of these the driver has to open, close or write to.
 //!
 //! # Guarantees
 //!
-//! * A node has one connection at a time. The outputs about it come in this order: the old connection is closed, the
-//!   new one is opened, then written to.
+//! * A node has one connection at a time. The engine first has the old connection closed, then the new one opened, then
+//!   bytes written to it.
 //! * The timers in this file notice a silent node.
 //!
 //! # Not here
@@ -45,7 +45,7 @@ const RECONNECT_EARLY_AFTER: Duration = Duration::from_millis(250);
 pub(crate) struct Nodes {
     all: Box<[Node]>,
     labels: Box<[Arc<str>]>,
-    /// The nodes with a connection that has to be opened, closed, or written to.
+    /// The nodes that need a connection opened, closed, or written to.
     to_connect: NodeSet,
     to_disconnect: NodeSet,
     to_write: NodeSet,
@@ -77,7 +77,7 @@ impl Nodes {
         self.all.len()
     }
 
-    /// Returns the number of nodes that is a majority.
+    /// Returns the number of nodes in a majority.
     pub(crate) fn quorum(&self) -> usize {
         quorum_of(self.all.len())
     }
@@ -154,8 +154,8 @@ impl Nodes {
         })
     }
 
-    /// Returns the nodes whose answers about a claim do not count. The copies on the nodes in `sure` are older than any
-    /// step of their clocks.
+    /// Returns the nodes whose answers about a claim do not count. On the nodes in `sure`, the copies are older than
+    /// any step of the clock.
     pub(super) fn quarantined(&self, now: Instant, sure: NodeSet) -> NodeSet {
         let kept = |node: NodeId| {
             let until = self[node].trust.kept_until_about(now, sure.contains(node));
@@ -164,7 +164,7 @@ impl Nodes {
         self.set().filter(kept)
     }
 
-    /// Lets the steps of each node's clock add up to `steps`.
+    /// Lets the clock of each node step by `steps` in total before its answers stop counting.
     #[cold]
     pub(super) fn allow_steps(&mut self, steps: Duration) {
         for node in &mut self.all {
@@ -172,8 +172,8 @@ impl Nodes {
         }
     }
 
-    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by their clocks. If one of their clocks
-    /// was seen to be set, a time daemon may slew it now, by up to 83,333 parts in a million.
+    /// Returns how long, by our clock, `nodes` keep a key that has this `ttl` by their clocks. If one of these clocks
+    /// has been set, a time daemon may be slewing it now, by up to 83,333 parts in a million.
     pub(super) fn unless_slewed(&self, now: Instant, nodes: NodeSet, ttl: Duration) -> Duration {
         let mut nodes = nodes.iter();
         match nodes.any(|node| self[node].trust.is_kept_by_steps(now)) {
@@ -182,8 +182,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `true` if no node is connected and the servers of a majority have closed their connections, most likely
-    /// because these were idle for too long.
+    /// Returns `true` if no node is connected and the servers of a majority have closed their connections. The most
+    /// likely reason is that these were idle for too long.
     #[cold]
     pub(super) fn were_closed(&self) -> bool {
         let closed = |node: &&Node| {
@@ -202,7 +202,7 @@ impl Nodes {
         self.all.iter().filter(answers).count()
     }
 
-    /// Returns the number of unanswered commands of the node that has the most.
+    /// Returns the largest number of unanswered commands of any node.
     #[cfg(feature = "std")]
     pub(crate) fn most_in_flight(&self) -> usize {
         self.all
@@ -247,8 +247,8 @@ impl Nodes {
         }
     }
 
-    /// Returns `false` while the driver has not yet heard that it should open a connection to `node`. Its reports until
-    /// then are about an earlier connection.
+    /// Returns `false` while the driver does not know yet that it should open a connection to `node`. Until then, its
+    /// reports are about an earlier connection.
     fn is_present(&self, node: NodeId) -> bool {
         !self.to_connect.contains(node)
     }
@@ -265,7 +265,7 @@ impl Nodes {
         self[node].handshake.has_link() && self.is_present(node)
     }
 
-    /// Returns the outcome that a question to each node would have now: `Granted` if the node can be asked and its
+    /// Returns, for each node, the outcome that a question would have now: `Granted` if the node can be asked and its
     /// answer counts.
     pub(super) fn outcomes(&self, now: Instant) -> impl ExactSizeIterator<Item = NodeOutcome> {
         self.all
@@ -273,7 +273,7 @@ impl Nodes {
             .map(move |node| outcome_of(now, node.state(now)))
     }
 
-    /// Returns `node` and marks it as having something to write.
+    /// Returns `node`, and marks it as having bytes to write.
     pub(super) fn writing_to(&mut self, node: NodeId) -> &mut Node {
         self.to_write.insert(node);
         &mut self[node]
@@ -286,8 +286,8 @@ impl Nodes {
         }
     }
 
-    /// The connection to `node` is gone. Returns the requests that were sent over it, each with whether any of it may
-    /// have left, and the delay before the next connection.
+    /// The connection to `node` is gone. Returns the requests on it, each with whether any part of it may have left,
+    /// and the delay before the next connection.
     pub(super) fn lost(
         &mut self,
         now: Instant,
@@ -319,7 +319,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of a connection. Returns why it has to be given up.
+    /// Handles the timer of a connection. Returns a reason if the connection has to be given up.
     pub(super) fn connection_due(
         &mut self,
         now: Instant,
@@ -327,8 +327,7 @@ impl Nodes {
         timers: &mut Timers,
     ) -> Option<Trouble> {
         self[node].handshake.timer = None;
-        // If the driver has not heard of the connection yet, because its thread was stopped, the connection is not
-        // late.
+        // If the driver does not know of the connection yet because its thread was stopped, the connection is not late.
         let late = self.has_link(node);
         if !late {
             self.connect(now, node, timers);
@@ -348,14 +347,14 @@ impl Nodes {
         }
     }
 
-    /// Called when an operation needs the nodes. While the ready nodes are no majority, it also connects to nodes in
-    /// back-off, 250 ms after each was last tried.
+    /// Reconnects early when an operation needs the nodes. While the ready nodes are no majority, it also connects to
+    /// nodes in back-off, 250 ms after the last try of each.
     pub(super) fn reconnect_early(&mut self, now: Instant, timers: &mut Timers) {
         if self.quorum() <= self.answering() {
             return;
         }
         self.watch_lines(now, true, timers);
-        // A connection that is being opened gives no vote yet, and may never give one.
+        // A connection that is still being opened does not count: it gives no vote yet, and may never give one.
         let is_ready = |node: &&Node| node.handshake.is_ready();
         if self.quorum() <= self.all.iter().filter(is_ready).count() {
             return;
@@ -377,7 +376,7 @@ impl Nodes {
 
     // ----- silence --------------------------------------------------------------------------
 
-    /// A turn has read everything there was. Arms the timers of the nodes that have commands to answer.
+    /// The driver has read everything in this turn. Arms the timers of the nodes that have commands to answer.
     pub(super) fn listen(&mut self, now: Instant, timers: &mut Timers) {
         for node in self.ids() {
             self.listen_to(now, node, timers);
@@ -385,7 +384,7 @@ impl Nodes {
     }
 
     /// An answer does not cancel the timer: the timer looks again when it fires, so steady traffic does not touch the
-    /// wheel. It is armed again only if it would fire too late, because it may still be set for an earlier silence.
+    /// wheel. The timer may still be set for an earlier silence. It is set again only if it would fire too late.
     fn listen_to(&mut self, now: Instant, node: NodeId, timers: &mut Timers) {
         let there = &mut self.all[node.index()];
         let Some(since) = there.connection.listen(now) else {
@@ -409,7 +408,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer of a silence. Returns why the connection has to be given up. `wanted`: see
+    /// Handles the timer for a silent node. Returns a reason if the connection has to be given up. For `wanted`, see
     /// [`watch_lines`](Self::watch_lines).
     pub(super) fn silence_due(
         &mut self,
@@ -446,12 +445,12 @@ impl Nodes {
             || self.turns.is_any(&self.all)
     }
 
-    /// Returns when waiting renewals have to be written even without a turn.
+    /// Returns when waiting renewals have to be written even if no turn comes.
     pub(super) fn turn_at(&self) -> Option<Instant> {
         self.turns.next_at(&self.all)
     }
 
-    /// Returns the nodes that have no renewals waiting for a turn.
+    /// Returns the nodes without renewals that wait for a turn.
     pub(super) fn without_waiting(&self) -> NodeSet {
         let waits = |node: NodeId| self[node].connection.wire.waiting_since().is_some();
         self.set().without(self.set().filter(waits))

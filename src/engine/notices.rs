@@ -1,16 +1,15 @@
 //! Notices for an operator that no caller waits for: restarts, quarantines, stepped clocks, debts, losses. Only with
 //! the feature `tracing`.
 //!
-//! The engine formats no text and calls no subscriber. It queues a loss when it reports the loss. For the rest, a
-//! driver with a subscriber calls [`Notices::look`] after each tick, which compares the state of each node with the last
-//! notice about it and queues what is new. So the nodes know nothing of this file. A change that is undone between two
+//! The engine formats no text and calls no subscriber. It queues a loss when it reports the loss. For everything else,
+//! a driver with a subscriber calls [`Notices::look`] after each tick. It compares the state of each node with the last
+//! notice about the node, and queues the changes. The nodes do not know this file. A change that is undone between two
 //! looks is not reported.
 //!
 //! # Guarantees
 //!
 //! * **Bounded**: at most [`NOTICES_MAX`] wait. Later ones are dropped and counted.
-//! * **One for each change**, however often a driver looks. A growing debt gives one notice each time that it has
-//!   doubled.
+//! * **One for each change**, however often a driver looks. A growing debt gives a notice each time that it doubles.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -30,17 +29,17 @@ use super::nodes::Nodes;
 pub(crate) enum Notice {
     /// Another process answers as this node.
     Restart(NodeId),
-    /// The answers of this node do not count for this long.
+    /// The answers of this node do not count for the given time.
     Quarantine(NodeId, Duration),
     /// The answers of this node count again.
     QuarantineEnd(NodeId),
     /// The clock of this node was stepped. The number counts all steps so far.
     ClockStep(NodeId, u32),
-    /// This node is owed this number of releases.
+    /// This node has this number of debts.
     Debt(NodeId, usize),
-    /// This node is owed no release any more.
+    /// This node has no debts any more.
     DebtPaid(NodeId),
-    /// The lock on this resource is lost. For several resources, the first one.
+    /// The lock on this resource is lost. If the lock is on several resources, this is the first one.
     Loss {
         resource: Box<[u8]>,
         owner: Box<[u8]>,
@@ -63,7 +62,7 @@ impl Notice {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     notices: VecDeque<Notice>,
-    /// The number of notices that came while it was full.
+    /// The number of notices that were dropped because the queue was full.
     pub(crate) dropped: u64,
 }
 
@@ -72,7 +71,7 @@ pub(crate) struct Queue {
 pub(crate) struct Notices {
     pub(crate) queue: Queue,
     nodes: Box<[Told]>,
-    /// The number of attempts of the acquisition whose outcome was reported last.
+    /// The number of attempts of the acquisition whose outcome was reported most recently.
     pub(crate) attempts: u32,
 }
 
@@ -82,7 +81,7 @@ struct Told {
     run_id: Option<String>,
     quarantined_until: Option<Instant>,
     clock_steps: u32,
-    /// The number of releases that it was owed; zero if none.
+    /// The number of its debts.
     owed: usize,
 }
 
@@ -120,7 +119,7 @@ impl Notices {
         }
     }
 
-    /// Queues what has changed about the nodes since the last look.
+    /// Queues the changes of the nodes since the last look.
     pub(crate) fn look(&mut self, now: Instant, nodes: &Nodes) {
         for (node, told) in nodes.ids().zip(&mut self.nodes) {
             told.look(now, node, &nodes[node], &mut self.queue);
@@ -129,7 +128,7 @@ impl Notices {
 }
 
 impl Told {
-    /// Queues what has changed about `node`, whose state at `now` is in `there`.
+    /// Queues the changes of `node`, whose state at `now` is in `there`.
     fn look(&mut self, now: Instant, node: NodeId, there: &Node, queue: &mut Queue) {
         if let Some(run_id) = there
             .handshake
@@ -146,7 +145,7 @@ impl Told {
             queue.push(Notice::ClockStep(node, steps));
         }
         if let Some(until) = there.trust.kept_until(now) {
-            // The end of a quarantine is not known before the node has joined.
+            // The end of a quarantine is known only after the node has joined.
             if now < until && self.quarantined_until < Some(until) {
                 self.quarantined_until = Some(until);
                 queue.push(Notice::Quarantine(node, until.saturating_since(now)));

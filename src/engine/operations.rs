@@ -1,10 +1,10 @@
-//! The open operations: their callers, their rounds, and what the answers of nodes mean to them.
+//! The open operations: their callers, their rounds, and how each answer of a node affects them.
 //!
 //! # Guarantees
 //!
-//! * Every answer that counts passes here, and a verdict follows in the call that makes it certain.
-//! * A decision of one operation that concerns others (a lock is lost, a node belongs to another group) reaches them in
-//!   the same call.
+//! * Every answer that counts passes through here. The call that makes a verdict certain also reports it.
+//! * Some decisions of one operation concern others: a lock is lost, or a node belongs to another group. They reach the
+//!   others in the same call.
 
 mod changes;
 
@@ -65,8 +65,8 @@ impl Operations {
         ROUNDS_MAX <= self.len()
     }
 
-    /// Returns `true` if there is no room for another question about a held lock. Such questions have as much room
-    /// again, so that callers who want a lock never keep out a caller who holds one.
+    /// Returns `true` if there is no room for another question about a held lock. Such questions have the same room
+    /// again, so that callers that want a lock never keep out a caller that holds one.
     pub(super) fn is_full_for_holders(&self) -> bool {
         2 * ROUNDS_MAX <= self.len()
     }
@@ -168,7 +168,7 @@ impl Operations {
         Round::new(started, self.parts.nodes.len(), ballots)
     }
 
-    /// The operation of `key` waits for its turn. If it has a record in the queue, only this is kept.
+    /// The operation of `key` waits for its turn. If it can wait as a record in the queue, only the record is kept.
     #[cold]
     fn put_aside(&mut self, key: OperationKey) -> RoundId {
         let name = match self.slab.get(key.0).map(|operation| &operation.kind) {
@@ -226,8 +226,7 @@ impl Operations {
         }
     }
 
-    /// Returns the next event of `operation`, which ends with it. There is none if it was cancelled or tries again
-    /// after all.
+    /// Returns the next event of `operation` and ends the operation. Returns `None` if it was cancelled or tries again.
     pub(super) fn tell(&mut self, now: Instant, operation: OperationKey) -> Option<Event> {
         let there = self.slab.get_mut(operation.0)?;
         let is_own = there.kind.is_own();
@@ -259,7 +258,7 @@ impl Operations {
         }
     }
 
-    /// Ends `round` without an outcome, and releases what it may have locked.
+    /// Ends `round` without an outcome, and releases the lock that it may have taken.
     pub(super) fn cancel(&mut self, now: Instant, RoundId(key): RoundId) {
         if let Some(waiter) = key.waiter() {
             self.open(waiter);
@@ -269,7 +268,7 @@ impl Operations {
         }
     }
 
-    /// Adds to a `report` what the operation of `round` is about.
+    /// Adds the subject of `round` to a `report`.
     #[cfg(feature = "std")]
     #[cold]
     pub(super) fn about(
@@ -325,7 +324,7 @@ impl Operations {
     // ----- verdicts that concern others -------------------------------------------------------
 
     /// Passes the operation of `key` to `act`, if it is still open. If a majority has lost its lock, the other
-    /// questions about the lock are over too, and the remaining copies are released, or stay for the lock delay.
+    /// questions about the lock end too, and the remaining copies are released or stay for the lock delay.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -342,8 +341,8 @@ impl Operations {
         }
     }
 
-    /// Leads the operations to which others have given their turn on, as a reader does that asks beside them. Without that
-    /// they would wait for the end of some operation, or end before their turn is known.
+    /// Wakes the operations that have got their turn from others, as from a reader that lets them ask beside it.
+    /// Without this call, they would wait for the end of some operation, or end before they know of their turn.
     #[inline]
     pub(super) fn lead_others(&mut self, now: Instant) {
         if self.parts.queues.has_turns() {
@@ -368,15 +367,15 @@ impl Operations {
         }
     }
 
-    /// The lock of `claim` is not held any more. Releases it without an operation that waits for the outcome, and lets
-    /// the next waiter have its turn.
+    /// The lock of `claim` is no longer held. Releases it, although no operation waits for the outcome, and gives the
+    /// next waiter its turn.
     pub(super) fn give_back(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
         self.parts.give_back(now, claim);
         self.lead(now);
     }
 
-    /// The lock of `claim` is over and was not released. Lets the next waiter have its turn.
+    /// The lock of `claim` is over and was not released. Gives the next waiter its turn.
     #[cold]
     pub(super) fn remember(&mut self, now: Instant, claim: ClaimKey) {
         self.parts.vacate(now, claim);
@@ -384,7 +383,7 @@ impl Operations {
         self.lead(now);
     }
 
-    /// Lets each operation whose turn has come ask the nodes.
+    /// Lets each operation that has its turn ask the nodes.
     #[inline]
     pub(super) fn lead(&mut self, now: Instant) {
         while let Some(next) = self.parts.next_turn(now) {
@@ -438,7 +437,8 @@ impl Operations {
         }
     }
 
-    /// Handles an `answer` of `node` that does not count, for this reason. `first`: its answers counted until now.
+    /// Handles an `answer` of `node` that does not count, with the reason. `first` says whether its answers counted
+    /// until now.
     #[cold]
     pub(super) fn answered_uncounted(
         &mut self,
@@ -464,7 +464,7 @@ impl Operations {
         }
     }
 
-    /// Stops counting `node` in operations that give a lock or make one last longer.
+    /// Stops counting `node` in operations that take a lock or make one last longer.
     pub(super) fn lose_answers(&mut self, now: Instant, node: NodeId, outcome: NodeOutcome) {
         self.each(now, |operation, cx| {
             operation.lose(node, Lost::Trust(outcome), cx);
@@ -473,13 +473,14 @@ impl Operations {
 
     // ----- a handshake ------------------------------------------------------------------------
 
-    /// The handshake of `node` is done. Sends it the questions that waited for this, those of holders first.
+    /// The handshake of `node` is done. Sends the node the questions that waited for this, the questions of holders
+    /// first.
     pub(super) fn ask_late(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.asks_late(now, node);
         self.ask_waiting(now, node, Change::Ready(node), asks);
     }
 
-    /// A transaction at `node` has gone on. Asks again the questions that had to wait for its releases.
+    /// A transaction at `node` has advanced. Repeats the questions that had to wait for the releases in it.
     #[cold]
     pub(super) fn ask_behind(&mut self, now: Instant, node: NodeId) {
         let asks = |round: &Round| round.awaits(node) && round[node].asked;

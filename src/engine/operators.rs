@@ -13,18 +13,18 @@ use super::inspection::Inspection;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// Too few nodes answered, or too few of the answers count, so it is not known who holds the lock. Of `check`: too
-    /// few nodes would vote now. Of `reinit`, which needs all nodes: a node cannot be asked now. Nothing was changed.
+    /// Too few nodes answered, or too few of the answers count, so it is not known who holds the lock. `check`: too few
+    /// nodes would vote now. `reinit`, which needs all nodes: a node cannot be asked now. Nothing was changed.
     ///
-    /// [`Report::needs_operator`] returns `true` if that does not pass by itself. In the report,
+    /// If [`Report::needs_operator`] returns `true`, this does not pass by itself. In the report,
     /// [`Granted`](crate::NodeOutcome::Granted) stands for a node whose answer counts, or which would vote.
     NoQuorum(Report),
-    /// No majority of the nodes has the same token, so no client holds the lock; or clients hold shared locks or
-    /// permits, which cannot be broken. Nothing was changed.
+    /// There is nothing to break. Either no majority of the nodes has the same token, so no client holds the lock. Or
+    /// clients hold shared locks or permits, which cannot be broken. Nothing was changed.
     NotHeld(Box<Inspection>),
-    /// Another program has written the keys, so nothing was changed. Either they have no expiry ([`Holder::valid_for`]
-    /// is [`Duration::MAX`]), and would keep other clients out for ever: [`Breaking::AtOnce`] deletes them. Or their
-    /// value is longer than a token, so it is not known in full.
+    /// Another program has written the keys, so nothing was changed. Either the keys have no expiry
+    /// ([`Holder::valid_for`] is [`Duration::MAX`]) and would keep other clients out for ever; [`Breaking::AtOnce`]
+    /// deletes them. Or their value is longer than a token, so it is not known in full.
     ///
     /// [`Holder::valid_for`]: crate::Holder::valid_for
     /// [`Duration::MAX`]: core::time::Duration::MAX
@@ -32,20 +32,20 @@ pub enum OperatorError {
     NotOurs(Box<Inspection>),
     /// The holder that was seen no longer has the lock: it has released it, or another client has taken it. In the
     /// report, `missing` and `held` stand for nodes without its token. With
-    /// [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` stands for a node that has deleted its key. A node that
-    /// deleted the key may say `missing` if its first answer was lost.
+    /// [`Breaking::AtOnce`](crate::Breaking::AtOnce), `granted` stands for a node that has deleted its key. If the
+    /// first answer of such a node was lost, it may show as `missing`.
     Changed(Report),
     /// Too few nodes confirmed that the lock is broken; some may have broken it. The holder may still extend its lock
-    /// on the others. In the report, `granted` stands for a node that has broken it.
+    /// on the other nodes. In the report, `granted` stands for a node that has broken it.
     ///
-    /// Of `reinit`: not all nodes have answered in time. Repeat the call before a client takes a lock with the new
-    /// membership: a client that reaches no node of the other membership does not know that there are two.
+    /// `reinit`: not all nodes have answered in time. Repeat the call before a client takes a lock with the new
+    /// membership. A client that reaches no node of the old membership does not know that there are two memberships.
     Unconfirmed(Report),
-    /// The node is not trusted, and nothing was changed; or it is trusted, but got no counter floor.
+    /// The node is not trusted, and nothing was changed. Or the node is trusted, but got no counter floor.
     NotTrusted(TrustError),
     /// The request can never succeed as written; nothing was sent.
     Invalid(InvalidRequest),
-    /// A bound of this handle is reached; nothing was sent.
+    /// A limit of this handle is reached; nothing was sent.
     Saturated,
     /// The handle was made before a `fork`, in the parent process; nothing was sent.
     Forked,
@@ -98,7 +98,7 @@ impl OperatorError {
     }
 }
 
-/// Returns the text for too few answers that count.
+/// Returns the text for the case that too few answers count.
 fn not_known(report: &Report) -> Told {
     let rest = format_args!("{}; check the nodes named here", ends_by(report));
     match report.asked() {

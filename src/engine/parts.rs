@@ -1,7 +1,7 @@
 //! The parts that operations use: the nodes, the claims, the timers, and the news for the next poll.
 //!
-//! Each part owns its state. They stand beside each other here, so that an operation can use several of them at once. A
-//! part knows of an operation only its key.
+//! Each part owns its state. This struct puts them side by side, so that an operation can use several at once. A part
+//! knows an operation only by its key.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -36,7 +36,7 @@ use super::restarts::Restarts;
 use super::settings::Settings;
 use super::stats::Stats;
 
-/// The reason of a loss for an operator: no majority has extended the lock in time.
+/// The reason for a loss that an operator sees: no majority has extended the lock in time.
 pub(super) const EXPIRED: &str = "expired";
 
 /// See the [module](self).
@@ -97,7 +97,7 @@ impl Parts {
         }
     }
 
-    /// Records the ttls that callers ask for. They decide how long a node that may have forgotten locks does not vote,
+    /// Records the ttls that callers ask for. These decide how long a node that may have forgotten locks does not vote,
     /// and how large a step of its clock is still harmless.
     #[inline]
     pub(super) fn remember_ttl(&mut self, ttl: Duration, delay: Delay) {
@@ -107,8 +107,8 @@ impl Parts {
         }
     }
 
-    /// Makes a claim for a lock of `ttl` that was granted to another engine, or was forgotten here. An unconfirmed
-    /// extension may have made some of its keys last longer than the lock shows.
+    /// Makes a claim for a lock of `ttl` that was granted to another engine, or was forgotten here. Some of its keys
+    /// may last longer than the lock shows, because of an unconfirmed extension.
     pub(super) fn adopt(
         &mut self,
         now: Instant,
@@ -139,8 +139,8 @@ impl Parts {
         }
     }
 
-    /// The contender of `place` has its exclusive lock. Its intent, if one stands, would keep readers out after that. If
-    /// another program waits too, it leaves its own again when it finds readers.
+    /// The contender of `place` has its exclusive lock. Clears its intent, which would keep readers out after the lock.
+    /// If another program waits too, it sets its own intent again when it finds readers.
     #[cold]
     #[inline(never)]
     fn end_intent(&mut self, now: Instant, place: PlaceKey) {
@@ -149,7 +149,8 @@ impl Parts {
         }
     }
 
-    /// If the contender of `place` waits for the exclusive lock, and knows that readers hold it, keeps new readers out.
+    /// If the contender of `place` waits for the exclusive lock and knows that readers hold it, this keeps new readers
+    /// out.
     #[cold]
     pub(super) fn leave_intent(&mut self, now: Instant, place: PlaceKey) {
         if let Some((waiting, _)) = self.queues.waiting(place)
@@ -167,8 +168,8 @@ impl Parts {
         }
     }
 
-    /// `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or that lock is shared from
-    /// now on.
+    /// `operation` has taken the shared lock or permit of `claim` on the resource of `place`, or has made its lock a
+    /// shared one.
     #[cold]
     pub(super) fn share(
         &mut self,
@@ -189,7 +190,7 @@ impl Parts {
         }
     }
 
-    /// The lock of `claim` is not held any more. The [turn](Self::next_turn) of an operation may have come.
+    /// The lock of `claim` is no longer held. Another operation may have its [turn](Self::next_turn) now.
     pub(super) fn vacate(&mut self, now: Instant, claim: ClaimKey) {
         let there = self.claims.get_mut(claim);
         if let Some(there) = &there
@@ -207,7 +208,7 @@ impl Parts {
         }
     }
 
-    /// [`vacate`](Self::vacate) for a lock that is kept without a place, or is on several resources.
+    /// Does the same as [`vacate`](Self::vacate) for a lock that is kept without a place, or is on several resources.
     #[cold]
     #[inline(never)]
     fn vacate_other(&mut self, now: Instant, claim: ClaimKey) {
@@ -225,7 +226,7 @@ impl Parts {
         }
     }
 
-    /// Lets this engine extend `lock`, whose claim is `claim`, from now on.
+    /// From now on, this engine extends `lock`, whose claim is `claim`.
     #[cold]
     pub(super) fn keep(&mut self, claim: ClaimKey, lock: &mut Lock, keeping: Keeping) {
         if let Some(there) = self.claims.get_mut(claim).must() {
@@ -252,7 +253,7 @@ impl Parts {
         self.claims.rest(key);
     }
 
-    /// Returns the next operation whose turn has come and which does not know it yet.
+    /// Returns the next operation that has its turn but does not know this yet.
     #[inline]
     pub(super) fn next_turn(&mut self, now: Instant) -> Option<OperationKey> {
         let (next, left) = self.queues.next_turn()?;
@@ -262,7 +263,7 @@ impl Parts {
         Some(next)
     }
 
-    /// Makes the contender of `place` wait until others could ask for the lock.
+    /// Makes the contender of `place` wait long enough for others to ask for the lock.
     pub(super) fn leave_to_others(&mut self, now: Instant, place: PlaceKey) {
         let wait = self.queues.begin_waiting(place, self.nodes.len());
         wait.leave_to_others(now, self.nodes.round_trip());
@@ -281,7 +282,7 @@ impl Parts {
         deadline.into_iter().chain([ends]).min()
     }
 
-    /// Puts `waiter` with its other wishes at the end of the queue for its resource, until its time is up.
+    /// Puts `waiter` and its wishes at the end of the queue for its resource, until its time is up.
     pub(super) fn queue(
         &mut self,
         now: Instant,
@@ -296,7 +297,7 @@ impl Parts {
         Some(key)
     }
 
-    /// Arms the timer of `key` for the end of its time. A reader wakes when it may pass the contender before it.
+    /// Arms the timer of `key` for the end of its time. A reader also wakes when it may pass the contender before it.
     fn arm_waiter(&mut self, now: Instant, key: WaiterKey) {
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
         let Some(((mut at, _), place)) = self.wait_ends(key).zip(place) else {
@@ -312,8 +313,8 @@ impl Parts {
         }
     }
 
-    /// The timer of `key` has fired. Returns `true` if it goes on to wait: its time is not up, and if it is a reader, it
-    /// may not pass the contender before it.
+    /// The timer of `key` has fired. Returns `true` if the waiter still waits: its time is not up, and it is no reader
+    /// that may now pass the contender before it.
     pub(super) fn waits_on(&mut self, now: Instant, key: WaiterKey) -> bool {
         let ends = self.wait_ends(key).filter(|(end, _)| now < *end);
         let place = self.queues.waiters.get(key).map(|waiter| waiter.place);
@@ -330,8 +331,8 @@ impl Parts {
         self.release(now, None, claim);
     }
 
-    /// The key of `claim`, or its token, is or was deleted on the nodes that may have it. Makes a contender for the same resource look
-    /// again.
+    /// The key of `claim`, or its token in a set, is deleted on the nodes that may have it. Makes a contender for the
+    /// same resource look again.
     pub(super) fn wrote(&mut self, now: Instant, claim: ClaimKey) {
         if self.queues.is_anyone_waiting()
             && let Some(claim) = self.claims.get(claim)
@@ -343,7 +344,7 @@ impl Parts {
         }
     }
 
-    /// [`wrote`](Self::wrote), if only the resource is known and any node may have been written to.
+    /// Does the same as [`wrote`](Self::wrote) if only the resource is known, and any node may have been written to.
     #[cold]
     #[inline(never)]
     pub(super) fn wrote_to(&mut self, now: Instant, resource: &[u8]) {
@@ -351,8 +352,8 @@ impl Parts {
         (self.queues).wrote(now, resource, (nodes, false), &mut self.news);
     }
 
-    /// This engine has written to the key of `place`. No node reports its own writes to it, so the watches of the resource
-    /// look again.
+    /// This engine has written to the key of `place`. Nodes do not report our own writes to us, so the watches of the
+    /// resource look again.
     #[cold]
     #[inline(never)]
     fn tell_watches(&mut self, place: PlaceKey) {
@@ -360,8 +361,8 @@ impl Parts {
         self.news.extend(watches.map(News::Stirred));
     }
 
-    /// Releases `claim`; `operation` waits for the outcome. The nodes do not report our own write, which also ends
-    /// registrations, so a contender for the same resource looks again. Returns the nodes that were asked.
+    /// Releases `claim`; `operation` waits for the outcome. A contender for the same resource looks again, because the
+    /// nodes do not report our own writes, and these end registrations. Returns the nodes that were asked.
     pub(super) fn release(
         &mut self,
         now: Instant,
@@ -372,7 +373,8 @@ impl Parts {
         self.claims(now).release(operation, claim)
     }
 
-    /// The look at the floors is over, or had no room. Schedules the next look if there are floors left to repair.
+    /// The look at the floors is over, or there was no room for it. Schedules the next look if there are floors left to
+    /// repair.
     pub(super) fn looked_at_floors(&mut self, now: Instant) {
         self.fencing.looked(&mut self.news);
         self.await_repairs(now);
@@ -385,8 +387,8 @@ impl Parts {
             .await_repairs(now, span, &self.nodes, &mut self.timers);
     }
 
-    /// Reports to the holder of `key`, once, that its lock is over for this reason. Returns the questions about it, which
-    /// the caller has to end.
+    /// Reports to the holder of `key`, once, that its lock is over for this reason. Returns the open questions about
+    /// the lock, which the caller has to end.
     pub(super) fn tell_lost(
         &mut self,
         now: Instant,
@@ -401,7 +403,7 @@ impl Parts {
         #[cfg(feature = "tracing")]
         let notice = Notice::loss(&claim.entry, reason);
         #[cfg(not(feature = "tracing"))]
-        let _ = reason; // Only an operator asks for it.
+        let _ = reason; // Only a notice for an operator needs the reason.
         self.stats
             .end_hold(now, claim.held_since(), claim.kept.is_some());
         if guard!(LossNotTold, claim.tell_lost()) {

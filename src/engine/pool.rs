@@ -1,4 +1,4 @@
-//! Memory that is used again, so that steady locking allocates nothing.
+//! Memory that is used again, so that steady locking does not allocate.
 
 use alloc::vec::Vec;
 

@@ -1,10 +1,10 @@
 //! A queue for each resource. Only the first operation in it asks the nodes.
 //!
 //! A resource has a *place* here while this engine holds a lock on it, or an operation wants one. A lock that is kept
-//! *alone* has no place: the table of names leads to its claim until another operation wants the resource. One
+//! *alone* has no place: until another operation wants the resource, the table of names leads to the claim itself. One
 //! operation at a time is the *contender* of a place: it asks the nodes. The others wait behind it, first come, first
-//! served. While this engine holds the lock, no operation asks. When the lock is released, the first in the queue
-//! becomes the contender, and asks behind that release.
+//! served. While this engine holds the lock, no operation asks. When it releases the lock, the first operation in the
+//! queue becomes the contender, and its request follows the release on each connection.
 //!
 //! ```text
 //!   acquire --> waiter .. waiter --> contender --granted--> holder
@@ -16,36 +16,37 @@
 //! # Guarantees
 //!
 //! * Waiters of one resource become contenders in the order in which they came.
-//! * Entering, leaving and passing on take constant time. They allocate nothing while there are no more places and
-//!   waiters at once than ever before.
-//! * Nothing is left of an operation that has ended. A place without users is closed when another place loses its last
-//!   user.
+//! * Entering, leaving and passing on take constant time. They allocate only when there are more places or waiters at
+//!   once than ever before.
+//! * An operation that has ended leaves nothing behind. A place without users is closed when another place loses its
+//!   last user.
 //!
 //! # Sets
 //!
-//! An operation that wants several resources gets all or none. It stands in the queue of each, and enters all of them
-//! in one step. So two sets stand in the same order wherever they meet, and no two sets can wait for each other. At the
-//! front of a queue a set becomes the contender of that name, and the callers behind it wait. It asks the nodes once it
-//! is the contender of all its names.
+//! An operation that wants several resources gets all or none. It waits in the queue of each, and enters all of them in
+//! one step. Two sets therefore have the same order in every queue that they share, and cannot wait for each other. A
+//! set at the front of a queue becomes the contender of that name, and the callers behind it wait. The set asks the
+//! nodes once it is the contender of all its names.
 //!
 //! # Readers
 //!
-//! A reader, which wants a shared lock, is the contender only while it is refused, and never the holder. It asks beside
-//! other readers, unless another operation holds the name, or waits for it. A reader that was granted its lock gives its
-//! turn on, and so does one whose turn has come from a reader: all readers at the front of a queue ask at once, and so
-//! does the operation behind them. While the nodes let readers pass the intent of a contender of the exclusive lock, the
-//! readers behind it ask beside it.
+//! A reader is an operation that wants a shared lock. It is the contender only while it is refused, and never the
+//! holder. It asks beside other readers, unless another operation holds the name or waits for it. A reader that asks
+//! because of another reader, or whose lock is granted, passes its turn on: all readers at the front of a queue ask at
+//! once, and so does the operation behind them. While the nodes let readers pass the intent of a contender for the
+//! exclusive lock, the readers behind that contender ask beside it.
 //!
 //! # Permits
 //!
-//! An operation that wants a permit asks beside others as a reader does. But there are only so many permits: if this
-//! engine has as many, or asks for them, or other clients do, the rest waits in the queue. Its first is the contender
-//! once it was refused. It is woken by any change of the key, and by each permit that this engine gives back. Each
-//! permit that is taken or given back also lets one more ask, unless there is a contender.
+//! An operation that wants a permit asks beside others, as a reader does. But the number of permits is limited. If this
+//! engine has or asks for all of them, or other clients hold them, the rest waits in the queue. The first operation in
+//! the queue is the contender once it was refused. Any change of the key wakes it, and so does each permit that this
+//! engine gives back. Each permit that is taken or given back also lets one more operation ask, unless there is a
+//! contender.
 //!
 //! # Not here
 //!
-//! When a contender asks again: `policy.rs`. Operations that make one attempt: they do not wait, but ask beside the
+//! When a contender asks again: see `policy.rs`. Operations that make one attempt: they do not wait, but ask beside the
 //! contender.
 
 mod alone;
@@ -85,20 +86,20 @@ pub(super) struct Queues {
     pub(super) waiters: Waiters,
     names: Names,
     rows: Rows,
-    /// The place that was the latest to lose its last user.
+    /// The place that lost its last user most recently.
     idle: Option<PlaceKey>,
-    /// The next contenders, which do not know it yet. If one has to leave the lock to other programs first, its place
-    /// is there too.
+    /// The next contenders, which do not know of their turn yet. If a contender first has to leave the lock to other
+    /// programs, its place is there too.
     turns: VecDeque<(OperationKey, Option<PlaceKey>)>,
-    /// The waits of contenders whose latest attempt was refused.
+    /// The waits of contenders whose latest attempt was refused, by place.
     waits: BTreeMap<PlaceKey, Box<Wait>>,
     /// Contenders and watches that have to act on a change.
     stirred: Vec<OperationKey>,
     /// Operations that want no lock but learn of every change, with the hash of the name. If two names have the same
-    /// hash, an operation looks once too often.
+    /// hash, an operation looks more often than it needs to.
     watches: BTreeSet<(u64, OperationKey)>,
-    /// When contenders want to be reminded, to the nanosecond, because a tick of the wheel is longer than many windows.
-    /// A reminder for a contender that has ended is harmless.
+    /// When contenders want to be reminded. The times are exact to the nanosecond, because a tick of the wheel is
+    /// longer than many windows. A reminder for a contender that has ended is harmless.
     reminders: BTreeSet<(Instant, PlaceKey)>,
 }
 
@@ -111,17 +112,17 @@ pub(super) struct Place {
     /// The lock that this engine holds.
     holder: Option<ClaimKey>,
     /// The first operation that wants the lock. It asks the nodes while there is no holder. If an operation beside the
-    /// contender was faster, there is a holder as well as a contender.
+    /// contender was faster, there are both a holder and a contender.
     contender: Option<OperationKey>,
     line: Line,
-    /// A reader was the last to be granted the lock here, or an operation that wanted a permit and had not waited, and no
+    /// The latest grant here was to a reader, or to an operation that wanted a permit and had not waited, and no
     /// contender was refused since.
     is_read: bool,
-    /// The number of permits, as the latest call for one named it. Zero: there was none. It concerns only calls for permits.
+    /// The number of permits in the latest call for one; zero if there was none. It matters only to calls for permits.
     permits: u16,
     /// The number of permits and shared locks that were given back.
     given_back: u32,
-    /// The number of operations and locks that use it.
+    /// The number of operations and locks that use this place.
     users: u32,
 }
 
@@ -175,7 +176,7 @@ impl Queues {
         match self.names.find(hash, is) {
             Some(found) if let Some(index) = found.place() => {
                 let place = self.places.at_mut(index);
-                place.users += 1; // It cannot be the idle place, which was compared above.
+                place.users += 1; // This cannot be the idle place: its name was compared above.
                 PlaceKey(self.places.key_at(index))
             }
             Some(found) => self.join(hash, name, found, claims),
@@ -187,7 +188,7 @@ impl Queues {
         }
     }
 
-    /// Opens a place for `name` with one user. The caller has to enter it in the table of names.
+    /// Opens a place for `name` with one user. The caller adds it to the table of names.
     fn open_place(&mut self, hash: u64, name: &[u8], buffers: &mut Pool<Vec<u8>>) -> PlaceKey {
         let mut buffer = buffers.take().unwrap_or_default();
         buffer.extend_from_slice(name);
@@ -213,8 +214,8 @@ impl Queues {
         Some((wait, &self.places.get(place.0)?.name))
     }
 
-    /// `node` has said how much time is `left` of the key of `place`, at most `limit`, and whether it `pushes`. Returns
-    /// the contender, which may have to act.
+    /// `node` has said how much time is `left` of the key of `place`, at most `limit`, and whether the node `pushes`
+    /// changes. Returns the contender if it may have to act.
     #[cold]
     pub(super) fn looked(
         &mut self,
@@ -235,8 +236,8 @@ impl Queues {
         self.contender(place)
     }
 
-    /// Returns the wait of the contender of `place`. If there is none yet, begins one for this number of `nodes`, of
-    /// which nothing is known.
+    /// Returns the wait of the contender of `place`. If there is none yet, begins one for this number of `nodes` in an
+    /// unknown state.
     pub(super) fn begin_waiting(&mut self, place: PlaceKey, nodes: usize) -> &mut Wait {
         let at = self.places.get_mut(place.0);
         let was_read = at.is_some_and(|at| core::mem::take(&mut at.is_read));
@@ -287,8 +288,9 @@ impl Queues {
         watches.map(|(_, operation)| *operation)
     }
 
-    /// This engine has written to the key of `name` on `nodes`, so none of them reports its next change. `released`: it
-    /// has taken a token out. The contender that waits for a change, and the watches, look again.
+    /// This engine has written to the key of `name` on `nodes`, so these will not report the next change of the key.
+    /// `released` says whether the write has removed a token. A contender that waits for a change and the watches look
+    /// again.
     pub(super) fn wrote(
         &mut self,
         now: Instant,
@@ -327,8 +329,8 @@ impl Queues {
         self.reminders.pop_first().map(|(_, place)| place)
     }
 
-    /// The contender of `place`, which wants a permit if it `wants` a slot, was refused. It has met other clients there,
-    /// unless this engine has or asks for as many permits as there are.
+    /// The contender of `place` was refused. `wants` a slot means that it wants a permit. It has met other clients
+    /// there, unless this engine has or asks for all permits.
     pub(super) fn met_others(&mut self, now: Instant, place: PlaceKey, wants: Wants) {
         if let Some(place) = self.places.get(place.0).must()
             && (wants != Wants::Slot || place.has_room(1))
@@ -344,14 +346,14 @@ impl Queues {
         waits.for_each(|wait| wait.belief.lost(node));
     }
 
-    /// Makes all contenders look, once they are woken, at the nodes that report nothing.
+    /// Makes all contenders, when they next wake, look at the nodes that report nothing.
     pub(super) fn look_soon(&mut self, now: Instant) {
         let waits = self.waits.values_mut();
         waits.for_each(|wait| wait.look_soon(now));
     }
 
-    /// `node` says that the key of `name` has changed, or that any key may have changed if it is `None`. Returns `true`
-    /// if an operation waits for that.
+    /// `node` says that the key of `name` has changed; `None` means that any key may have changed. Returns `true` if an
+    /// operation waits for this change.
     #[cold]
     pub(super) fn changed(&mut self, now: Instant, node: NodeId, name: Option<&[u8]>) -> bool {
         let places = match name.map(|name| self.find(name).unwrap_or(PlaceKey::NONE)) {
@@ -388,9 +390,9 @@ impl Queues {
 
     // ----- operations -------------------------------------------------------------------------
 
-    /// Makes `operation`, which has entered `key`, the contender if there is none and nobody waits for a permit. Returns
-    /// `false` if it is not its turn. It must not overtake those in the queue: a set would have another order here than
-    /// at its other places.
+    /// Makes `operation`, which has entered `key`, the contender if there is none and no operation waits for a permit.
+    /// Returns `false` if it is not its turn. It must not overtake the queue: a set would then have another order here
+    /// than at its other places.
     pub(super) fn contend(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -401,8 +403,8 @@ impl Queues {
         })
     }
 
-    /// Makes `operation`, which has asked beside the contender of `key` and was refused, the contender if there is none
-    /// any more. Returns `false` if it is not its turn. A contender that was overtaken stays the contender.
+    /// `operation` has asked beside the contender of `key` and was refused. Makes it the contender if there is none any
+    /// more. Returns `false` if it is not its turn. A contender that was overtaken stays the contender.
     pub(super) fn contend_first(&mut self, key: PlaceKey, operation: OperationKey) -> bool {
         let place = self.places.get_mut(key.0).must();
         place.is_some_and(|place| {
@@ -431,7 +433,7 @@ impl Queues {
         }
     }
 
-    /// Removes `operation`, which waited as `waiter` or did not wait.
+    /// Removes `operation`, whether or not it waited as `waiter`.
     pub(super) fn leave(
         &mut self,
         place: PlaceKey,
@@ -454,7 +456,7 @@ impl Queues {
 
     // ----- locks ------------------------------------------------------------------------------
 
-    /// `operation` has taken the lock of `claim`. The claim now uses `place` instead of the operation. If it has
+    /// `operation` has taken the lock of `claim`. The claim takes over its use of `place`. If the operation has
     /// overtaken a contender, that contender is next.
     pub(super) fn hold(&mut self, place: PlaceKey, operation: OperationKey, claim: ClaimKey) {
         if let Some(place) = self.places.get_mut(place.0).must() {
@@ -463,7 +465,7 @@ impl Queues {
         }
     }
 
-    /// The lock of `claim` is not held any more.
+    /// The lock of `claim` is no longer held.
     // Always inlined, as above.
     #[inline(always)]
     pub(super) fn vacate(
@@ -499,8 +501,9 @@ impl Queues {
 
     // ----- readers ----------------------------------------------------------------------------
 
-    /// The reader `operation` asks beside others, or has its lock: another operation may have its turn. One that wants a
-    /// permit also asks beside others, but gives its turn on only behind another that was granted.
+    /// The reader `operation` asks beside others, or has its lock, so another operation may have its turn. An operation
+    /// that wants a permit also asks beside others, but passes its turn on only if it has followed another one that was
+    /// granted.
     #[cold]
     pub(super) fn give_on(&mut self, place: PlaceKey, operation: OperationKey, wants: Wants) {
         if let Some(at) = self.places.get_mut(place.0).must()
@@ -513,7 +516,7 @@ impl Queues {
         }
     }
 
-    /// The lock of `claim` is shared from now on. The turn of other readers may have come.
+    /// The lock of `claim` is shared from now on. Other readers may have their turn now.
     #[cold]
     pub(super) fn share(&mut self, place: PlaceKey, claim: ClaimKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -525,8 +528,8 @@ impl Queues {
         }
     }
 
-    /// Makes `operation`, which has entered `key` and wants one of so many `permits`, the contender if it may ask now: no
-    /// other operation waits, and this engine neither has nor asks for as many permits.
+    /// Makes `operation`, which has entered `key` and wants one of the `permits`, the contender if it may ask now. It
+    /// may ask if no other operation waits, and this engine does not have or ask for all permits.
     #[cold]
     pub(super) fn contend_for_slot(
         &mut self,
@@ -557,8 +560,8 @@ impl Queues {
         }
     }
 
-    /// Returns how many permits there are at `place`, if this engine has or asks for all of them, without an operation
-    /// that has not asked and does not stand in the queue.
+    /// Returns the number of permits at `place` if this engine has or asks for all of them. Leaves out an operation
+    /// that has not asked and is not in the queue.
     #[cold]
     pub(super) fn has_all_permits(&self, place: PlaceKey) -> Option<u16> {
         let at = self.places.get(place.0).filter(|at| !at.has_room(1))?;
@@ -570,19 +573,19 @@ impl Queues {
         self.places.get(place.0).map_or(0, |at| at.given_back)
     }
 
-    /// Returns `true` if a reader whose turn has come gives it on when it asks.
+    /// Returns `true` if a reader that has its turn passes it on when it asks.
     pub(super) fn is_read(&self, place: PlaceKey) -> bool {
         self.places.get(place.0).is_some_and(|at| at.is_read)
     }
 
-    /// Returns `true` if the contender of `place` waits for the end of other readers, or has done so until now.
+    /// Returns `true` if the contender of `place` waits for other readers to end, or did so until now.
     pub(super) fn is_behind_readers(&self, now: Instant, place: PlaceKey) -> bool {
         let wait = self.waits.get(&place);
         wait.is_some_and(|wait| wait.is_behind_readers(now))
     }
 
-    /// Returns when a reader may next pass the contender of `place`. If that does not wait for readers now, or there is
-    /// none, it may do so by then.
+    /// Returns when the next reader may pass the contender of `place`. If there is no contender that waits for readers,
+    /// a reader may pass by then.
     #[cold]
     pub(super) fn passes_at(&self, now: Instant, place: PlaceKey) -> Instant {
         let wait = self.contender(place).and(self.waits.get(&place));
@@ -592,7 +595,7 @@ impl Queues {
     }
 
     /// Puts `operation`, which was refused beside the contender of `place`, at the front of the queue there, but behind
-    /// those that were refused so before it.
+    /// the operations that were refused in this way before it.
     #[cold]
     pub(super) fn queue_first(
         &mut self,
@@ -603,7 +606,7 @@ impl Queues {
         Some(self.waiters.push_front(&mut at.line, operation))
     }
 
-    /// Takes the record of a reader out of the queue at `place`, if it still stands there.
+    /// Takes the record of a reader out of the queue at `place`, if it is still there.
     #[cold]
     pub(super) fn step_out(&mut self, place: PlaceKey, waiter: WaiterKey) {
         if let Some(at) = self.places.get_mut(place.0).must() {
@@ -611,8 +614,9 @@ impl Queues {
         }
     }
 
-    /// Gives the turn to the first in the queue, if there is no contender. If the first wants a permit, this engine must
-    /// not have or ask for all of them. The users of `place` include this number that are `leaving`.
+    /// Gives the turn to the first operation in the queue, if there is no contender. If that operation wants a permit,
+    /// this engine must not have or ask for all of them. The users of `place` still include the ones that are
+    /// `leaving`.
     fn promote_beside(&mut self, place: PlaceKey, leaving: u32) {
         if let Some(at) = self.places.get(place.0)
             && at.contender.is_none()
@@ -625,13 +629,14 @@ impl Queues {
 
     // ----- rows -------------------------------------------------------------------------------
 
-    /// Returns `true` if the contender of `place`, which has just come, should first leave the lock to other programs.
+    /// Returns `true` if the contender of `place`, which has just arrived, should first leave the lock to other
+    /// programs.
     pub(super) fn leaves_first(&mut self, now: Instant, place: PlaceKey) -> bool {
         let place = self.places.get(place.0).must();
         place.is_some_and(|place| self.rows.of(now, place.hash).is_over(now, true))
     }
 
-    /// Gives the turn to the contender, or makes the first in the queue the contender.
+    /// Gives the turn to the contender. If there is none, makes the first operation in the queue the contender.
     fn promote(&mut self, place: PlaceKey, leaves: bool) {
         if let Some(at) = self.places.get_mut(place.0).must() {
             at.contender = at.contender.or_else(|| self.waiters.next(&mut at.line));
@@ -640,21 +645,21 @@ impl Queues {
         }
     }
 
-    /// Returns `true` if any contender does not know it yet.
+    /// Returns `true` if a contender does not know of its turn yet.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         !self.turns.is_empty()
     }
 
-    /// Returns the next contender that does not know it yet. If it has to leave the lock to other programs first,
-    /// returns its place too.
+    /// Returns the next contender that does not know of its turn yet. If it has to leave the lock to other programs
+    /// first, also returns its place.
     #[inline]
     pub(super) fn next_turn(&mut self) -> Option<(OperationKey, Option<PlaceKey>)> {
         self.turns.pop_front()
     }
 
-    /// Removes a user of `place`. A place without users stays until another loses its last user, because a resource is
-    /// often asked for again.
+    /// Removes a user of `place`. A place without users stays until another place loses its last user, because callers
+    /// often ask for the same resource again.
     #[inline]
     pub(super) fn left(&mut self, place: PlaceKey, buffers: &mut Pool<Vec<u8>>) {
         let Some(at) = self.places.get_mut(place.0).must() else {
@@ -694,8 +699,8 @@ impl Place {
         }
     }
 
-    /// Returns `true` if another of its users than those in the queue can have a permit. Its users include this number
-    /// that are `leaving`, or are not counted.
+    /// Returns `true` if one of the users outside the queue can have a permit. `leaving` is the number of users that
+    /// are leaving or do not count.
     fn has_room(&self, leaving: u32) -> bool {
         let others = self.users - self.line.len() - leaving;
         self.permits == 0 || others < self.permits.into()

@@ -1,7 +1,7 @@
-//! The restart guard of all nodes together: how long a node that may have forgotten locks does not vote, and which
-//! requests the guard allows.
+//! The restart guard for all nodes together: how long a node that may have forgotten locks does not vote, and which
+//! requests are allowed.
 //!
-//! The guard of each node decides whether its answers count, and how commands to it are written.
+//! Whether the answers of one node count, and how commands to it are written: the guard of each node decides that.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ pub(super) struct Restarts {
     longest: Duration,
     /// The shortest ttl that was asked for, if any.
     shortest: Option<Duration>,
-    /// Whether the configuration sets a longest ttl.
+    /// Whether the configuration sets the longest ttl.
     known: bool,
     limit: Duration,
 }
@@ -44,7 +44,7 @@ impl Restarts {
         }
     }
 
-    /// Returns an error if there are no markers to write again.
+    /// Returns an error if this handle uses no markers that could be written again.
     pub(super) fn check_reinit(&self) -> Result<(), RequestFault> {
         match self.guard {
             RestartGuard::Off | RestartGuard::Observed => Err(RequestFault::NotStrict),
@@ -52,8 +52,8 @@ impl Restarts {
         }
     }
 
-    /// Records the longest ttl that was asked for, with its lock delay. If nodes carry markers, the markers say how
-    /// long locks may last.
+    /// Records the longest ttl that a caller asked for, with its lock delay. If nodes carry markers, the markers say
+    /// how long locks may last.
     pub(super) fn remember(&mut self, ttl: Duration) {
         match self.guard {
             RestartGuard::Off | RestartGuard::Observed => self.longest = ttl.max(self.longest),
@@ -61,8 +61,8 @@ impl Restarts {
         }
     }
 
-    /// Records the shortest ttl that was asked for. If this ttl is the shortest so far, returns the sum of clock steps
-    /// that is allowed from now on.
+    /// Records the shortest ttl that a caller asked for. If `ttl` is the shortest so far, returns the sum of clock
+    /// steps that is allowed from now on.
     #[inline]
     pub(super) fn remember_short(&mut self, ttl: Duration) -> Option<Duration> {
         if self.shortest.is_some_and(|shortest| shortest <= ttl) {
@@ -77,7 +77,7 @@ impl Restarts {
         self.longest = longest.max(self.longest);
     }
 
-    /// Begins again with the configured ttl, because all nodes get new markers.
+    /// Starts again from the configured ttl, because all nodes get new markers.
     pub(super) fn reset(&mut self) {
         self.longest = whole(self.limit);
     }

@@ -11,8 +11,8 @@ use crate::quorum::Drift;
 use crate::resource::check_resource;
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// The shortest delay between two attempts. A shorter delay would end while the same input is still handled, and
-/// attempts that fail at once would follow each other there for ever.
+/// The shortest delay between two attempts. A shorter delay would end while the same input is still handled, so
+/// attempts that fail at once could follow each other for ever.
 pub(super) const SHORTEST_REST: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// See the [module](self).
@@ -31,7 +31,7 @@ pub(super) struct Settings {
     pub(super) retry: Retry,
     /// Whether scripts are never used.
     pub(super) without_scripts: bool,
-    /// What stands before each name that a caller gives.
+    /// The prefix of each name that a caller gives.
     pub(super) key_prefix: Box<[u8]>,
 }
 
@@ -50,7 +50,7 @@ impl Settings {
         }
     }
 
-    /// Returns the key of a `resource`, one of several at place `index` if there are several.
+    /// Returns the key of `resource`. If there are several resources, `index` is its place among them.
     pub(super) fn key<'a>(
         &self,
         resource: &'a [u8],
@@ -65,7 +65,7 @@ impl Settings {
         Ok(key.into())
     }
 
-    /// Returns `ttl` in whole milliseconds, or the reason why a lock with this `delay` cannot have it.
+    /// Returns `ttl` in whole milliseconds, or the reason why a lock with this `delay` cannot have this ttl.
     pub(super) fn check_ttl(&self, ttl: Duration, delay: Delay) -> Result<Duration, RequestFault> {
         let maximum = delay.ttl(self.ttl_limit);
         if ttl > maximum {
@@ -79,8 +79,7 @@ impl Settings {
         Ok(whole)
     }
 
-    /// Returns when a call that began at `started` has waited for others for as long as this number of tries could have
-    /// taken.
+    /// Returns when a call that began at `started` stops waiting: by then, this number of tries could have been made.
     pub(super) fn tries_end(&self, started: Instant, tries: Option<u32>) -> Instant {
         let Some(tries) = tries else {
             return Instant::MAX;
@@ -97,8 +96,8 @@ impl Settings {
 }
 
 impl Config {
-    /// Checks a request for a lock on `resource` for `ttl`, as a call does before it sends anything: the name must be
-    /// valid, and the ttl must be within the limits of a handle with this configuration. Use it to check a program's
+    /// Checks a request for a lock on `resource` for `ttl`, as each call does before it sends anything. The name must
+    /// be valid, and the ttl must be within the limits of a handle with this configuration. Use it to check a program's
     /// arguments before it connects.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! * Always on. Counting allocates nothing, and reads no clock: every time is one that the engine was given.
+//! * Statistics are always on. Counting does not allocate or read a clock: the engine already knows every time.
 //! * Each acquisition, extension and release is counted once, when it ends.
 //! * Each lock is counted once in [`hold`](Stats::hold), when it ends for its holder.
 //!
@@ -20,7 +20,8 @@ use crate::error::{ExtendError, LockError};
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// Counts and times of a handle since it was built, and what is waiting now. For operators and exporters.
+/// Counts and times of a handle since it was built, and the numbers of waiting operations now. For operators and
+/// exporters.
 ///
 /// Counts and histograms only grow. All clones of a `Redlock` share one set; another handle has its own. They hold no
 /// names of locks, so their size does not depend on the number of locks.
@@ -36,45 +37,45 @@ use crate::time::Instant;
 /// # Ok::<(), shearline::BuildError>(())
 /// ```
 ///
-/// [`to_prometheus`](Self::to_prometheus) returns them as Prometheus text; the example `prometheus` serves it.
+/// [`to_prometheus`](Self::to_prometheus) returns the statistics as Prometheus text. The example `prometheus` serves
+/// this text.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// Outcomes of calls that take a lock.
     pub acquisitions: Acquisitions,
-    /// Outcomes of extensions, both those of callers and those of locks that the handle
-    /// [keeps](crate::LockOptions::keep).
+    /// Outcomes of extensions by callers, and of locks that the handle [keeps](crate::LockOptions::keep).
     pub extensions: Extensions,
     /// Outcomes of releases.
     pub releases: Releases,
     /// Locks that were [adopted](crate::engine::Engine::adopt) from another engine or process.
     pub adopted: u64,
-    /// Locks that ended before they were released: their validity ran out, or a majority of the nodes lost them. Each
-    /// one was reported to its holder.
+    /// Locks that ended before they were released, because their validity ran out or a majority of the nodes lost them.
+    /// Each was reported to its holder.
     pub lost: u64,
     /// Locks whose fencing token took a second round trip, because the counters of the nodes had different numbers
-    /// before. If they are a large part of the acquired locks, many clients want the same locks at once.
+    /// before. If this is a large part of the acquired locks, many clients want the same locks at once.
     pub second_round_trips: u64,
-    /// Now: callers whose acquisition asks no node, because it waits for its turn, for another holder, or for its next
-    /// attempt.
+    /// At present: callers whose acquisition asks no node, because it waits for its turn, for another holder, or for
+    /// its next attempt.
     pub waiting: usize,
-    /// Now: locks that are held, so not released, lost or handed over. A forgotten `Lock` or guard counts until its
-    /// validity ends.
+    /// At present: held locks, so locks that were not released, lost or handed over. A forgotten `Lock` or guard counts
+    /// until its validity ends.
     pub held: usize,
-    /// Now: held locks that the handle [keeps](crate::LockOptions::keep).
+    /// At present: held locks that the handle [keeps](crate::LockOptions::keep).
     pub kept: usize,
-    /// Now: releases that are owed to nodes, because the node is away, has no room, or has refused it.
+    /// At present: debts. A node is away, has no room, or has refused the release.
     pub owed: usize,
     /// For each acquired lock: the time from the call to its grant, including all attempts.
     pub acquire: Histogram,
     /// For each acquisition that was granted or refused by the nodes or this handle: the time from the call to the
-    /// granted attempt, or to the refusal. It is the time of waiting for others and between attempts; after a refusal,
-    /// it is all the time of the call.
+    /// granted attempt, or to the refusal. This is the time that the call has waited for others and between attempts.
+    /// After a refusal, it is the duration of the whole call.
     pub wait: Histogram,
     /// For each lock that was acquired or adopted and has ended: the time until it was released, lost or handed over.
     pub hold: Histogram,
     /// For each released lock: the validity that was left when the release was asked for. Zero means that the lock was
-    /// over, so its critical section may have overlapped with another holder's. If many values are short, the ttl is
+    /// over, so its critical section may have overlapped with another holder's. If many values are small, the ttl is
     /// too short for the work.
     pub validity_left: Histogram,
     /// Each node, in the order of the configuration.
@@ -164,7 +165,7 @@ outcomes! {
 pub struct NodeStats {
     /// The address as it was configured, without credentials.
     pub address: Arc<str>,
-    /// For each answer: the time since its command was ready to be written. Includes handshakes. Leaves out answers
+    /// For each answer: the time since the command was ready to be written. Includes handshakes. Leaves out answers
     /// that may have waited because this program did not read.
     pub latency: Histogram,
 }
@@ -195,8 +196,8 @@ impl Stats {
         self.wait.record_since(started, now);
     }
 
-    /// Counts a release at `now` of a lock whose holder believes that it is valid until `until`. `is_held` is `false`
-    /// if this engine has reported that it is over.
+    /// Counts a release at `now` of a lock whose holder believes that the lock is valid until `until`. `is_held` is
+    /// `false` if this engine has reported the end of the lock.
     #[inline]
     pub(super) fn released(&mut self, now: Instant, until: Instant, is_held: bool) {
         match is_held {
@@ -205,7 +206,7 @@ impl Stats {
         }
     }
 
-    /// Counts the end, at `now`, of a lock that was held since `since`. `None`: it was not held.
+    /// Counts the end, at `now`, of a lock that was held since `since`. `None` means that it was not held.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Instant, since: Option<Instant>, is_kept: bool) {
         if let Some(since) = since {

@@ -1,9 +1,10 @@
 //! The debts of one node: releases that could not be sent yet, or that the node has refused.
 //!
-//! There are two queues: releases that go out as soon as there is a connection and room, and releases that the node has
-//! refused and that are retried after a while. A debt is the key of a claim; the claim knows what to release. Each
-//! claim is in the queues once at most, so there are never more debts than claims. A debt that time has ended is
-//! forgotten: it may stay in a queue for a while, but does not count. At most half of the entries are forgotten ones.
+//! There are two queues. One has releases that go out as soon as there is a connection and room. The other has releases
+//! that the node has refused; they are retried after a while. A debt is the key of a claim; the claim knows what to
+//! release. Each claim is in the queues once at most, so there are never more debts than claims. When time ends a debt,
+//! it is forgotten: it may stay in its queue for a while, but does not count. At most half of the entries are
+//! forgotten.
 
 use alloc::collections::VecDeque;
 
@@ -18,12 +19,12 @@ pub(crate) struct Debts {
 }
 
 impl Debts {
-    /// Adds the release of `claim`, which goes out as soon as it can.
+    /// Adds the release of `claim`, which goes out as soon as possible.
     pub(crate) fn owe(&mut self, claim: ClaimKey) {
         self.due.push_back(claim);
     }
 
-    /// Adds the release of `claim`, which the node refused. It is not sent before [`Debts::try_again`].
+    /// Adds the release of `claim`, which the node has refused. It waits for [`Debts::try_again`].
     pub(crate) fn defer(&mut self, claim: ClaimKey) {
         self.deferred.push_back(claim);
     }
@@ -37,7 +38,7 @@ impl Debts {
         any
     }
 
-    /// Records that a release is no longer owed. When half of all entries are forgotten, removes those for which
+    /// Records that a release is no longer a debt. When half of all entries are forgotten, removes those for which
     /// `is_owed` returns `false`, so the average cost is constant.
     pub(crate) fn forget(&mut self, is_owed: impl Fn(ClaimKey) -> bool) {
         self.forgotten += 1;
@@ -48,12 +49,12 @@ impl Debts {
         }
     }
 
-    /// Records that the claim returned by [`Debts::pop`] was a forgotten one.
+    /// Records that the claim that [`Debts::pop`] returned was forgotten.
     pub(crate) fn popped_forgotten(&mut self) {
         self.forgotten -= 1;
     }
 
-    /// Returns the next release to send. It may be a forgotten one.
+    /// Returns the next release to send. It may be forgotten.
     pub(crate) fn pop(&mut self) -> Option<ClaimKey> {
         self.due.pop_front()
     }

@@ -2,7 +2,7 @@
 //!
 //! # Not here
 //!
-//! What becomes of such a set: see [`script`](super::script).
+//! The life of such a set: see [`script`](super::script).
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -11,17 +11,17 @@ use crate::limits::PERMITS_MAX;
 use crate::resource::OwnedToken;
 use crate::resp::Value;
 
-/// One holder in the set of a node.
+/// One holder in the set on a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Member {
     pub(crate) slot: Option<Slot>,
     pub(crate) token: OwnedToken,
-    /// How much longer it is a member.
+    /// How much longer the holder is a member.
     pub(crate) left: Duration,
 }
 
 impl Member {
-    /// Returns what makes it another holder than the others.
+    /// Returns the slot and token, which tell this holder from the others.
     pub(crate) fn id(&self) -> (Option<Slot>, &[u8]) {
         (self.slot, self.token.get().as_bytes())
     }
@@ -34,8 +34,8 @@ pub(crate) struct Slot {
     pub(crate) slot: u16,
 }
 
-/// Returns the members that `value` lists, each with the milliseconds that are left of it. `None` if one has no form of
-/// ours.
+/// Returns the members that `value` lists, each with its remaining milliseconds. Returns `None` if a member does not
+/// have our form.
 pub(super) fn members_in(value: Value<'_>) -> Option<Box<[Member]>> {
     let items = value.as_items()?;
     let (mut items, half) = (items.iter(), items.iter().len() / 2);

@@ -1,8 +1,7 @@
-//! One node: its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, its [`Abilities`], and the releases
-//! that it is still owed.
+//! One node: its [`Handshake`], its [`Connection`], the [`Trust`] in its answers, its [`Abilities`], and its debts.
 //!
-//! A node knows bytes and the order of commands. It does not know what a round is: a [`Request`] names the claim or
-//! operation that a command serves, and is returned with the reply.
+//! A node knows bytes and the order of commands, but not rounds: a [`Request`] names the claim or operation that a
+//! command serves, and the node returns it with the reply.
 //!
 //! # Guarantees
 //!
@@ -10,11 +9,11 @@
 //!   are matched by count. A push answers no command. A reply without a command ends the connection.
 //! * **Handshake first.** No lock command is queued before the handshake is done, and debts from an earlier connection
 //!   go before any `SET`.
-//! * **Room for the release.** A `SET` is accepted only while there is room for its release too.
+//! * **Room for the release.** The node accepts a `SET` only while there is room for its release too.
 //!
 //! # Not here
 //!
-//! Time-outs of rounds, the choice of what to send, and sockets.
+//! Time-outs of rounds, the decision what to send, and sockets.
 
 mod abilities;
 mod connection;
@@ -109,8 +108,8 @@ impl Node {
         true
     }
 
-    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every request
-    /// that was not answered, and whether its command may have left.
+    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every unanswered
+    /// request, with whether its command may have left.
     pub(crate) fn disconnected(&mut self, trouble: Trouble) -> Vec<(Request, bool)> {
         self.handshake.disconnected(trouble);
         self.trust.disconnected();
@@ -171,7 +170,7 @@ impl Node {
                 Access::Shut(NodeOutcome::TimedOut)
             }
             (Phase::Ready { .. }, _) => Access::Open,
-            // The trouble may be over: the connection that is being opened will show it.
+            // The trouble may be over: the next connection will show this.
             (Phase::Connecting | Phase::Handshake(_), trouble) => Access::Handshake {
                 first: trouble == Trouble::Link(LinkFault::NotYet),
             },
@@ -180,7 +179,8 @@ impl Node {
     }
 
     /// Returns `true` if the node has been silent for too long, or if unanswered commands take half of its room. A
-    /// suspect node gets no questions, so that the other half remains for the releases of what it may hold.
+    /// suspect node gets no questions, so that the other half stays free for the releases of the locks that it may
+    /// hold.
     pub(crate) fn is_suspect(&self) -> bool {
         guard!(SuspectAsked, self.connection.pulse.is_suspect())
             || self.debts.is_due()
@@ -197,9 +197,9 @@ impl Node {
         withdrawn
     }
 
-    /// Does the same for a token that is no longer wanted. If a transaction has only read the keys so far, it does not
-    /// take them. If the lock was held, its `SET` has nearly always been written, and is not looked for. If it has not, its
-    /// release follows it.
+    /// Does the same for a token that is no longer wanted. If a transaction has only read the keys so far, makes it not
+    /// take them. If the lock was held, its `SET` has almost always been written, so this does not search for the
+    /// `SET`. If the `SET` was not written yet, its release follows it.
     #[inline]
     pub(crate) fn give_up_set(&mut self, claim: ClaimKey, was_held: bool) -> bool {
         if was_held && self.connection.keeps_up() {
@@ -210,8 +210,8 @@ impl Node {
                 && self.connection.transactions.give_up_taking(claim)
     }
 
-    /// Returns `true` if a nil to a `SET` may be due to a key of our own that is being released: a repeated release of
-    /// that key is on its way, or waits for another try. `same` recognises the claim of that key.
+    /// Returns `true` if a nil to a `SET` may come from a key of our own that is being released: the node has got the
+    /// release again, or the release waits for another try. `same` recognises the claim of that key.
     pub(crate) fn is_repairing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         self.connection.wire.in_flight.is_repairing(&same)
             || self.debts.is_deferred(&same)
@@ -220,8 +220,8 @@ impl Node {
 
     // ----- how it is heard ------------------------------------------------------------------
 
-    /// Returns `true` if the node needs another connection: the path to it may have become longer than this connection
-    /// allows for.
+    /// Returns `true` if the node needs another connection, because the path to it may have become longer than this
+    /// connection allows for.
     pub(crate) fn has_moved_away(&self) -> bool {
         self.handshake.is_ready() && self.connection.pulse.has_moved_away()
     }
@@ -278,15 +278,15 @@ impl Node {
         }
     }
 
-    // ----- the cluster ----------------------------------------------------------------------
+    // ----- the group ------------------------------------------------------------------------
 
-    /// Asks the node to join its cluster with this longest ttl, if there are markers.
+    /// Asks the node to join its group with this longest ttl, if there are markers.
     ///
     /// # Errors
     ///
     /// The node does not report its `run_id`.
     pub(crate) fn join(&mut self, now: Instant, longest: Duration) -> Result<(), Trouble> {
-        // Only what this handshake has read is a proof. A fact from an earlier one may no longer hold.
+        // Only the answers in this handshake are a proof. A fact from an earlier handshake may no longer hold.
         let durable = match &self.handshake.phase {
             Phase::Handshake(server) => server.identity.is_durable(),
             Phase::Down | Phase::Connecting | Phase::Ready { .. } => None,
@@ -302,8 +302,8 @@ impl Node {
         Ok(())
     }
 
-    /// Counts the answers of the server with this `run_id` from now on: an operator states that every lock that it may
-    /// have forgotten is over. Returns `true` if they did not count before.
+    /// From now on, counts the answers of the server with this `run_id`: an operator vouches that every lock that it
+    /// may have forgotten is over. Returns `true` if they did not count before.
     pub(crate) fn trust(
         &mut self,
         now: Instant,
@@ -329,7 +329,7 @@ impl Node {
         if let Some(membership) = self.trust.membership_mut() {
             kept |= !is_ready;
             membership.trust(longest);
-            // A handshake that has not asked yet will ask in this way.
+            // If the handshake has not asked to join yet, it will ask in this way.
             if is_ready || membership.open != 0 {
                 let _ = self.join(now, longest); // Its `run_id` is known.
             }
@@ -337,12 +337,12 @@ impl Node {
         Ok(kept)
     }
 
-    /// Makes the node a member of this cluster regardless of its marker: now, or in the next handshake.
+    /// Makes the node a member of this group regardless of its marker: now, or in the next handshake.
     pub(crate) fn reinit(&mut self, now: Instant, longest: Duration) {
         if let Some(membership) = self.trust.membership_mut() {
             membership.mode = Mode::Reinit;
             if self.handshake.is_ready() {
-                let _ = self.join(now, longest); // It is ready, so its `run_id` is known.
+                let _ = self.join(now, longest); // The node is ready, so its `run_id` is known.
             }
         }
     }

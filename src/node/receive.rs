@@ -1,10 +1,10 @@
-//! What one node says: each reply is matched with the command that it answers.
+//! The answers of one node: each reply is matched with its command.
 //!
 //! # Guarantees
 //!
-//! * Replies are matched by count alone. A push takes no place, and an answer to nothing ends the
+//! * Replies are matched by count alone. A push does not count as a reply. A reply without a command ends the
 //!   connection.
-//! * With each answer comes whether it counts for the restart guard.
+//! * Each answer is returned with whether it counts for the restart guard.
 
 use alloc::boxed::Box;
 
@@ -26,15 +26,16 @@ use super::trust::Trust;
 use super::{Node, reply};
 
 impl Node {
-    /// Returns the next thing that the node has said, out of `piece` and what was left over before.
-    /// `None` when all of `piece` was taken.
+    /// Returns the next item that the node has sent, from the rest of earlier pieces and `piece`. Returns `None` when
+    /// all of `piece` was read.
     ///
-    /// Hands the names of keys that have changed to `changed`, which returns `true` if that was waited for. The token
-    /// of a holder is in [`Connection::token`](super::Connection) when its answer was returned.
+    /// Passes the names of keys that have changed to `changed`, which returns `true` if an operation has waited for
+    /// that. When the answer with the token of a holder is returned, the token is in
+    /// [`Connection::token`](super::Connection).
     ///
     /// # Errors
     ///
-    /// Why the connection has to be given up.
+    /// The reason to give up the connection.
     #[inline(always)]
     pub(crate) fn receive(
         &mut self,
@@ -98,11 +99,11 @@ impl Node {
         }
     }
 
-    /// Handles the answer `read` to the command `sent`, and returns what the engine has to know of it.
+    /// Handles the answer `read` to the command `sent`, and returns the part that the engine has to know.
     ///
     /// # Errors
     ///
-    /// The command cannot have this answer. It counts as not answered.
+    /// The command cannot have this answer. It counts as unanswered.
     #[cold]
     #[inline(never)]
     pub(super) fn answered(
@@ -133,7 +134,7 @@ impl Node {
     #[cold]
     #[inline(never)]
     fn heard_refusal(&mut self, now: Instant, request: Request, refusal: Refusal) -> Heard {
-        (self.connection.token, self.connection.members) = (None, None); // Of an earlier answer.
+        (self.connection.token, self.connection.members) = (None, None); // These belong to an earlier answer.
         self.connection.probed = 0;
         if let Request::Probe { .. } = request {
             return self.tried(request, Err(refusal));
@@ -142,7 +143,7 @@ impl Node {
         self.trust.judge_refusal(request, reply)
     }
 
-    /// Returns what a refusal means, and does what follows from it. `transacted` says that a transaction was used.
+    /// Returns the meaning of a refusal, and handles its consequences. `transacted` says that a transaction was used.
     fn refused(
         &mut self,
         now: Instant,
@@ -175,7 +176,7 @@ impl Node {
         self.abilities.tried(request, said, &mut hints)
     }
 
-    /// The server has done a command. If it could not load our scripts before, it is asked to load them now.
+    /// The server has run a command. If it could not load our scripts before, asks it to load them now.
     #[inline]
     fn obeys(&mut self, now: Instant) {
         self.connection.probed = 0;
@@ -184,7 +185,7 @@ impl Node {
         }
     }
 
-    /// Goes on with the handshake after one of its answers.
+    /// Continues the handshake after one of its answers.
     #[cold]
     #[inline(never)]
     fn continue_handshake(&mut self, now: Instant, next: Next) -> Option<Heard> {
@@ -274,7 +275,7 @@ impl Node {
     }
 }
 
-/// A push was received. The connection ends after too many that were not waited for, without an answer in between.
+/// A push was received. Too many unexpected pushes without an answer in between end the connection.
 #[cold]
 fn pushed(
     push: Value<'_>,
@@ -321,7 +322,7 @@ fn keep_token(
     }
 }
 
-/// Takes the answer to what the connection itself has asked for.
+/// Handles the answer to a command of the connection itself.
 #[cold]
 #[inline(never)]
 fn wire_answered(
@@ -359,7 +360,7 @@ fn wire_answered(
     }
 }
 
-/// A server has answered `step`, in its handshake or after it.
+/// The server has answered `step`, during the handshake or after it.
 #[cold]
 #[inline(never)]
 fn step_answered(

@@ -1,13 +1,13 @@
-//! Errors of servers: what was refused, and whether it was certainly not done.
+//! Errors of servers: which command was refused, and whether it certainly did not run.
 //!
-//! Errors are distinguished by their first word only, because servers echo arguments behind it. The classes were
-//! measured (redis-server 7). A command that was refused *for certain* was not executed and leaves nothing to undo.
-//! After any other error the command may have been executed, and needs a release.
+//! Only the first word tells errors apart, because servers echo arguments behind it. The classes were measured with
+//! redis-server 7. A command that was refused *for certain* was not executed and leaves nothing to undo. After any
+//! other error the command may have been executed, and needs a release.
 
 use crate::error::{NodeOutcome, ServerError, Unusable};
 use crate::resp::Value;
 
-/// An error that a server has answered.
+/// An error in the answer of a server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Refusal {
     /// `-CODE ..`.
@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the refusal in `value`; an answer that is no error counts as an error without a name.
+    /// Returns the refusal in `value`. An answer that is not an error counts as an error without a name.
     #[cold]
     pub(super) fn of(value: Value<'_>) -> Self {
         let line = value.as_error().unwrap_or(b"ERR");
@@ -44,7 +44,7 @@ impl Refusal {
         missing.unwrap_or_else(|| NodeOutcome::Refused(self.error()))
     }
 
-    /// Returns the error. The text that names a missing permission differs between servers, so its code is ours.
+    /// Returns the error. Servers report a missing permission in different words, so its code is our own.
     pub(super) fn error(self) -> ServerError {
         match self {
             Self::Error(error) => error,
@@ -53,7 +53,7 @@ impl Refusal {
         }
     }
 
-    /// Returns `true` if this may mean, in unknown words, that no scripts are run.
+    /// Returns `true` if this may be an unknown text for the fact that the server runs no scripts.
     pub(super) fn is_in_own_words(self) -> bool {
         let Self::Error(error) = self else {
             return false;
@@ -62,22 +62,22 @@ impl Refusal {
     }
 }
 
-/// What the user lacks the permission for.
+/// The object of the missing permission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Forbidden {
-    /// The command. A server that does not have the command, or no engine for its scripts, counts too.
+    /// The command. This includes a server that does not have the command, or has no engine for its scripts.
     Command,
-    /// The key of the command.
+    /// A key of the command.
     Key,
-    /// A command called by one of our scripts.
+    /// A command that one of our scripts has called.
     Within,
     /// A command in one of our transactions, in which nothing was done.
     Part,
 }
 
 impl Forbidden {
-    /// Returns what the error `line` says of a permission. For a command, all servers say "to run the '..' command";
-    /// for a key, their texts differ.
+    /// Returns the missing permission that the error `line` names. For a command, all servers say "to run the '..'
+    /// command"; for a key, their texts differ.
     pub(super) fn of(line: &[u8]) -> Option<Self> {
         let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
         let error = ServerError::from_line(line);
@@ -99,8 +99,8 @@ impl Forbidden {
     }
 }
 
-/// Returns `true` if the error `line` says in its own words that no scripts are run at all, as proxies and servers that
-/// resemble Redis do. Errors that may pass lack these words.
+/// Returns `true` if the error `line` says, in the server's own words, that it runs no scripts at all. Proxies and
+/// servers that resemble Redis do this. Errors that may pass do not have these words.
 fn runs_no_scripts(line: &[u8]) -> bool {
     let line = line.to_ascii_lowercase();
     let says = |text: &&[u8]| memchr::memmem::find(&line, text).is_some();
@@ -117,8 +117,8 @@ fn runs_no_scripts(line: &[u8]) -> bool {
     says(&&b"bad lua script"[..]) || scripts.iter().any(says) && none.iter().any(says)
 }
 
-/// Returns the error of a command called by one of our scripts. Servers before Redis 7.0 put it at the end
-/// of their own message, after the script's name and the line number. Lua's own errors have no code.
+/// Returns the error of a command that one of our scripts has called. Servers before Redis 7.0 put it at the end of
+/// their own message, behind the script's name and the line number. Lua's own errors have no code.
 fn quoted(line: &[u8]) -> Option<&[u8]> {
     const PLACE: &[u8] = b"@user_script:";
     let line = line.strip_prefix(b"ERR Error running script ")?;
@@ -133,12 +133,12 @@ fn quoted(line: &[u8]) -> Option<&[u8]> {
     is_code.then_some(said)
 }
 
-/// Returns `true` if a command that got this error was certainly not executed.
+/// Returns `true` if a command with this error certainly did not run.
 pub(super) fn refuses_for_certain(error: ServerError) -> bool {
     guard!(RefusedReleased, is_known(error))
 }
 
-/// Returns `true` if this is an error by which servers refuse commands that they do not execute.
+/// Returns `true` if servers use this error for commands that they do not run.
 pub(super) fn is_known(error: ServerError) -> bool {
     matches!(
         error.code(),
@@ -162,18 +162,19 @@ pub(super) fn is_known(error: ServerError) -> bool {
     )
 }
 
-/// Returns `true` if a server that answers this error may have other keys when it serves again, because it loads them
-/// or takes them over from another server.
+/// Returns `true` if a server with this error may have other keys when it serves again, because it loads them or copies
+/// them from another server.
 pub(super) fn may_forget(error: ServerError) -> bool {
     matches!(error.code(), "LOADING" | "READONLY" | "MASTERDOWN")
 }
 
-/// Returns `true` if this error says that the server does not know the script by its digest.
+/// Returns `true` if this error means that the server does not know the digest of the script.
 pub(super) fn wants_the_text(error: ServerError) -> bool {
     error.code() == "NOSCRIPT"
 }
 
-/// Returns `true` if this error says that the command itself is unknown or forbidden, and not only refused for now.
+/// Returns `true` if this error means that the command itself is unknown or forbidden, and was not just refused for
+/// now.
 pub(super) fn refuses_the_verb(error: ServerError) -> bool {
     matches!(error.code(), "ERR" | "NOPERM")
 }
@@ -243,7 +244,7 @@ mod tests {
             assert_eq!(refusal, Refusal::Forbidden(forbidden), "{line}");
             let error = refusal.error();
             assert_eq!(error.code(), code, "{line}");
-            // Commands that the script had called before stay done.
+            // If a script stops, the effects of its earlier commands stay.
             assert_eq!(refuses_for_certain(error), forbidden != Within, "{line}");
         }
     }
@@ -317,7 +318,7 @@ mod tests {
                 "ERR ACL failure in script: User u has no permissions",
                 false,
             ),
-            // Errors that pass, and errors that show that the command itself is known.
+            // Errors that may pass, and errors that show that the server knows the command.
             ("LOADING Redis is loading the dataset in memory", false),
             ("BUSY Redis is busy running a script", false),
             ("OOM command not allowed", false),

@@ -1,8 +1,7 @@
-//! What a node says to a command, in the terms of that command.
+//! The meaning of a node's reply to each kind of command.
 //!
-//! Each command is answered in its own form: a word, a number, or a list. [`read`] knows all of these forms; behind it,
-//! one type says what happened. Errors are in [`refusal`](super::refusal), and what follows from them is in
-//! `abilities`.
+//! Each command has its own form of answer: a word, a number, or a list. [`read`] knows all these forms and turns them
+//! into one type. Errors are in [`refusal`](super::refusal), and their consequences in `abilities`.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -18,44 +17,44 @@ use super::abilities::{
 use super::members::{Member, members_in};
 use super::request::{Dialect, Question, Request, Taking};
 
-/// What a node has said to a command.
+/// A node's reply to a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
-    /// It is done: taken, extended, deleted, raised, written, or permitted.
+    /// Done: taken, extended, deleted, raised, written, or permitted.
     Done,
-    /// Taken, with this number; or the counter floor is this high.
+    /// The keys are taken with this number, or the counter floor is this high.
     Number(u64),
-    /// Nothing was done: the token names another number than this, which the node would give.
+    /// Nothing was done. The token names another number than the node would give. This is the number of the node.
     Renumbered(u64),
     /// The permit has this slot.
     Slot(u16),
-    /// The permit has this slot, and this number.
+    /// The permit has this slot and this number.
     NumberedSlot { slot: u16, number: u64 },
-    /// The key has the token, and lives on for this time. If that was asked for, the token may have been replaced.
+    /// The key has the token, and lives for this time. If the command replaces tokens, this one may have been replaced.
     Kept(Duration),
-    /// There are this many counters among the keys that were scanned. The count continues at `cursor`; zero is the end.
+    /// Among the scanned keys, this number are counters. The count continues at `cursor`; zero is the end.
     Counted { counters: u32, cursor: u64 },
     /// The counter floor is in repair under this nonce.
     InRepair(u64),
     /// There is no such key.
     Missing,
-    /// The key is another's, or has another type. Of several keys it is the one with this index.
+    /// The key belongs to another client, or has another type. If there are several keys, this is the index of the key.
     Foreign(u8),
-    /// A caller of the exclusive lock waits, and keeps readers out for this time.
+    /// A contender for the exclusive lock waits, and keeps readers out for this time.
     Intent(Duration),
-    /// All slots are taken, or the only one that is wanted. The first of all ends in this time.
+    /// All slots are taken, or the only wanted slot is. The first of all slots becomes free after this time.
     Full(Duration),
-    /// The resource has this number of permits, which is another than was asked for.
+    /// The resource has this number of permits, which differs from the request.
     OtherPermits(u16),
-    /// Nothing was done. The next time the node is asked in another way, and may do it.
+    /// Nothing was done. Next time the node is asked in another way, which may work.
     Again(NodeOutcome),
-    /// Nothing was done yet. First a trial shows how the node could release the lock.
+    /// Nothing was done yet. A trial first has to show how the node could release the lock.
     Later,
     /// Nothing was done, for this reason.
     NotDone(NodeOutcome),
-    /// The node has refused the command, and may have done some of it.
+    /// The node has refused the command, but may have done part of it.
     Unsure(NodeOutcome),
-    /// A script has stopped at a command that the user may not run, and may have done what stands before it.
+    /// A script has stopped at a command that the user may not run. The commands before it may have run.
     Stopped,
 }
 
@@ -91,7 +90,7 @@ impl Reply {
         }
     }
 
-    /// Returns the error by which the server has refused the command.
+    /// Returns the error with which the server has refused the command.
     pub(crate) const fn error(self) -> Option<ServerError> {
         if let Self::NotDone(NodeOutcome::Refused(error))
         | Self::Unsure(NodeOutcome::Refused(error)) = self
@@ -101,7 +100,7 @@ impl Reply {
         None
     }
 
-    /// Returns what the user or the server lacks, if nothing was done because of that.
+    /// Returns the missing permission or command, if it is the reason why nothing was done.
     pub(super) const fn missing(self) -> Option<Unusable> {
         if let Self::NotDone(NodeOutcome::Unusable(missing)) = self {
             return Some(missing);
@@ -118,7 +117,7 @@ impl Reply {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
     pub(super) reply: Reply,
-    /// What a script that checks a marker has said about it: see [`script`](super::script).
+    /// The result of the marker check, if the script checks a marker: see [`script`](super::script).
     pub(super) marker: Option<i64>,
 }
 
@@ -129,7 +128,7 @@ impl From<Reply> for Read {
     }
 }
 
-/// Returns `true` if `value` is the yes that most commands get from a node without a marker.
+/// Returns `true` if `value` is the yes with which a node without a marker answers most commands.
 #[inline(always)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -149,8 +148,8 @@ pub(super) const fn is_plain_yes(request: Request, value: Value<'_>) -> bool {
     }
 }
 
-/// Returns the meaning of `value` as the answer to `request`. `value` is not an error. `None` if this command has no
-/// such answer.
+/// Returns the meaning of `value` as the answer to `request`. `value` is not an error. Returns `None` if the command
+/// has no such answer.
 #[inline(never)]
 pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
     match request {
@@ -197,7 +196,7 @@ pub(super) fn read(request: Request, value: Value<'_>) -> Option<Read> {
             let missing = forbidden_to_extend(value.as_integer()?);
             Some(missing.map_or(Reply::Stopped, Reply::lacks).into())
         }
-        // Only the token matters, and whether the key is a sorted set.
+        // Only the token matters, and the fact that the key is a sorted set.
         Request::Name { .. } => match three(value).and_then(|(_, _, key)| key.as_items()) {
             Some(_) => Some(Reply::Foreign(0).into()),
             None => Some(Reply::Done.into()),
@@ -227,7 +226,7 @@ fn taken(by: Taking, value: Value<'_>) -> Option<Read> {
         Taking::Fenced { .. } => {
             let taken = fencing_token;
             if let Some(digits) = value.as_bytes() {
-                // No marker was checked.
+                // This script checks no marker.
                 let number = core::str::from_utf8(digits).ok()?.parse().ok()?;
                 return taken(number).map(Reply::Number).map(Read::from);
             }
@@ -264,7 +263,7 @@ fn member_added(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Does the same for one with a fencing token.
+/// Does the same for a command with a fencing token.
 #[cold]
 fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     if let Some(said) = value.as_integer() {
@@ -292,7 +291,7 @@ fn numbered_member_added(value: Value<'_>) -> Option<Read> {
     Some(Read { reply, marker })
 }
 
-/// Returns what keeps a reader out.
+/// Returns the reason that keeps a reader out.
 const fn kept_out(said: i64) -> Reply {
     match said {
         ..=2 => Reply::Foreign(0),
@@ -300,7 +299,7 @@ const fn kept_out(said: i64) -> Reply {
     }
 }
 
-/// Returns what a script says of the slots.
+/// Returns the meaning of a script's answer about slots.
 fn slot(said: i64, more: i64) -> Option<Reply> {
     match said {
         1 => u16::try_from(more).ok().map(Reply::Slot),
@@ -315,7 +314,7 @@ fn slot(said: i64, more: i64) -> Option<Reply> {
 fn released(by: Dialect, value: Value<'_>) -> Option<Reply> {
     match (by, value) {
         (Dialect::SetIfEq, Value::Simple(b"OK")) => Some(Reply::Done),
-        // The key may also hold another's token.
+        // The key may also hold the token of another client.
         (Dialect::SetIfEq, Value::Null) => Some(Reply::Missing),
         _ => of_token(value.as_integer()?),
     }
@@ -338,7 +337,7 @@ pub(super) fn in_batch(value: Value<'_>) -> Option<Reply> {
     of_token(value.as_integer()?)
 }
 
-/// Returns what a script says of the token that it has looked for.
+/// Returns the meaning of a script's answer about the token.
 #[inline]
 const fn of_token(said: i64) -> Option<Reply> {
     match said {
@@ -353,7 +352,8 @@ const fn of_token(said: i64) -> Option<Reply> {
 /// without an expiry.
 pub(super) const FOREVER: i64 = 9_000_000_000_000_000;
 
-/// Returns what a script says of the token: one more than the milliseconds that are left, or that it is not there.
+/// Returns the meaning of a script's answer about the token: one more than the milliseconds that are left, or a sign
+/// that the token is not there.
 pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     if above < 1 {
         return of_token(above);
@@ -361,7 +361,7 @@ pub(super) const fn kept_for(above: i64) -> Option<Reply> {
     Some(Reply::Kept(Duration::from_millis(above.unsigned_abs() - 1)))
 }
 
-/// Does the same for an inspection. A key without an expiry has no end.
+/// Does the same for an inspection, in which a key without an expiry has no end.
 pub(super) const fn inspected(above: i64) -> Option<Reply> {
     match above == FOREVER + 1 {
         true => Some(Reply::Kept(Duration::MAX)),
@@ -373,7 +373,7 @@ fn fencing_token(number: i64) -> Option<u64> {
     up_to_the_largest(number).filter(|number| *number != 0)
 }
 
-/// Returns what it means that a script gives no number.
+/// Returns the reason why a script gives no number.
 fn no_number(more: i64) -> Reply {
     Reply::lacks(match 1 <= more {
         true => Unusable::NoMoreTokens,
@@ -386,7 +386,7 @@ fn up_to_the_largest(number: i64) -> Option<u64> {
     number.filter(|number| *number <= FENCING_TOKEN_MAX)
 }
 
-/// Returns the answer of a script, and what it says of the marker if it has checked one.
+/// Returns the answer of a script, and the result of the marker check if there was one.
 fn said(value: Value<'_>) -> Option<(i64, Option<i64>)> {
     match value.as_integer() {
         Some(said) => Some((said, None)),
@@ -404,7 +404,7 @@ fn integers<const N: usize>(value: Value<'_>) -> Option<[i64; N]> {
     Some(integers)
 }
 
-/// Returns two integers and what stands behind them, if that is all of `value`.
+/// Returns two integers and the item behind them, if `value` has nothing else.
 pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, Value<'_>)> {
     let items = value.as_items()?;
     let mut items = items.iter();
@@ -414,13 +414,13 @@ pub(super) fn three(value: Value<'_>) -> Option<(i64, i64, Value<'_>)> {
     items.next().is_none().then_some((first, second, third))
 }
 
-/// Returns the holders in the answer to an inspection. `None` if it names a token, or something that is no lock.
+/// Returns the holders in the answer to an inspection. Returns `None` if the answer names a token, or is no lock.
 pub(super) fn holders_in(value: Value<'_>) -> Option<Box<[Member]>> {
     members_in(three(value)?.2)
 }
 
-/// Returns the token in the answer to an inspection, cut to one byte more than the longest token has. `None` if there
-/// is no key.
+/// Returns the token in the answer to an inspection, cut to one byte more than the longest token has. Returns `None` if
+/// there is no key.
 pub(super) fn token_in(value: Value<'_>) -> Option<&[u8]> {
     let (_, _, token) = three(value).filter(|(above, ..)| 0 < *above)?;
     let token = token.as_bytes()?;
@@ -434,7 +434,7 @@ mod tests {
     use crate::resp::{Decoder, Limits};
     use crate::slab::Slab;
 
-    /// The meaning of a reply to a command that takes a lock in this way, and what it says of the marker.
+    /// Reads a reply to this command that takes a lock. Returns its meaning and the result of the marker check.
     fn read_as(by: Taking, reply: &str) -> Option<(Reply, Option<i64>)> {
         let claim = ClaimKey(Slab::new().insert(()));
         let (mut decoder, bytes) = (Decoder::new(Limits::default()), reply.replace('|', "\r\n"));

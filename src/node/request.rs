@@ -1,4 +1,4 @@
-//! The questions to a node, and the forms that they are written in: types that all files of `node` use.
+//! The questions to a node, and the forms of their commands. All files of `node` use these types.
 //!
 //! This file imports none of the other files.
 
@@ -8,30 +8,30 @@ use core::time::Duration;
 use crate::error::ServerError;
 use crate::keys::{ClaimKey, OperationKey, PlaceKey};
 
-/// What a command to a node is for.
+/// The purpose of a command to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
     /// A claim or an operation has asked.
     Asked(Request),
-    /// Part of the handshake, or of teaching the scripts again.
+    /// Part of the handshake, or of loading the scripts again.
     Handshake(Step),
     /// A command of the open transaction.
     Transaction,
-    /// One script for the renewals or releases behind it. Its answer has one item for each of them.
+    /// One script for the renewals or releases that follow. Its answer has one item for each.
     Batch {
         /// The number of renewals or releases.
         count: u8,
-        /// They are releases.
+        /// Whether they are releases.
         releases: bool,
     },
-    /// It was withdrawn. Its bytes are removed before any others are written.
+    /// The command was withdrawn. Its bytes are removed before any other bytes are written.
     Withdrawn,
     /// Asks for the time of the server.
     Time,
     /// Asks for notifications of changed keys: once on a connection, and before each look.
     Track,
-    /// Leaves the intent of a caller who waits for an exclusive lock, or takes the token of a permit out of a slot that
-    /// is not its own. Nothing depends on the answer.
+    /// Leaves the intent of a caller that waits for an exclusive lock, or takes the token of a permit out of a wrong
+    /// slot. Nothing depends on the answer.
     Aside,
     /// Asks how long the key of `place` lives on.
     Look {
@@ -40,11 +40,11 @@ pub(crate) enum Purpose {
     },
 }
 
-// Every command in flight has one.
+// The size matters, because every command in flight has a purpose.
 const _: () = assert!(size_of::<Purpose>() == size_of::<Request>());
 
 impl Purpose {
-    /// Returns what was asked for, if a claim or an operation has asked.
+    /// Returns the request, if a claim or an operation has asked.
     pub(super) const fn request(self) -> Option<Request> {
         match self {
             Self::Asked(request) => Some(request),
@@ -76,11 +76,11 @@ pub(crate) enum Request {
         claim: ClaimKey,
         /// The form of the command.
         by: Dialect,
-        /// Nodes are taught its script, or have a native command in place of it. Any other release may have deleted
-        /// some of the keys, whatever the answer is.
+        /// Nodes load its script, or have a native command in place of it. Any other release may have deleted some of
+        /// the keys, whatever the answer is.
         is_taught: bool,
-        /// An earlier release failed, or its connection was lost. Until this one is answered, the node may still have a
-        /// key that was `SET` before it.
+        /// An earlier release has failed, or its connection was lost. Until this release is answered, the node may
+        /// still have a key that was `SET` before it.
         repair: bool,
     },
     /// A question about a lock.
@@ -89,7 +89,7 @@ pub(crate) enum Request {
         question: Question,
         /// The operation that asks.
         operation: OperationKey,
-        /// The claim of the token in question, if this engine has one.
+        /// The claim of the token, if this engine has one.
         claim: Option<ClaimKey>,
         /// The form of the command.
         by: Dialect,
@@ -114,22 +114,22 @@ pub(crate) enum Request {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// A release before the `SET` of a claim, to see whether the user may run it. If the way is a script, it only asks
-    /// whether scripts are run.
+    /// A release before the `SET` of a claim, to see whether the user may release. If the way is a script, the command
+    /// only asks whether the node runs scripts.
     Probe {
         /// The claim.
         claim: ClaimKey,
         /// The way of releasing.
         way: Dialect,
-        /// All ways are tried, one behind the other.
+        /// All ways are tried, one after another.
         with_others: bool,
     },
-    /// Asks which permission was missing when an extension or confirmation was refused.
+    /// Asks which permission was missing when the node refused an extension or confirmation.
     Why {
         /// The operation that asks.
         operation: OperationKey,
     },
-    /// Asks which token the key of `place` holds.
+    /// Asks for the token in the key of `place`.
     Name {
         /// The place of the resource.
         place: PlaceKey,
@@ -151,11 +151,11 @@ impl Request {
         matches!(self, Self::Question { claim: Some(about), .. } if about == claim)
     }
 
-    /// Returns `true` if the answer decides a vote. Such a vote relies on the clock of the server too.
+    /// Returns `true` if the answer decides a vote. Such a vote also relies on the clock of the server.
     pub(crate) const fn is_question(self) -> bool {
         match self {
             Self::Take { .. } | Self::Raise { .. } => true,
-            // `Overwrite` changes the key whether the node counts or not.
+            // `Overwrite` changes the key, whether or not the node counts.
             Self::Question { question, .. } => !matches!(question, Question::Overwrite),
             Self::Floor { .. }
             | Self::LookAtFloor { .. }
@@ -168,7 +168,7 @@ impl Request {
     }
 }
 
-/// What may withdraw a command. Each asker has at most one question open on a node.
+/// The asker of a command, who may withdraw it. Each asker has at most one question open on a node.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Asker {
     /// A claim whose keys are being taken.
@@ -178,7 +178,7 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
-    /// Returns what may withdraw `request`, if anything.
+    /// Returns the asker that may withdraw `request`, if there is one.
     pub(super) const fn of(request: Request) -> Option<Self> {
         match request {
             Request::Take { claim, .. } => Some(Self::Claim(claim)),
@@ -194,7 +194,7 @@ impl Asker {
         }
     }
 
-    /// Returns `true` if this may withdraw a command with this `purpose`.
+    /// Returns `true` if this asker may withdraw a command with this `purpose`.
     pub(super) fn asks(self, purpose: Purpose) -> bool {
         purpose.request().and_then(Self::of) == Some(self)
     }
@@ -205,16 +205,16 @@ impl Asker {
 pub(crate) enum Taking {
     /// `SET`.
     Set,
-    /// The script that does the same and checks a marker.
+    /// The script that does the same as `SET`, and checks a marker.
     Checked {
         /// The form of the command.
         by: Dialect,
     },
-    /// The first one on a connection: a script that takes the key only if the user may release it.
+    /// The first command of this kind on a connection: a script that takes the key only if the user may release it.
     First,
-    /// The script of a lock for which nodes are taught no scripts. It asks for the permissions itself.
+    /// The script for a lock whose scripts the nodes do not load. It checks the permissions itself.
     Untaught,
-    /// The script that adds the token to a sorted set. By its text it asks for the permissions itself.
+    /// The script that adds the token to a sorted set. If it is sent by its text, it checks the permissions itself.
     Member {
         /// The form of the command.
         by: Dialect,
@@ -224,27 +224,27 @@ pub(crate) enum Taking {
         /// The form of the command.
         by: Dialect,
     },
-    /// A transaction, for several names.
+    /// A transaction, for several resources.
     Watch,
 }
 
 /// A question about a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Question {
-    /// Keep the token at least for a ttl.
+    /// Keep the token for at least a ttl.
     Extend,
-    /// How long does the node keep the token?
+    /// How much longer does the node keep the token?
     Confirm,
-    /// Which token of any client is under the name, and how long does the node keep it?
+    /// Which token, of any client, is under the name, and how much longer does the node keep it?
     Inspect,
     /// Replace the token by the [token of a broken lock](crate::resource::broken), and keep the expiry of the key.
     Overwrite,
-    /// Move the permit to the slot of its entry, and keep its deadline. [`Reply::Foreign`](super::Reply): another has
-    /// this slot.
+    /// Move the permit to the slot of its entry, and keep its deadline. The answer [`Reply::Foreign`](super::Reply)
+    /// means that another client has this slot.
     Move,
 }
 
-/// The form in which a script or its native equivalent is sent to a node.
+/// The form in which a node gets a script or its native equivalent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Dialect {
     /// By its digest.
@@ -259,12 +259,12 @@ pub(crate) enum Dialect {
     SetIfEq,
     /// By a transaction.
     Watch,
-    /// By its whole text, and nothing takes the place of the script on a node without scripts.
+    /// By its whole text. On a node without scripts, nothing replaces this script.
     TextOnly,
 }
 
 impl Dialect {
-    /// Returns `true` if it is the form of a script.
+    /// Returns `true` for the forms of scripts.
     pub(crate) const fn is_script(self) -> bool {
         matches!(self, Self::Sha1 | Self::Text | Self::TextOnly)
     }
@@ -282,7 +282,7 @@ impl Dialect {
     }
 }
 
-/// One question of the handshake.
+/// One command of the handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Step {
     /// `HELLO 3 [AUTH user password] [SETNAME name]`.
@@ -297,17 +297,17 @@ pub(crate) enum Step {
     Server,
     /// `INFO replication`: role, replication id.
     Replication,
-    /// `INFO memory`: whether keys may be evicted.
+    /// `INFO memory`: whether the server may evict keys.
     Memory,
     /// `SCRIPT LOAD`.
     Load(Taught),
-    /// `CONFIG GET`: whether the server loses nothing in a restart. Only with a strict guard.
+    /// `CONFIG GET`: whether a restart of the server loses nothing. Only with a strict guard.
     Durability,
-    /// The marker: whether the node belongs to the cluster. Only with a strict guard.
+    /// The marker: whether the node belongs to the group. Only with a strict guard.
     Join,
 }
 
-/// A script that a server is taught.
+/// A script that a server loads in the handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Taught {
     Release,
@@ -321,14 +321,14 @@ pub(crate) enum Taught {
     CheckedExtend,
 }
 
-/// The time that is left of a key, as a node has answered.
+/// The time that is left of a key, according to a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Remaining {
     /// There is no such key.
     Missing,
-    /// It lives on for this time.
+    /// The key lives for this time.
     For(Duration),
-    /// It has no expiry.
+    /// The key has no expiry.
     Permanent,
 }
 
@@ -336,17 +336,17 @@ pub(crate) enum Remaining {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Waking {
-    /// The node was not asked yet: no caller has waited for a lock on this connection, and no lock was kept. Or the
-    /// server was busy or loading when it was asked, and is asked again.
+    /// The node was not asked yet, because no caller has waited for a lock on this connection and no lock was kept. Or
+    /// the server was busy or loading when it was asked, and will be asked again.
     #[default]
     Unasked,
-    /// By a push, as soon as the lock is released.
+    /// The node sends a push as soon as the lock is released.
     Push,
-    /// It does not, because the connection speaks RESP2. The waiter looks from time to time.
+    /// The node does not wake waiters, because the connection speaks RESP2. The waiter looks from time to time.
     Resp2,
-    /// It does not, because the server has refused `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL` with this error. The
-    /// waiter looks from time to time. If the error is `NOPERM`, grant the user `+client|tracking`, `+client|caching`
-    /// and `+pttl`.
+    /// The node does not wake waiters, because the server has refused `CLIENT TRACKING`, `CLIENT CACHING` or `PTTL`
+    /// with this error. The waiter looks from time to time. If the error is `NOPERM`, grant the user
+    /// `+client|tracking`, `+client|caching` and `+pttl`.
     Refused(ServerError),
 }
 

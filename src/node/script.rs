@@ -1,14 +1,14 @@
 //! The scripts that nodes run.
 //!
-//! They are sent by their SHA-1 digest or by their text: see `recipes`. The digests are constants, because the builds
-//! for some systems may not be allowed to compute SHA-1. A test compares them with a server's.
+//! The engine sends them by their SHA-1 digest or by their text: see `recipes`. The digests are constants, because the
+//! builds for some systems may not be allowed to compute SHA-1. A test compares them with the digests of a server.
 //!
 //! # With a strict restart guard
 //!
-//! [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. It runs at every handshake, and whenever
-//! another script answers that the marker is not the expected one. The other scripts do to the key of the lock exactly
-//! what the plain commands do, whether the node votes or not: a key that does not count still keeps others out. They
-//! answer two integers: the answer of the plain command, and whether it counts.
+//! [`JOIN`] reads and writes the [marker](super::trust::marker) of a node. It runs in every handshake, and whenever
+//! another script answers that the marker is not the expected one. The other scripts do exactly the same to the key of
+//! the lock as the plain commands. They do so even if the node does not vote, because a key that does not count still
+//! keeps others out. They answer two integers: the answer of the plain command, and whether it counts.
 //!
 //! ```text
 //! {said, 0}     it counts: the marker is the one given, and there is no barrier
@@ -16,11 +16,11 @@
 //! {said, -1}    it does not: the marker is missing, or another
 //! ```
 //!
-//! A barrier that was made permanent counts as one second, in every answer.
+//! In every answer, a barrier without an expiry counts as one second.
 //!
 //! # Not here
 //!
-//! Releases use the plain scripts: a key may be released on a node whether it votes or not.
+//! Releases use the plain scripts: a node may release a key whether or not it votes.
 
 mod fencing;
 mod numbered;
@@ -38,9 +38,9 @@ pub(crate) use shared::{
     CONFIRM_MEMBER, EXTEND_MEMBER, LEAVE_INTENT, RELEASE_MEMBER, TAKE_SHARED, keeps_out,
 };
 
-/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key `$key`; `c` is
-/// `redis.acl_check_cmd`. Some servers check the number of arguments: `get` and `pttl` get one, the other commands get
-/// the key twice.
+/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]` on the key `$key`. `c` is
+/// `redis.acl_check_cmd`. Some servers check the number of arguments: `get` and `pttl` get one argument, the other
+/// commands get the key twice.
 macro_rules! end_unless_permitted {
     ($key:literal, $refused:literal) => {
         concat!(
@@ -65,7 +65,8 @@ pub(crate) struct Script {
     pub(crate) sha1: &'static str,
 }
 
-/// Deletes the key if it holds the token. Answers `1`: deleted, `0`: not there, `-1`: another's.
+/// Deletes the key if it holds the token. Answers `1` if it was deleted, `0` if it is not there, and `-1` if it is
+/// another client's.
 pub(crate) const RELEASE: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then return redis.call('del',KEYS[1]) end \
@@ -73,11 +74,12 @@ pub(crate) const RELEASE: Script = Script {
     sha1: "4453c08d4b7260dfec522c1d9be6140ee00157cb",
 };
 
-/// Raises the expiry of the key if it holds the token. Answers `1`: it lives at least that long now, `0`: not there,
-/// `-1`: another's. It never shortens an expiry, nor gives one to a key that an operator made permanent.
+/// Raises the expiry of the key if it holds the token. Answers `1` if the key now lives at least that long, `0` if it
+/// is not there, and `-1` if it is another client's. The script never shortens an expiry, and gives none to a key that
+/// an operator made permanent.
 ///
-/// After its own write it reads the key again, because a write uses up the registration for its next change: see
-/// `tracking`.
+/// After its own write, the script reads the key again, because a write uses up the registration for the next change of
+/// the key: see `tracking`.
 pub(crate) const EXTEND: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -87,8 +89,8 @@ pub(crate) const EXTEND: Script = Script {
     sha1: "861c16b0751b430a3233aad3e2ab867202584ef5",
 };
 
-/// Does [`EXTEND`] for each of several keys, whose tokens and ttls alternate in the arguments, and answers a list of
-/// its answers. If a command fails for one key, the list has the error in that place, and the other keys are still
+/// Does [`EXTEND`] for each of several keys, whose tokens and ttls alternate in the arguments, and answers with a list
+/// of the results. If a command fails for one key, the list has the error in its place, and the other keys are still
 /// extended.
 pub(crate) const EXTEND_EACH: Script = Script {
     text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
@@ -100,8 +102,8 @@ pub(crate) const EXTEND_EACH: Script = Script {
     sha1: "ab45eed4405dc0e1a96a226b5088d35bf5f4512a",
 };
 
-/// Does [`RELEASE`] for each of several keys, whose tokens are the arguments, and answers a list of its answers. If a
-/// command fails for one key, the list has the error in that place, and the other keys are still released.
+/// Does [`RELEASE`] for each of several keys, whose tokens are the arguments, and answers with a list of the results.
+/// If a command fails for one key, the list has the error in its place, and the other keys are still released.
 pub(crate) const RELEASE_EACH: Script = Script {
     text: "local c,a=redis.pcall,{} for i,k in ipairs(KEYS) do \
            local v=c('get',k) if v==ARGV[i] then v=c('del',k) \
@@ -109,11 +111,11 @@ pub(crate) const RELEASE_EACH: Script = Script {
     sha1: "d69605c5805009ab0e3862a8ef1a0ec74af88a05",
 };
 
-/// Returns how many milliseconds the key lives on if it holds the token, plus one, because that may be zero. Otherwise
-/// `0`: not there, `-1`: another's. A key that an operator made permanent counts as 285 000 years; numbers in Lua are
-/// exact up to about this size.
+/// Answers with one more than the remaining milliseconds of the key if it holds the token; the remainder may be zero.
+/// Otherwise answers `0` if the key is not there, and `-1` if it is another client's. A key that an operator made
+/// permanent counts as 285 000 years; numbers in Lua are exact up to about this size.
 ///
-/// It is always sent by its text, because it is too rare to be loaded in the handshake.
+/// The script is always sent by its text, because it is too rare to load in the handshake.
 pub(crate) const CONFIRM: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) \
            if v==ARGV[1] then local p=redis.call('pttl',KEYS[1]) \
@@ -122,11 +124,12 @@ pub(crate) const CONFIRM: Script = Script {
     sha1: "eff39a10bfd4f5ef8734aa1fc598a9ee03919210",
 };
 
-/// Replaces the token in the key by another, and keeps the expiry. Answers how many milliseconds the key lives on, plus
-/// one; `0`: not there, `-1`: another's. A key that already has the new token counts as replaced. A key without an
-/// expiry counts as another's, because it would keep others out for ever.
+/// Replaces the token in the key by another one, and keeps the expiry. Answers with one more than the remaining
+/// milliseconds of the key, `0` if it is not there, and `-1` if it is another client's. A key that already has the new
+/// token counts as replaced. A key without an expiry counts as another client's, because it would keep others out for
+/// ever.
 ///
-/// It is always sent by its text, because it is too rare to be loaded in the handshake.
+/// The script is always sent by its text, because it is too rare to load in the handshake.
 pub(crate) const OVERWRITE: Script = Script {
     text: "local v,t=redis.call('get',KEYS[1]),ARGV[2] \
            if v==ARGV[1] or v==t then local p=redis.call('pttl',KEYS[1]) \
@@ -135,11 +138,12 @@ pub(crate) const OVERWRITE: Script = Script {
     sha1: "a0c929ad7a26c6c16212348c2ec97887478c5218",
 };
 
-/// The first `SET` on a connection: takes the lock if the user may run all commands in the arguments behind token and
-/// ttl on its key. Answers `1`: taken, `0`: another's, `-n`: the n-th command is forbidden, and nothing was done.
-/// Without a ttl it only asks for the permissions. Redis 6.2 cannot check them, and takes the lock.
+/// The first `SET` on a connection. It takes the lock if the user may run, on its key, all commands in the arguments
+/// behind the token and the ttl. Answers `1` if the lock was taken, `0` if the key is another client's, and `-n` if the
+/// n-th command is forbidden and nothing was done. Without a ttl the script only checks the permissions. Redis 6.2
+/// cannot check them, and takes the lock.
 ///
-/// It checks them for the name of the lock itself, because permissions depend on the name.
+/// The script checks the permissions for the name of this lock, because they depend on the name.
 pub(crate) const SET_IF_PERMITTED: Script = Script {
     text: concat!(
         "local c,k=redis.acl_check_cmd,KEYS[1] if c then for i=3,#ARGV do ",
@@ -150,16 +154,17 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
     sha1: "f44fbb47329f6240174dcf2a6d84c503009bf73e",
 };
 
-/// Returns three values. The first is how many milliseconds the key lives on, plus one, or `0` if it is not there. The
-/// second is whether that counts, if the keys of a marker and a barrier are given (see the [module](self)). The third
-/// is the token. A value that is longer than any token is cut to one byte more than the longest token has.
+/// Returns three values. The first is one more than the remaining milliseconds of the key, or `0` if it is not there.
+/// The second is whether that counts, if the arguments include the keys of a marker and a barrier (see the
+/// [module](self)). The third is the token. A value that is longer than any token is cut to one byte more than the
+/// longest token has.
 ///
-/// If the key is a sorted set with a live member and deadlines, as shared locks and permits have it, the third value lists
-/// its live members, each with the milliseconds that are left of it: at most [`HOLDERS_SHOWN_MAX`], those that end first.
-/// A member is cut in the same way.
+/// Shared locks and permits have a sorted set of members with deadlines. If the key is such a set with a live member,
+/// the third value lists its live members, each with its remaining milliseconds. It lists at most
+/// [`HOLDERS_SHOWN_MAX`], those that end first, and cuts members in the same way.
 ///
-/// It is one script, so that time and token belong together. It is always sent by its text, because it is too rare to
-/// be loaded in the handshake.
+/// This is one script, so that the time and the token belong together. It is always sent by its text, because it is too
+/// rare to load in the handshake.
 pub(crate) const INSPECT: Script = Script {
     text: "local c,k,s,b=redis.pcall,KEYS[1],0,0 local v=c('get',k) \
            if type(v)=='table' then local w,l=c('time'),c('zrange',k,-1,-1,'withscores') \
@@ -176,18 +181,18 @@ pub(crate) const INSPECT: Script = Script {
     sha1: "c5f4c7cf078ae5bb65e10725daf4cec708f82d1f",
 };
 
-/// Makes a node a member of a cluster, or says why it is not.
+/// Makes a node a member of a group, or says why it is not.
 ///
 /// Keys: the marker and the barrier. Arguments: `run_id`, longest ttl, nodes, quorum, cluster, durable (`1` yes, `0`
-/// no, `-` not known), the barrier for that ttl, and the mode: `join`, `trust` or `anew`. Answers three values: 1, or 0
-/// if the marker belongs to another cluster and nothing was changed; how many milliseconds the barrier stands; the
-/// marker as it is now.
+/// no, `-` not known), the barrier for that ttl, and the mode: `join`, `trust` or `anew`. Answers three values. The
+/// first is 1, or 0 if the marker belongs to another group and nothing was changed. The second is how many milliseconds
+/// of the barrier are left. The third is the present marker.
 ///
 /// A marker is written if it is missing, belongs to another incarnation of the server, or has a shorter longest ttl,
 /// each time with a barrier. A barrier is written before its marker, and never shortened. Another incarnation gets no
-/// barrier if both the marker and this client say that nothing is lost in a restart. A server that has a replica by
-/// now, or was one, is not durable, even if the client has read otherwise before: its marker may come from another
-/// master. `anew` makes the node a member of this cluster regardless of its marker. `trust` omits the barrier.
+/// barrier if both the marker and this client say that nothing is lost in a restart. A server that now has a replica,
+/// or was a replica, is not durable, even if the client has read that it is: its marker may come from another master.
+/// `anew` makes the node a member of this group regardless of its marker. `trust` omits the barrier.
 pub(crate) const JOIN: Script = Script {
     text: "local m,p=redis.call('get',KEYS[1]),redis.call('pttl',KEYS[2]) \
            local left=p+1 if p==-1 then left=1000 elseif p<0 then left=0 end \
@@ -215,8 +220,8 @@ pub(crate) const JOIN: Script = Script {
     sha1: "59534fe468c207290343f3f842fceb3d4c79f9bb",
 };
 
-/// The end of a script with a marker check, which has put the answer of the plain command into `s`. It adds whether
-/// that answer counts. `$marker` is the argument with the expected marker.
+/// The end of a script with a marker check, which has put the answer of the plain command into `s`. Adds whether this
+/// answer counts. `$marker` is the argument with the expected marker.
 macro_rules! said_and_whether_it_counts {
     ($marker:literal) => {
         concat!(
@@ -228,7 +233,7 @@ macro_rules! said_and_whether_it_counts {
 }
 
 /// Does `SET NX PX`, and adds whether it counts: `said` is 1 or 0. If the user may not run the n-th of the commands
-/// behind the marker, answers only `-n`, and nothing was done: see [`SET_IF_PERMITTED`].
+/// behind the marker, the script does nothing and answers only `-n`: see [`SET_IF_PERMITTED`].
 pub(crate) const CHECKED_ACQUIRE: Script = Script {
     text: concat!(
         "local c,s=redis.acl_check_cmd,0 if c then for i=4,#ARGV do ",

@@ -1,8 +1,8 @@
-//! What is sent to one node about locks.
+//! The commands about locks that one node gets.
 //!
 //! # Not here
 //!
-//! The bytes: see `recipes`. The questions of the handshake: see [`Node`].
+//! The bytes: see `recipes`. The commands of the handshake: see [`Node`].
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -30,21 +30,21 @@ use super::{Node, recipes};
 pub(crate) struct Asking<'a> {
     pub(crate) question: Question,
     pub(crate) operation: OperationKey,
-    /// The claim of the token in question, if this engine has one.
+    /// The claim of the token, if this engine has one.
     pub(crate) claim: Option<ClaimKey>,
     pub(crate) entry: &'a Entry,
-    /// How long the keys are to be kept, if that is asked for.
+    /// How long the node has to keep the keys, if the question asks for that.
     pub(crate) life: Duration,
-    /// The node also has to notify us of the next change of the keys.
+    /// Whether the node also has to report the next change of the keys.
     pub(crate) watched: bool,
-    /// The node has refused the question in another form.
+    /// Whether the node has refused another form of the question.
     pub(crate) again: bool,
-    /// It is a renewal of a kept lock, which may go to the node together with others.
+    /// Whether this is a renewal of a kept lock, which may go to the node together with others.
     pub(crate) is_renewal: bool,
 }
 
 impl<'a> Asking<'a> {
-    /// Returns a question of `operation` that does not change how long the keys live, and concerns no claim.
+    /// Returns a question of `operation` that does not change the life of the keys, and concerns no claim.
     pub(crate) const fn about(
         question: Question,
         operation: OperationKey,
@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
+    /// Does `work` on the keys of `entry` as soon as no transaction is open. The result is the answer to `request`.
     #[cold]
     #[inline(never)]
     pub(crate) fn transact(&mut self, now: Instant, request: Request, entry: &Entry, work: Work) {
@@ -106,8 +106,8 @@ impl Node {
 
     // ----- looks ----------------------------------------------------------------------------
 
-    /// Asks what is left of the key `resource`, and for a notification of its next change if the node can send one.
-    /// Returns `false` if the node cannot be asked now.
+    /// Asks for the remaining time of the key `resource`, and for a notification of its next change if the node can
+    /// send one. Returns `false` if the node cannot be asked now.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -129,7 +129,7 @@ impl Node {
     }
 
     /// Asks for the holder of the key `resource`, if the user may run scripts. The script cuts off a value that is
-    /// longer than any token, and registers nothing. It goes behind a look, so a later change of the key is notified.
+    /// longer than any token, and registers nothing. It follows a look, so the node reports a later change of the key.
     pub(crate) fn ask_holder(
         &mut self,
         now: Instant,
@@ -147,8 +147,8 @@ impl Node {
 
     // ----- taking a lock --------------------------------------------------------------------
 
-    /// Takes the keys of `entry` for `life`, with a number of at least `proposal` if there is one. Returns `false` if
-    /// this has to wait for a [trial](Request::Probe), which shows whether the user may release the lock.
+    /// Takes the keys of `entry` for `life`, with a number of at least `proposal` if there is one. Returns `false` if a
+    /// [trial](Request::Probe) first has to show whether the user may release the lock.
     ///
     /// # Errors
     ///
@@ -216,8 +216,8 @@ impl Node {
         self.send(now, request, bytes);
     }
 
-    /// Takes the keys over a connection that has not shown yet that scripts may be run. Returns `None` if nothing was
-    /// sent, because the keys are taken as over any other connection.
+    /// Takes the keys over a connection that has not shown yet whether it runs scripts. Returns `None` without sending
+    /// anything if the keys can be taken as over any other connection.
     ///
     /// # Errors
     ///
@@ -262,7 +262,7 @@ impl Node {
         )
     }
 
-    /// Takes the key by the script that also asks whether the user may release it.
+    /// Takes the key with the script that also checks whether the user may release it.
     fn take_first(&mut self, now: Instant, claim: ClaimKey, entry: &Entry, life: Duration) {
         self.abilities.begin_trial(claim, entry);
         let mut command = Vec::new();
@@ -272,7 +272,7 @@ impl Node {
         self.send(now, Request::Take { claim, by }, &command);
     }
 
-    /// Takes the keys by the script that raises their counters at least to `proposal`.
+    /// Takes the keys with the script that raises their counters to at least `proposal`.
     ///
     /// # Errors
     ///
@@ -304,7 +304,7 @@ impl Node {
             ttl: abilities.counter_ttl,
             run_id: self.handshake.run_id().ok_or(Unusable::NoRunId)?,
         };
-        // The command names the server, so it is written for this node alone, like one that checks a marker.
+        // The command names the server, so it is written for this node alone, like a command that checks a marker.
         let bytes = command.written(Dialect::Text, Some(b""), |out| {
             fenced::take(out, entry, &filling, &counters, to_ask);
         });
@@ -317,7 +317,7 @@ impl Node {
 
     // ----- trials ---------------------------------------------------------------------------
 
-    /// Sends what follows from an answer about the keys of `claim`.
+    /// Sends the consequences of an answer about the keys of `claim`.
     #[cold]
     pub(super) fn follow(&mut self, now: Instant, claim: Option<ClaimKey>, then: Then) {
         match (then, claim) {
@@ -350,7 +350,7 @@ impl Node {
         self.send(now, request, &command);
     }
 
-    /// Tries all ways. The answers come in order, except for the transaction, which may be answered at any time.
+    /// Tries all ways. The answers come in order, except that the answer to the transaction may come at any time.
     fn try_all(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.abilities.begin_trial(claim, entry);
         for way in ORDER {
@@ -358,7 +358,7 @@ impl Node {
         }
     }
 
-    /// Sends a script that does nothing, to see whether scripts are run.
+    /// Sends a script that does nothing, to see whether the node runs scripts.
     #[cold]
     fn try_script(&mut self, now: Instant, claim: ClaimKey, entry: &Entry) {
         self.abilities.begin_trial(claim, entry);
@@ -374,7 +374,7 @@ impl Node {
 
     // ----- a lock that is held --------------------------------------------------------------
 
-    /// Sends the release of `entry`; never by digest if it has to `repair`. Returns `false` if there is no room for it.
+    /// Sends the release of `entry`, never by digest if it has to `repair`. Returns `false` if there is no room for it.
     #[inline(always)]
     pub(crate) fn send_release(
         &mut self,
@@ -389,7 +389,8 @@ impl Node {
             true => self.abilities.release_dialect(repair),
             false => self.dialect_of_text(entry),
         };
-        // A transaction that takes the keys may be repeated after a release by a script, and take them again.
+        // A transaction that takes the keys may be repeated. If a script released them before that, the transaction
+        // would take them again.
         let is_taken = !self.connection.transactions.is_empty()
             && self.connection.transactions.is_taking(claim);
         if by == Dialect::Watch || is_taken {
@@ -420,7 +421,7 @@ impl Node {
         true
     }
 
-    /// Asks this node. The question is built in `command`. Nodes that take it in the same form share these bytes.
+    /// Asks this node. The question is built in `command`, and nodes that take it in the same form share its bytes.
     pub(crate) fn ask_about(&mut self, now: Instant, command: &mut Command, asking: &Asking<'_>) {
         let Asking {
             question,
@@ -491,15 +492,15 @@ impl Node {
         }
     }
 
-    /// Asks which permission was missing when a question about `entry` was refused.
+    /// Asks which permission was missing when the node refused a question about `entry`.
     pub(crate) fn ask_why(&mut self, now: Instant, operation: OperationKey, entry: &Entry) {
         let mut command = Vec::new();
         recipes::ask(&mut command, entry, &TO_EXTEND);
         self.send(now, Request::Why { operation }, &command);
     }
 
-    /// Leaves the intent of a caller who waits for the exclusive lock on `resource`: its age, and how long it lasts.
-    /// `None`: ends it. Does nothing if the node cannot be asked now.
+    /// Leaves the intent of a caller that waits for the exclusive lock on `resource`, with its age and its length.
+    /// `None` ends the intent. Does nothing if the node cannot be asked now.
     #[cold]
     pub(crate) fn leave_intent(
         &mut self,
@@ -517,7 +518,7 @@ impl Node {
         }
     }
 
-    /// Takes the token of the permit of `entry` out of the slot that it has, whichever that is but its own.
+    /// Takes the token of the permit of `entry` out of its slot on the node, unless this is the right slot.
     #[cold]
     pub(crate) fn take_out(&mut self, now: Instant, entry: &Entry) {
         let mut command = Vec::new();
@@ -540,7 +541,7 @@ impl Node {
     }
 
     /// Sets the counter floor: see [`fenced::set_floor`]. `operation` waits for the answer. Returns `false` if the
-    /// `run_id` is not known: such a node is not asked for locks with fencing tokens.
+    /// `run_id` is not known; such a node is not asked for locks with fencing tokens either.
     pub(crate) fn set_floor(
         &mut self,
         now: Instant,
@@ -586,10 +587,10 @@ impl Node {
     }
 }
 
-/// If `node` has to report the next change of the key of `entry`, sends what has to stand before `request`.
+/// If `node` has to report the next change of the key of `entry`, sends the command that goes before `request`.
 fn register_before(node: &mut Node, now: Instant, request: Request, entry: &Entry) {
     if entry.registers() {
-        node.send_time(now, request); // Nothing may stand between the two commands.
+        node.send_time(now, request); // Nothing may come between the two commands.
         node.connection.wire.register(now);
     }
 }

@@ -1,17 +1,17 @@
-//! Keeping a lock: when the engine extends it by itself, by how much, and until when.
+//! Keeping a lock: when the engine extends it, by how much, and until when.
 //!
-//! [`Keeping`] is the policy: an extension is due when half of the validity is left, and if it fails it is tried again
-//! within the rest. [`Kept`] holds the policy and the remaining extensions, for the lock and for its engine. The
-//! present end stands in the entry, which they share too.
+//! [`Keeping`] is the policy: an extension is due when half of the validity is left, and a failed extension is tried
+//! again within the rest. [`Kept`] has the policy and the remaining extensions, for both the lock and its engine. The
+//! present end is in the entry, which they also share.
 //!
 //! # Guarantees
 //!
-//! * No extension asks for more than the limit allows. If an extension would gain nothing, none is due.
-//! * A failed try changes nothing but the time of the next one. There are at most 15 tries before the end.
+//! * No extension asks for more than the limit allows. If an extension would gain nothing, it is never due.
+//! * A failed try changes only the time of the next try. There are at most 15 tries before the end.
 //!
 //! # Not here
 //!
-//! The timer: it belongs to the claim. The extension: it is the operation `extend` of the engine.
+//! The timer: it belongs to the claim. The extension itself: see the operation `extend` of the engine.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -23,18 +23,19 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
-/// The largest number of locks that are extended together, if the extensions are spread evenly. The number is small
-/// enough that a node works on them for less than a tenth of a millisecond, during which other commands wait. If fewer
-/// locks are kept, each is extended when it is due.
+/// The largest number of locks that are extended together, if the extensions are spread evenly. A node works on this
+/// number for less than a tenth of a millisecond, during which other commands wait. If fewer locks are kept, each is
+/// extended when it is due.
 const TOGETHER: u64 = 48;
 
-/// When and by how much an engine extends a lock. Ten bytes, because there may be many kept locks.
+/// When and by how much an engine extends a lock. The policy takes only ten bytes, because there may be many kept
+/// locks.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(2))]
 pub(crate) struct Keeping {
     /// The ttl that each extension asks for, in milliseconds.
     ttl: u32,
-    /// No extension asks for more than this, in ticks: 48 bits.
+    /// The limit of all extensions, in ticks: 48 bits.
     limit: u32,
     limit_high: u16,
 }
@@ -48,7 +49,7 @@ const WAITS: u8 = 1;
 /// The end was reported to the holder. Only the engine writes this.
 const OVER: u8 = 2;
 
-/// The lock will not be extended any more.
+/// The lock will not be extended again.
 const ENDED: u8 = 4;
 
 /// The keys are registered for changes on the nodes. Only the engine reads and writes this.
@@ -59,22 +60,22 @@ const WATCHED: u8 = 8;
 pub(crate) struct Kept {
     keeping: Keeping,
     extensions_left: AtomicU32,
-    /// Extensions begin at multiples of this power of two, in ticks. [`AT_ONCE`]: when they are due. Only the engine
-    /// reads and writes it.
+    /// Extensions begin at multiples of this power of two, in ticks. With [`AT_ONCE`], they begin when they are due.
+    /// Only the engine reads and writes this.
     step: AtomicU8,
-    /// [`WAITS`], [`OVER`], [`ENDED`] and [`WATCHED`].
+    /// The bits [`WAITS`], [`OVER`], [`ENDED`] and [`WATCHED`].
     state: AtomicU8,
 }
 
-// With its counts it takes half of a cache line.
+// With the counts of its `Arc`, it takes half of a cache line.
 const _: () = assert!(size_of::<Kept>() == 16);
 
 /// Extensions begin when they are due.
 const AT_ONCE: u8 = u8::MAX;
 
 impl Keeping {
-    /// Keeps a lock by extensions of `ttl`, until `limit` at the latest. A ttl beyond 49 days is asked for in pieces of
-    /// that size.
+    /// Keeps a lock by extensions of `ttl`, until `limit` at the latest. If the ttl is longer than 49 days, each
+    /// extension asks for 49 days.
     pub(crate) fn new(ttl: Duration, limit: Instant) -> Self {
         let limit = limit.tick_floor();
         Self {
@@ -109,9 +110,9 @@ impl Keeping {
         }
     }
 
-    /// Returns the power of two, in ticks, at whose multiples extensions begin when `locks` locks are kept. Multiples
-    /// are used so that locks which are extended together stay together when the number of locks changes. It is at most
-    /// a 64th of the time between two extensions.
+    /// Returns a power of two, in ticks. If `locks` locks are kept, extensions begin at its multiples, so that locks
+    /// that are extended together stay together when the number of locks changes. The result is at most a 64th of the
+    /// time between two extensions.
     fn step(self, locks: usize, drift: Drift) -> u8 {
         let locks = locks as u64;
         if locks <= TOGETHER {
@@ -128,7 +129,7 @@ impl Keeping {
         self.ttl().min(self.limit().saturating_since(now))
     }
 
-    /// Returns when a lock that is valid until `end`, and is tried at `now`, should be tried again if that fails.
+    /// A lock that is valid until `end` is tried at `now`. Returns when to try again if this fails.
     fn again(self, now: Instant, end: Instant) -> Instant {
         let pause = (end.saturating_since(now) / 4).max(self.ttl() / 64);
         now.saturating_add(pause.max(TICK))
@@ -136,7 +137,7 @@ impl Keeping {
 }
 
 impl Kept {
-    /// Makes the state of a lock that may be extended this number of times.
+    /// Makes the state of a lock for which this number of extensions is allowed.
     pub(super) fn new(keeping: Keeping, extensions: u32) -> Self {
         Self {
             keeping,
@@ -148,8 +149,8 @@ impl Kept {
 
     // ----- the engine -------------------------------------------------------------------------
 
-    /// Returns when a lock that is valid until `end` should be extended, not before `again`; [`Instant::MAX`] for
-    /// never. `drift` is the engine's.
+    /// Returns when a lock that is valid until `end` should be extended, but not before `again`. [`Instant::MAX`] means
+    /// never. `drift` is the engine's drift.
     pub(crate) fn due_at(self: &Arc<Self>, end: Instant, again: Instant, drift: Drift) -> Instant {
         match self.is_kept() {
             true => self.in_step(self.keeping.due_at(end, drift)).max(again),
@@ -157,7 +158,7 @@ impl Kept {
         }
     }
 
-    /// Returns the last time, not after `due`, at which other locks are due too.
+    /// Returns the latest time, not after `due`, at which other locks are due too.
     fn in_step(&self, due: Instant) -> Instant {
         match self.step.load(Ordering::Relaxed) {
             AT_ONCE => due,
@@ -166,8 +167,8 @@ impl Kept {
         }
     }
 
-    /// Returns the ttl for an extension at `now` of a lock that is valid until `end`, and when to try again, if the
-    /// extension is due. No try is made before `again`. At most `locks` locks are kept.
+    /// If an extension is due at `now`, for a lock that is valid until `end`, returns its ttl and when to try again.
+    /// There is no try before `again`. At most `locks` locks are kept.
     pub(crate) fn due(
         self: &Arc<Self>,
         now: Instant,
@@ -183,8 +184,8 @@ impl Kept {
         })
     }
 
-    /// Returns the ttl for an extension at `now` of a lock that is valid until `end`, even before it is due. If the
-    /// number of extensions is limited, only a due one is allowed.
+    /// Returns the ttl for an extension at `now` of a lock that is valid until `end`, even if it is not due yet. If the
+    /// number of extensions is limited, only a due extension is allowed.
     pub(crate) fn extension(
         self: &Arc<Self>,
         now: Instant,
@@ -199,7 +200,7 @@ impl Kept {
         (self.is_kept() && now < end && gains).then(|| self.keeping.asked_for(now))
     }
 
-    /// Marks the extension as waiting. Returns `false` if it waits already.
+    /// Marks the extension as waiting. Returns `false` if it was already waiting.
     pub(crate) fn waits_from_now_on(&self) -> bool {
         self.state.fetch_or(WAITS, Ordering::AcqRel) & WAITS == 0
     }
@@ -229,7 +230,7 @@ impl Kept {
         self.state.fetch_or(OVER, Ordering::AcqRel);
     }
 
-    /// Returns `false` if no caller has the lock any more, it was handed over, or no extension is left.
+    /// Returns `false` if no caller has the lock any more, if it was handed over, or if no extension is left.
     fn is_kept(self: &Arc<Self>) -> bool {
         self.is_had() && !self.has_ended() && self.extensions_left() != 0
     }
@@ -287,7 +288,7 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// Like [`Kept::due`], for a lock that was not tried yet and is the only kept one.
+    /// Like [`Kept::due`], for a lock that was not tried yet and is the only kept lock.
     fn due(kept: &Arc<Kept>, now: Instant, end: Instant) -> Option<(Duration, Instant)> {
         kept.due(now, (end, Instant::ZERO), 1, Drift::default())
     }
@@ -394,7 +395,7 @@ mod tests {
         }
     }
 
-    /// The limit is at most a tick early, and never late.
+    /// The limit comes at most a tick early, and never late.
     #[test]
     fn a_long_ttl_is_asked_for_in_pieces_and_no_limit_is_passed() {
         let pieces = Duration::from_millis(u32::MAX.into());

@@ -11,9 +11,9 @@ use crate::error::Shown;
 use crate::resource::Token;
 use crate::time::Instant;
 
-/// Identifies a held lock to the engine that granted or adopted it.
+/// The id of a held lock in the engine that granted or adopted the lock.
 ///
-/// It is unique for the lifetime of that engine, and can only be compared.
+/// The id is unique for the lifetime of that engine. Ids can only be compared.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LockId {
     pub(crate) engine: u64,
@@ -22,21 +22,21 @@ pub struct LockId {
 
 /// A lock: its resource, its token, and the end of its validity.
 ///
-/// It is a plain value: dropping it releases nothing, and the keys end with their ttl. Give it to
-/// `unlock` to release it, or let a `LockGuard` do so.
+/// A lock is a plain value: dropping it releases nothing, and its keys end with their ttl. To release the lock, pass it
+/// to `unlock`, or let a `LockGuard` do so.
 ///
-/// Only a proof of majority makes a lock, and only another one lengthens its validity. When its engine learns that a
-/// majority has lost the lock, its validity ends. Its name and token are in one buffer, which it shares with its engine
-/// and which goes back to the engine's pool when the lock is released.
+/// Only a proof of majority makes a lock, and only another proof lengthens its validity. When the engine learns that a
+/// majority has lost the lock, the validity ends. The name and the token are in one buffer, which the lock shares with
+/// its engine. When the lock is released, the buffer goes back to the engine's pool.
 #[must_use = "a lock that is not released stays on the nodes until its ttl has passed"]
 pub struct Lock {
     entry: Entry,
     id: LockId,
-    /// The policy of its extensions, if its engine extends it by itself.
+    /// The policy of the extensions, if the engine keeps the lock.
     kept: Option<Arc<Kept>>,
-    /// The extensions that are left, if it is not kept.
+    /// The number of extensions that are left, if the engine does not keep the lock.
     extensions_left: u32,
-    /// The nodes that have confirmed it, up to the last verdict.
+    /// The nodes that had confirmed the lock at the last verdict.
     voters: NodeSet,
 }
 
@@ -49,7 +49,7 @@ impl LockId {
 }
 
 impl Lock {
-    /// Makes the lock that `majority` granted; `entry` has its end.
+    /// Makes the lock that `majority` has granted. The end is in `entry`.
     pub(crate) fn granted(
         majority: &Majority,
         entry: Entry,
@@ -65,7 +65,8 @@ impl Lock {
         }
     }
 
-    /// Makes a lock that was granted elsewhere, valid until `valid_until` at most. It gets an id when it is adopted.
+    /// Makes a lock that was granted elsewhere, and is valid until `valid_until` at most. The lock gets an id when an
+    /// engine adopts it.
     #[cfg(feature = "std")]
     pub(crate) fn transferred(
         entry: Entry,
@@ -83,49 +84,49 @@ impl Lock {
         }
     }
 
-    /// Returns its resource, the Redis key: 1 to 1024 bytes of any value. For a lock on several
-    /// [resources](Self::resources) it is the first.
+    /// Returns the resource, which is the Redis key: 1 to 1024 bytes of any value. For a lock on several
+    /// [resources](Self::resources), returns the first.
     #[must_use]
     pub fn resource(&self) -> &[u8] {
         self.entry.resource()
     }
 
-    /// Returns all its resources, in the order in which they were given to `lock_all`. A lock on one resource returns
-    /// that one.
+    /// Returns all resources, in the order in which they were passed to `lock_all`. For a lock on one resource, returns
+    /// this one.
     pub fn resources(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entry.names()
     }
 
-    /// Returns its token, the value of its key on the nodes.
+    /// Returns the token, which is the value of the key on the nodes.
     #[must_use]
     pub fn token(&self) -> Token<'_> {
         self.entry.token()
     }
 
-    /// Returns `true` if it is a shared lock: other clients may hold one on the same resource.
+    /// Returns `true` if this is a shared lock. Other clients may have shared locks on the same resource.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.entry.kind() == Kind::Shared
     }
 
-    /// Returns its fencing token, if it was [asked for](crate::LockOptions::fenced) with one. The number is larger than
-    /// the token of every earlier lock on the same resource; for a lock on several resources, of every earlier lock on
-    /// any of them.
+    /// Returns the fencing token, if the caller [asked for](crate::LockOptions::fenced) one. The number is larger than
+    /// the fencing token of every earlier lock on the same resource. For a lock on several resources, it is larger than
+    /// the fencing token of every earlier lock on any of them.
     ///
-    /// Pass it to the store with each write, and with each read that a write is computed from. The store remembers the
-    /// largest number that it has seen, and refuses requests with a smaller one. Then a holder that was stopped for
-    /// longer than its lock lasted cannot do harm. [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do)
+    /// Pass the number to the store with each write, and with each read on which a write depends. The store remembers
+    /// the largest number that it has seen, and refuses requests with a smaller one. Then a holder that was stopped for
+    /// longer than its lock lasted does no harm. [`manual::fencing`](crate::manual::fencing#what-the-store-has-to-do)
     /// has recipes.
     ///
-    /// It does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over, or
-    /// written as bytes.
+    /// The number does not change while the lock is held, even if the lock is extended, kept, confirmed, handed over,
+    /// or written as bytes.
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
         self.entry.fencing_token()
     }
 
-    /// Returns the slot of a permit, counted from 0: no two holders of permits of one resource have the same at the
-    /// same time. `None` if it is no permit.
+    /// Returns the slot of a permit, counted from 0. No two holders of permits of one resource have the same slot at
+    /// the same time. Returns `None` if this is no permit.
     #[must_use]
     pub fn slot(&self) -> Option<u16> {
         match self.entry.kind() {
@@ -134,58 +135,60 @@ impl Lock {
         }
     }
 
-    /// Returns its id in its engine. `Event::Expired` carries this id when the lock is lost.
+    /// Returns the id of the lock in its engine. `Event::Expired` carries this id when the lock is lost.
     #[must_use]
     pub fn id(&self) -> LockId {
         self.id
     }
 
-    /// Returns the end of its validity by the clock of the engine. Do not trust the lock from then on.
+    /// Returns the end of the validity, by the clock of the engine. Do not trust the lock from then on.
     #[must_use]
     pub fn valid_until(&self) -> Instant {
         self.entry.end()
     }
 
-    /// Returns `true` if it is valid at `now`, exact to the nanosecond: at [`Lock::valid_until`] it is not.
+    /// Returns `true` if the lock is valid at `now`, exact to the nanosecond. At [`Lock::valid_until`] it is no longer
+    /// valid.
     #[must_use]
     pub fn is_valid_at(&self, now: Instant) -> bool {
         now < self.valid_until()
     }
 
-    /// Returns how much longer it is valid, from `now` on.
+    /// Returns how much longer the lock is valid, counted from `now`.
     #[must_use]
     pub fn validity_at(&self, now: Instant) -> Duration {
         self.valid_until().saturating_since(now)
     }
 
-    /// Returns the longest ttl that it was taken or extended with, without the [lock
+    /// Returns the longest ttl with which the lock was taken or extended, without the [lock
     /// delay](crate::Builder::lock_delay).
     #[must_use]
     pub fn ttl(&self) -> Duration {
         self.entry.ttl()
     }
 
-    /// Returns the [ttl](Self::ttl), or the ttl by which its engine extends it, if that is shorter.
+    /// Returns the [ttl](Self::ttl), or the ttl by which the engine extends the lock, if that is shorter.
     #[cfg(feature = "std")]
     pub(crate) fn shortest_ttl(&self) -> Duration {
         let step = self.kept.as_ref().map(|kept| kept.step());
         step.map_or(self.ttl(), |step| step.min(self.ttl()))
     }
 
-    /// Returns its lock delay: how much longer than it is valid the nodes keep its keys.
+    /// Returns the lock delay: how much longer the nodes keep the keys than the lock is valid.
     pub(crate) fn delay(&self) -> Delay {
         self.entry.delay()
     }
 
-    /// Returns how many more times it may be extended.
+    /// Returns how many more times the lock may be extended.
     #[must_use]
     pub fn extensions_left(&self) -> u32 {
         let kept = self.kept.as_ref();
         kept.map_or(self.extensions_left, |kept| kept.extensions_left())
     }
 
-    /// Notes that a majority has confirmed it until `end`. The `entry` of the question has that end; a copy of the lock,
-    /// read from its bytes, has another entry. `counts`: it is one of its limited extensions.
+    /// Records that a majority has confirmed the lock until `end`. The `entry` of the question already has this end; a
+    /// copy of the lock that was read from bytes has another entry. `counts` says whether this is one of its limited
+    /// extensions.
     pub(crate) fn confirmed(
         &mut self,
         majority: &Majority,
@@ -205,25 +208,25 @@ impl Lock {
 
     // ----- keeping ----------------------------------------------------------------------------
 
-    /// Begins to keep it. Returns the state that its engine shares.
+    /// Begins to keep the lock. Returns the state that the engine shares.
     pub(crate) fn keep(&mut self, keeping: Keeping) -> Arc<Kept> {
-        let kept = Kept::new(keeping, self.extensions_left()); // It may be kept already.
+        let kept = Kept::new(keeping, self.extensions_left()); // The lock may already be kept.
         Arc::clone(self.kept.insert(Arc::new(kept)))
     }
 
-    /// Returns `true` if its engine extends it by itself, or has done so.
+    /// Returns `true` if the engine keeps the lock, or has kept it.
     #[cfg(feature = "std")]
     pub(crate) fn is_kept(&self) -> bool {
         self.kept.is_some()
     }
 
-    /// Returns `true` if its engine keeps it and has reported its end.
+    /// Returns `true` if the engine keeps the lock and has reported its end.
     #[cfg(feature = "std")]
     pub(crate) fn is_kept_and_over(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.is_over())
     }
 
-    /// Makes its engine stop extending it, because it goes to another process.
+    /// Makes the engine stop extending the lock, because the lock goes to another process.
     #[cfg(feature = "std")]
     pub(crate) fn end_keeping(&self) {
         if let Some(kept) = &self.kept {
@@ -231,8 +234,8 @@ impl Lock {
         }
     }
 
-    /// Takes it from the engine that had it, with an end of its own. That engine, or an open question, may still write
-    /// an end into the shared entry.
+    /// Takes the lock from its engine, and gives it a separate end. The engine or an open question may still write an
+    /// end into the shared entry.
     pub(crate) fn leave(&mut self) {
         if let Some(kept) = self.kept.take() {
             self.extensions_left = kept.extensions_left();
@@ -242,27 +245,27 @@ impl Lock {
 
     // ----- its end ----------------------------------------------------------------------------
 
-    /// Returns `true` if its end is known. A lock from another clock has no known end: it was not reported as over, and
-    /// can still be confirmed.
+    /// Returns `true` if the end is known. The end of a lock from another clock is not known: it was not reported as
+    /// over, and can still be confirmed.
     #[cfg(feature = "std")]
     pub(crate) fn has_known_end(&self) -> bool {
         self.valid_until() != Instant::ZERO
     }
 
-    /// Forgets its end, as if it came from another clock.
+    /// Forgets the end, as if the lock came from another clock.
     #[cfg(test)]
     pub(crate) fn forget_end(&mut self) {
         self.entry.set_end(Instant::ZERO, self.ttl());
     }
 
-    /// Ends its validity, because a majority said that it is gone.
+    /// Ends the validity, because a majority says that the lock is gone.
     #[cfg(feature = "std")]
     pub(crate) fn lost(&mut self, now: Instant) {
         self.entry.end_now(now);
     }
 
-    /// Returns the nodes whose copies stay when the lock is handed over. A copy on another node may still be released,
-    /// behind its `SET`.
+    /// Returns the nodes whose copies stay when the lock is handed over. The copies on other nodes may still be
+    /// released, behind their `SET`.
     pub(crate) fn voters(&self) -> NodeSet {
         self.voters
     }
@@ -275,7 +278,7 @@ impl Lock {
         &self.entry
     }
 
-    /// Makes it the lock of another `entry`, with the same name and token.
+    /// Makes this the lock of another `entry`, with the same name and token.
     pub(crate) fn set_entry(&mut self, entry: Entry) {
         self.entry = entry;
     }
@@ -289,7 +292,7 @@ impl Lock {
     }
 }
 
-/// Returns the extensions that remain of `left` after one more.
+/// Returns the number of extensions that remain after one more, if `left` remain now.
 pub(super) const fn one_less(left: u32) -> u32 {
     match left {
         u32::MAX => u32::MAX, // Unlimited.

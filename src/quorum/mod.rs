@@ -1,13 +1,13 @@
-//! Counts votes and reaches verdicts; computes validity; makes a lock only from a proof of majority.
+//! Counts votes, reaches verdicts, and computes validity. A lock can only be made from a proof of majority.
 //!
 //! * [`Tally`] counts the answers of one round and says when its outcome is certain: as soon as a majority agrees, or
-//!   can no longer agree. It does not wait for late answers.
+//!   can no longer agree. The tally does not wait for late answers.
 //! * [`Drift`] computes the end of a lock's validity.
-//! * [`Lock`] is the result. It is made from a [`Majority`], which only the tally can make, so the compiler checks that
+//! * [`Lock`] is the result. It is made from a [`Majority`], which only the tally can make. So the compiler checks that
 //!   votes were counted.
 //! * `Keeping` decides when the engine extends a lock.
 //!
-//! It is pure: no bytes, no sockets, no clock.
+//! The module is pure: it has no bytes, no sockets, and no clock.
 
 mod keeping;
 mod lock;

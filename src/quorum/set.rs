@@ -1,4 +1,4 @@
-//! A set of nodes: one bit each.
+//! A set of nodes, with one bit for each node.
 
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
@@ -23,7 +23,7 @@ impl NodeSet {
         Self(Self::bit(node))
     }
 
-    /// Returns the set as a number, a bit for each node.
+    /// Returns the set as a number with a bit for each node.
     #[cfg(feature = "std")]
     pub(crate) const fn to_bits(self) -> u32 {
         self.0
@@ -93,7 +93,7 @@ impl NodeSet {
         Self(self.0 | other.0)
     }
 
-    /// Returns the nodes in this set and not in `other`.
+    /// Returns the nodes that are in this set but not in `other`.
     #[must_use]
     pub(crate) const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)

@@ -2,23 +2,24 @@
 //!
 //! # Guarantees
 //!
-//! * **One vote for each node.** The first answer of a node stands. Only the loss of its connection can withdraw it,
+//! * **One vote for each node.** The first answer of a node counts. Only the loss of its connection can withdraw it,
 //!   and only before the verdict.
 //! * **Early certainty.** The verdict comes with the answer that makes it inevitable, and never before: no open answer
 //!   could change it.
-//! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, however many are connected.
+//! * **Of all configured nodes.** The quorum is `N / 2 + 1` of all configured nodes, no matter how many are connected.
 
 use super::NodeSet;
 use crate::keys::NodeId;
 use crate::limits::NODES_MAX;
 
-/// Returns how many of `nodes` nodes are a majority: `nodes / 2 + 1`, which is more than half even if `nodes` is even.
+/// Returns the number of nodes in a majority of `nodes` nodes: `nodes / 2 + 1`, which is more than half even if `nodes`
+/// is even.
 #[must_use]
 pub(crate) const fn quorum_of(nodes: usize) -> usize {
     nodes / 2 + 1
 }
 
-/// The meaning of one node's answer for the count.
+/// How one node's answer counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[allow(
     clippy::exhaustive_enums,
@@ -38,8 +39,7 @@ mod proof {
 
     /// Proof that a majority of the configured nodes said yes.
     ///
-    /// Its one constructor is private to the tally, and a [`Lock`](crate::Lock) cannot be granted
-    /// without one.
+    /// Only the tally can make one, and a [`Lock`](crate::Lock) cannot be granted without it.
     #[derive(Debug, Eq, PartialEq)]
     pub(crate) struct Majority {
         nodes: NodeSet,
@@ -71,11 +71,11 @@ pub(crate) use proof::Majority;
     reason = "every caller has to meet each outcome"
 )]
 pub(crate) enum Acquisition {
-    /// A majority granted it.
+    /// A majority has granted the lock.
     Granted(Majority),
-    /// A majority is out of reach because of nodes on which another client holds it.
+    /// There can be no majority any more, because of nodes on which another client holds the lock.
     Held,
-    /// A majority is out of reach because too few nodes can vote.
+    /// There can be no majority, because too few nodes can vote.
     NoQuorum,
 }
 
@@ -86,11 +86,11 @@ pub(crate) enum Acquisition {
     reason = "every caller has to meet each outcome"
 )]
 pub(crate) enum Extending {
-    /// A majority extended it.
+    /// A majority has extended the lock.
     Extended(Majority),
-    /// A majority says that the key is missing or another client's.
+    /// A majority says that the key is missing or is another client's.
     Lost,
-    /// Neither outcome can be reached: too few nodes answered.
+    /// Neither of the two: too few nodes have answered.
     Unconfirmed,
 }
 
@@ -103,9 +103,9 @@ pub(crate) enum Extending {
 pub(crate) enum Releasing {
     /// The lock was held until now, and is released.
     Released,
-    /// A majority no longer had it.
+    /// A majority no longer had the lock.
     NotHeld,
-    /// Too few nodes answered.
+    /// Too few nodes have answered.
     Unconfirmed,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Makes a count over `nodes` configured nodes, 1 to [`NODES_MAX`], without any answer.
+    /// Makes a count over `nodes` configured nodes, from 1 to [`NODES_MAX`], without any answer.
     ///
     /// # Panics
     ///
@@ -172,7 +172,7 @@ impl Tally {
         self.yes
     }
 
-    /// Returns the number of votes that is a majority.
+    /// Returns the number of votes in a majority.
     #[must_use]
     pub(crate) fn quorum(&self) -> usize {
         quorum_of(usize::from(self.nodes))
@@ -180,8 +180,8 @@ impl Tally {
 
     /// Returns the outcome of an attempt to take the lock, as soon as it is certain.
     ///
-    /// It is [`Acquisition::NoQuorum`] if the nodes without a vote alone put a majority out of reach, and
-    /// [`Acquisition::Held`] if a no was needed for that.
+    /// Returns [`Acquisition::NoQuorum`] if the nodes without a vote are alone enough to prevent a majority, and
+    /// [`Acquisition::Held`] if a no was also needed for this.
     #[must_use]
     pub(crate) fn acquisition(&self) -> Option<Acquisition> {
         let quorum = self.quorum();
@@ -211,11 +211,11 @@ impl Tally {
         }
     }
 
-    /// Returns the outcome of a release, as soon as it is certain. `valid`: the lock was valid when the release was
-    /// asked for.
+    /// Returns the outcome of a release, as soon as it is certain. `valid` says whether the lock was valid when its
+    /// release was requested.
     ///
-    /// A majority of yes or no decides. If neither has one but a majority has answered, the clock decides: a lock that
-    /// was still valid counts as held until now, and an expired one as not held.
+    /// A majority of yes or no decides. If there is neither, but a majority has answered, the clock decides: a lock
+    /// that was still valid counts as held until now, and an expired lock as not held.
     #[must_use]
     pub(crate) fn release(&self, valid: bool) -> Option<Releasing> {
         let quorum = self.quorum();
@@ -240,7 +240,7 @@ impl Tally {
         side.len() + self.open().len()
     }
 
-    /// Returns the number of nodes that have voted or still may.
+    /// Returns the number of nodes that have voted or may still vote.
     #[must_use]
     pub(crate) fn can_vote(&self) -> usize {
         usize::from(self.nodes) - self.abstained.len()
@@ -252,7 +252,8 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// `+` yes, `-` no, `?` abstain, one for each node in order. The remaining nodes are open.
+    /// Makes a tally from one sign for each node, in order: `+` for yes, `-` for no, `?` for abstain. The remaining
+    /// nodes are open.
     fn tally(nodes: usize, answers: &str) -> Tally {
         let mut tally = Tally::new(nodes);
         for (node, answer) in answers.chars().enumerate() {
@@ -309,9 +310,9 @@ mod tests {
         ]
     }
 
-    /// All 3^N answers of 1 to 7 nodes, in every order that can matter: a verdict depends only on the counts, so the
-    /// prefixes of each multiset cover every order. A verdict must hold for every possible continuation, and must come
-    /// as soon as it does.
+    /// Tries all 3^N answers of 1 to 7 nodes, in every order that can matter: a verdict depends only on the counts, so
+    /// the prefixes of each multiset cover every order. A verdict must hold for every possible continuation, and must
+    /// come as soon as it holds.
     #[test]
     fn every_pattern_of_up_to_seven_nodes() {
         for nodes in 1..=7_usize {

@@ -1,8 +1,7 @@
-//! Computes how long a lock is valid: the ttl, less the time that taking it took, less the drift of clocks.
+//! Computes how long a lock is valid: the ttl, less the time that it took to take the lock, less the drift of clocks.
 //!
-//! Redlock, step 3: `validity = ttl - (now - t1) - drift`. It is written here as a deadline, `t1 + ttl - drift`, which
-//! needs no elapsed time and so cannot use a wrong one. Every rounding shortens it, and nothing wraps for any ttl and
-//! any delay.
+//! Redlock, step 3: `validity = ttl - (now - t1) - drift`. This file computes it as a deadline, `t1 + ttl - drift`,
+//! which needs no elapsed time. Every rounding shortens the validity, and nothing wraps for any ttl and any delay.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -17,20 +16,20 @@ const BILLION: u64 = 1_000_000_000;
 /// The rate at which a kernel slews a clock, in parts per billion.
 pub(crate) const SLEWED: u64 = 500_000;
 
-/// The time that is subtracted from every validity because clocks differ: a share of the ttl, and a fixed part because
+/// The time that is subtracted from every validity because clocks differ: a share of the ttl, and a fixed part, because
 /// servers expire keys by the millisecond.
 ///
-/// The default is the Redlock paper's: a hundredth of the ttl and 2 ms.
+/// The default is the drift of the Redlock paper: a hundredth of the ttl and 2 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Drift {
     parts_per_billion: u64,
-    /// In nanoseconds.
+    /// The fixed part, in nanoseconds.
     fixed: u64,
 }
 
 impl Drift {
     /// Makes a drift of `factor` times the ttl plus `fixed`. The factor is at least 0 and less than 1, and is rounded
-    /// up to a billionth. `None` if it is out of that range or not a number.
+    /// up to a billionth. Returns `None` if the factor is out of this range or not a number.
     #[must_use]
     pub(crate) fn new(factor: f64, fixed: Duration) -> Option<Self> {
         if !(0.0..1.0).contains(&factor) {
@@ -38,8 +37,8 @@ impl Drift {
         }
         let exact = factor * 1e9;
         let floor = exact as u64;
-        // `ceil` needs std. A factor such as 0.01 is not exact as a float, and a whole part per billion too many is on
-        // the safe side.
+        // `ceil` needs std. A factor such as 0.01 is not exact as a float; an extra part per billion is on the safe
+        // side.
         let rounded_up = if floor as f64 == exact {
             floor
         } else {
@@ -59,8 +58,8 @@ impl Drift {
 
     /// Like [`of`](Self::of), in nanoseconds.
     fn of_nanos(self, ttl: u64) -> u64 {
-        // This runs for every vote. A hundredth of half an hour still fits in 64 bits, and a division of 128 bits takes
-        // longer than decoding a reply.
+        // This runs for every vote, and a division of 128 bits takes longer than decoding a reply. A hundredth of half
+        // an hour still fits into 64 bits.
         let share = match ttl.checked_mul(self.parts_per_billion) {
             Some(product) => product.div_ceil(BILLION),
             None => self.share_of_long(ttl),
@@ -75,14 +74,14 @@ impl Drift {
         product.div_ceil(u128::from(BILLION)) as u64
     }
 
-    /// Returns by how many parts in a billion a clock may run fast or slow: a fifth of the share, and at least the rate
-    /// at which a kernel slews a clock.
+    /// Returns how many parts in a billion a clock may run fast or slow: a fifth of the share, but at least the rate at
+    /// which a kernel slews a clock.
     pub(crate) fn rate(self) -> u64 {
         self.parts_per_billion.div_ceil(5).max(SLEWED)
     }
 
-    /// Returns the sum of clock steps that is allowed while a lock of `ttl` lives: the part of the share that the
-    /// clock's [`rate`](Self::rate) leaves. The fixed part covers the milliseconds of the server.
+    /// Returns the sum of clock steps that is allowed while a lock of `ttl` lives: the part of the share that is left
+    /// after the clock's [`rate`](Self::rate). The fixed part covers the milliseconds of the server.
     pub(crate) fn steps(self, ttl: Duration) -> Duration {
         let rate = Self {
             parts_per_billion: self.rate(),
@@ -92,7 +91,8 @@ impl Drift {
     }
 
     /// Returns a lock delay that lasts at least `least` by the clock of a holder, on every node whose clock is not
-    /// faster than this drift allows. `None` if it is longer than [`LOCK_DELAY_MAX`], or does not fit into a `Delay`.
+    /// faster than this drift allows. Returns `None` if this is longer than [`LOCK_DELAY_MAX`], or does not fit into a
+    /// `Delay`.
     pub(crate) fn delay(self, least: Duration) -> Option<Delay> {
         if LOCK_DELAY_MAX < least {
             return None;
@@ -115,13 +115,13 @@ impl Drift {
     }
 
     /// Returns the end of the validity of a lock of `ttl` that a majority keeps for `left`, counted from `sent`.
-    /// Subtracts the drift of the whole ttl, because a clock may be set by all of that in the time that is left.
+    /// Subtracts the drift of the whole ttl, because a clock may still be set by the whole drift.
     pub(crate) fn valid_for(self, sent: Instant, left: Duration, ttl: Duration) -> Instant {
         sent.saturating_add(left.saturating_sub(self.of(left.max(ttl))))
     }
 
     /// Returns when a key that was given `ttl` on a node, at or before `answered`, has expired there by this clock.
-    /// This is the other direction, so the drift is added.
+    /// Here the drift is added, because the key may live longer.
     #[must_use]
     pub(crate) fn gone_by(self, answered: Instant, ttl: Duration) -> Instant {
         let ttl = nanos(ttl);

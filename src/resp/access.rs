@@ -1,4 +1,4 @@
-//! Access to what a value says, if it is of the kind that is asked for.
+//! Access to the content of a value, if the value has the requested kind.
 //!
 //! Nothing is converted: the text `1` is not an integer.
 
@@ -16,8 +16,7 @@ use super::value::{Items, Pairs, Value};
 /// assert!(text.as_items().is_none() && text.as_pairs().is_none());
 /// ```
 impl<'a> Value<'a> {
-    /// Returns the bytes of a simple, bulk or verbatim string; `None` for everything else, errors
-    /// included.
+    /// Returns the bytes of a simple, bulk or verbatim string. Returns `None` for everything else, including errors.
     #[must_use]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         if let Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } = *self {
@@ -43,7 +42,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the integer, if it is one.
+    /// Returns the integer, if the value is one.
     #[must_use]
     pub const fn as_integer(&self) -> Option<i64> {
         if let Self::Integer(integer) = *self {

@@ -7,12 +7,12 @@ use super::write::{LINE_END, header, string};
 
 /// Appends a command: an array of bulk strings, as servers read it.
 ///
-/// Uses no `format!`, and allocates only if `out` has to grow. Without any argument it writes an empty array. Servers
-/// do not answer that at all, so do not send it if replies are matched by count.
+/// Uses no `format!`, and allocates only if `out` has to grow. Without arguments it writes an empty array. Servers do
+/// not answer an empty array, so do not send it if replies are matched by count.
 ///
 /// # Panics
 ///
-/// When `out` is of a fixed size and too small.
+/// If `out` has a fixed size and is too small.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -26,12 +26,12 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
     }
 }
 
-/// Appends one argument of a command, a bulk string: for a command whose constant parts are a
+/// Appends one argument of a command as a bulk string. For commands with constant parts, see also
 /// [`Template`](super::Template).
 ///
 /// # Panics
 ///
-/// When `out` is of a fixed size and too small.
+/// If `out` has a fixed size and is too small.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -40,7 +40,7 @@ pub fn command<B: BufMut + ?Sized>(out: &mut B, arguments: &[&[u8]]) {
 /// assert_eq!(out, b"$10\r\ninvoice:42\r\n");
 /// # }
 /// ```
-// Out of line: it is called in many places, and twice for a lock.
+// Out of line, because it is called in many places, and twice for a lock.
 #[inline(never)]
 pub fn argument<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     string(out, b'$', text);

@@ -1,9 +1,9 @@
-//! Integers as digits, on the stack and without the formatting machinery.
+//! Integers as decimal digits, on the stack and without the formatting machinery.
 
 use core::fmt;
 use core::time::Duration;
 
-/// The digits of an integer, and `-` before them if it is negative.
+/// The digits of an integer, with a leading `-` if it is negative.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -15,16 +15,16 @@ use core::time::Duration;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Decimal {
-    /// The digits stand at the end.
+    /// The digits are at the end.
     bytes: [u8; Self::ROOM],
     start: u8,
 }
 
 impl Decimal {
-    /// As many bytes as groups of digits take.
+    /// The number of bytes, rounded up to whole groups of digits.
     const ROOM: usize = 24;
 
-    /// The digits of `number`.
+    /// Returns the digits of `number`.
     #[inline]
     #[must_use]
     pub const fn new(number: u64) -> Self {
@@ -39,7 +39,7 @@ impl Decimal {
         }
         let digits = eight_digits(rest);
         put(&mut bytes, start, digits);
-        // Zero has one digit also.
+        // Zero has one digit too.
         let leading_zeros = (digits | (1 << 56)).trailing_zeros() / 8;
         Self {
             bytes,
@@ -47,7 +47,7 @@ impl Decimal {
         }
     }
 
-    /// The digits of a duration in the unit of the server. The limits keep it far below 2^63.
+    /// Returns the digits of a duration in the unit of the server. The limits keep it far below 2^63.
     pub(crate) fn millis(duration: Duration) -> Self {
         Self::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
     }
@@ -60,10 +60,10 @@ impl Decimal {
     }
 }
 
-/// Returns the eight decimal digits of a number below 10^8, the first of them in the lowest byte.
+/// Returns the eight decimal digits of a number below 10^8, with the first digit in the lowest byte.
 ///
-/// The number is cut into halves, these into halves again, all halves at once, in lanes of one
-/// register: no loop over digits, and one store that is quickly read back.
+/// The number is cut into halves, and these into halves again, all at once in lanes of one register. So there is no
+/// loop over digits, and a single store that can quickly be read back.
 const fn eight_digits(number: u64) -> u64 {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x7f_0000_007f; // fours / 100
@@ -90,7 +90,7 @@ impl From<i64> for Decimal {
     fn from(number: i64) -> Self {
         let mut decimal = Self::new(number.unsigned_abs());
         if number < 0 {
-            // Nineteen digits at most: there is a place before them.
+            // There are at most nineteen digits, so there is a free place before them.
             decimal.start -= 1;
             decimal.bytes[usize::from(decimal.start)] = b'-';
         }
@@ -104,7 +104,7 @@ impl fmt::Debug for Decimal {
     }
 }
 
-/// Returns how many digits `number` has.
+/// Returns the number of digits of `number`.
 #[must_use]
 pub(super) const fn decimal_len(number: u64) -> usize {
     match number.checked_ilog10() {
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Each half of a group of eight digits takes a way of its own.
+    /// Each half of a group of eight digits takes a different path.
     #[test]
     fn every_four_digits_at_every_place() {
         for four in 0..10_000_u64 {

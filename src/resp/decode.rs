@@ -1,7 +1,7 @@
-//! The decoder: finds the elements of a reply, and continues a torn one.
+//! The decoder: finds the elements of a reply, and continues a torn reply.
 //!
-//! One loop over tokens with a stack of open aggregates; no function calls itself. The stack holds at most
-//! [`Limits::depth`] levels, whatever lengths are announced.
+//! The decoder is one loop over tokens with a stack of open aggregates; no function calls itself. The stack has at most
+//! [`Limits::depth`] levels, whatever lengths the headers announce.
 
 use alloc::vec::Vec;
 
@@ -15,9 +15,9 @@ use super::view::View;
 
 /// A resumable decoder of replies, RESP2 and RESP3 alike.
 ///
-/// It holds no bytes, only its position in a torn reply. Each byte is looked at a bounded number of times however the
-/// stream is cut, and the payload of a string not at all. Scalars and flat aggregates allocate nothing; the stack of
-/// other replies is kept for the next one.
+/// The decoder holds no bytes, only its position in a torn reply. However the stream is cut, it looks at each byte a
+/// bounded number of times, and never at the payload of a string. Scalars and flat aggregates allocate nothing; the
+/// stack of other replies is kept for the next reply.
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Decoder {
@@ -25,15 +25,15 @@ pub struct Decoder {
     /// The limits for values that are decoded directly (`direct`).
     longest: Longest,
     phase: Phase,
-    /// The offset of the element that is being read; everything before it was found valid. When the reply is complete,
-    /// its length. Zero before the first reply.
+    /// The offset of the present element. Everything before it is valid. When the reply is complete, this is its
+    /// length. Zero before the first reply.
     at: usize,
     progress: Progress,
-    /// The number of bytes of the torn reply that the last call had.
+    /// The number of bytes of the torn reply that were passed to the last call.
     given: usize,
-    /// The number of elements that open aggregates still lack, including the one that is being read.
+    /// The number of elements that open aggregates still lack, including the present one.
     owed: usize,
-    /// The token of the value itself, behind the attributes of the reply.
+    /// The token of the value itself, which follows the attributes of the reply.
     top: Token,
     stack: Vec<Level>,
 }
@@ -51,11 +51,12 @@ enum Phase {
 /// An aggregate whose elements are still arriving.
 #[derive(Clone, Copy, Debug)]
 struct Level {
-    /// The number of elements that are not complete yet.
+    /// The number of incomplete elements.
     left: u32,
-    /// It is an attribute: it describes the next element, and is not an element of the surrounding aggregate.
+    /// Whether it is an attribute. An attribute describes the next element, and is not an element of the surrounding
+    /// aggregate.
     attribute: bool,
-    /// Its next element must be a string, the kind of a push.
+    /// Whether the next element must be a string, which is the kind of a push.
     kind_due: bool,
 }
 
@@ -64,8 +65,8 @@ struct Level {
 pub struct Frame<'a> {
     /// The value of the reply.
     pub value: Value<'a>,
-    /// Its length in bytes as it was sent, including attributes before it. An [`Inbox`](super::Inbox) has taken them
-    /// from the piece, or from pieces before it.
+    /// The length in bytes as it was sent, including attributes before the value. An [`Inbox`](super::Inbox) has taken
+    /// these bytes from the present piece and earlier pieces.
     pub len: usize,
 }
 
@@ -74,7 +75,7 @@ impl Decoder {
     ///
     /// # Panics
     ///
-    /// If a limit is out of its range.
+    /// If a limit is out of range.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         assert!(limits.are_sound(), "each limit has a range");
@@ -99,7 +100,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] when the bytes are wrong, or a bound is exceeded. Every later call returns the same error.
+    /// [`DecodeError`] if the bytes are wrong, or a limit is exceeded. Every later call returns the same error.
     // Inlined. The parts that are not inlined return only plain numbers, because a frame that goes through memory costs
     // more than the short replies themselves.
     #[cfg(any(test, feature = "internals"))]
@@ -131,7 +132,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Those of [`decode`](Self::decode).
+    /// The same errors as [`decode`](Self::decode).
     pub(crate) fn measure(&mut self, bytes: &[u8]) -> Result<Option<usize>, DecodeError> {
         match self.phase {
             Phase::Failed(error) => return Err(error),
@@ -162,13 +163,14 @@ impl Decoder {
         result
     }
 
-    /// Returns the reply that [`measure`](Self::measure) found last, at the front of the same bytes. The bytes may have
-    /// been moved. `measure` has examples. The reply can be requested again as long as nothing else is decoded.
+    /// Returns the reply whose length [`measure`](Self::measure) has returned, from the front of the same bytes. The
+    /// bytes may have been moved. `measure` has examples. The reply can be requested again until the next call that
+    /// decodes.
     ///
     /// # Errors
     ///
-    /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are fewer
-    /// bytes than then. Other bytes of the same length give a wrong answer.
+    /// [`Reason::NotMeasured`] if the last call found no complete reply, and [`Reason::Changed`] if there are now fewer
+    /// bytes. Other bytes of the same length give a wrong answer.
     #[inline]
     pub(crate) fn frame<'a>(&'a self, bytes: &'a [u8]) -> Result<Frame<'a>, DecodeError> {
         if self.phase != Phase::Fresh || self.at == 0 {
@@ -181,7 +183,7 @@ impl Decoder {
         Ok(Frame { value, len })
     }
 
-    /// Forgets the torn reply, or the error: the next byte is the first of a new stream.
+    /// Forgets the torn reply, or the error. The next byte is the first of a new stream.
     pub(crate) fn reset(&mut self) {
         self.phase = Phase::Fresh;
         self.at = 0;
@@ -192,7 +194,7 @@ impl Decoder {
         self.limits.reply_bytes
     }
 
-    /// Accepts strings of at most `bytes` bytes from the next reply on.
+    /// From the next reply on, accepts strings of at most `bytes` bytes.
     pub(super) fn set_bulk_bytes(&mut self, bytes: usize) {
         self.limits.bulk_bytes = bytes;
         self.longest = Longest::within(self.limits);
@@ -208,7 +210,7 @@ impl Decoder {
         self.at
     }
 
-    /// Returns why no more replies can follow, if that is so.
+    /// Returns the reason why no more replies can follow, if there is one.
     pub(super) fn failure(&self) -> Option<DecodeError> {
         match self.phase {
             Phase::Failed(error) => Some(error),
@@ -216,8 +218,8 @@ impl Decoder {
         }
     }
 
-    /// Returns how many more bytes the torn reply needs at least, beyond the bytes of the last call. 0 if no reply is
-    /// torn.
+    /// Returns how many bytes the torn reply needs at least, beyond the bytes of the last call. Returns 0 if no reply
+    /// is torn.
     #[must_use]
     pub(crate) fn need(&self) -> usize {
         if self.phase != Phase::Torn {
@@ -228,7 +230,7 @@ impl Decoder {
         element.max(self.given + 1) + others - self.given
     }
 
-    /// Returns how many bytes of memory it holds.
+    /// Returns how many bytes of memory the decoder has.
     #[cfg(any(test, fuzzing))]
     pub(super) fn memory(&self) -> usize {
         self.stack.capacity() * size_of::<Level>()
@@ -283,7 +285,7 @@ impl Decoder {
         }
     }
 
-    /// Reads the elements of the innermost aggregate as long as they are of the usual kinds, except for the last one:
+    /// Reads the elements of the innermost aggregate while they are of the usual kinds, except for the last element:
     /// the caller ends the aggregate.
     #[inline]
     fn scan_direct(&mut self, bytes: &[u8]) {
@@ -295,7 +297,7 @@ impl Decoder {
             let Some(len) = direct_len(rest, &self.longest) else {
                 return;
             };
-            // The elements that are due after it must still find room: `room` is the limit for this element.
+            // The elements that follow must still find room: `room` is the limit for this element.
             let owed = (self.owed - 1).saturating_mul(ELEMENT_BYTES_MIN);
             if self.at + len + owed > self.limits.reply_bytes {
                 return;
@@ -306,8 +308,7 @@ impl Decoder {
         }
     }
 
-    /// Checks that a value of this kind may stand where it does. `next` is the byte behind the
-    /// kind, if it has arrived.
+    /// Checks that a value of this kind may be at this position. `next` is the byte behind the kind, if it has arrived.
     #[inline]
     fn admit(&self, kind: u8, next: Option<u8>) -> Result<(), DecodeError> {
         let refuse = |ahead, reason| Err(DecodeError::new(self.at + ahead, reason));
@@ -325,14 +326,14 @@ impl Decoder {
         }
         match (kind, next) {
             (b'%' | b'~' | b'>' | b'|', _) => refuse(0, Reason::TooDeep),
-            // The null of RESP2 is not an array, even if it is spelled `*-1`.
+            // The null of RESP2 is not an array, even in the form `*-1`.
             (b'*', Some(byte)) if byte != b'-' => refuse(1, Reason::TooDeep),
             _ => Ok(()),
         }
     }
 
-    /// Returns the offset that the next element must not exceed, so that the elements due after it find room in the
-    /// reply. An attribute does not count as one of these.
+    /// Returns the offset that the next element must not exceed, so that the elements after it find room in the reply.
+    /// An attribute is not one of these elements.
     fn room(&self, kind: u8) -> usize {
         let owed = self.owed.saturating_sub(usize::from(kind != b'|'));
         self.limits
@@ -351,7 +352,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // The value behind an attribute is still due. Any other aggregate is itself the element that was due.
+        // The value behind an attribute is still missing. Any other aggregate is itself the missing element.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         self.stack.push(Level {
             left: elements,
@@ -361,8 +362,7 @@ impl Decoder {
         false
     }
 
-    /// Ends an element at `behind`, and the aggregates whose last one it was. Returns whether the
-    /// reply is complete.
+    /// Ends an element at `behind`, and all aggregates that end with it. Returns whether the reply is complete.
     fn close(&mut self, behind: usize) -> bool {
         self.at = behind;
         self.owed -= 1;

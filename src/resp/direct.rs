@@ -1,10 +1,10 @@
 //! The fast path for complete values of the usual kinds: strings, errors, integers and null, and
 //! short aggregates of these.
 //!
-//! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means
-//! that the value is torn, invalid, longer than a limit, or of another kind: the caller then asks
-//! `token`, which decides. So no error is raised here and no state is kept, and a value costs one
-//! scan for the end of its line or for the digits of its length.
+//! Each function returns what [`token`](super::token::token) would find, or `None`. `None` means that the value is
+//! torn, invalid, longer than a limit, or of another kind: the caller then asks `token`, which decides. So this file
+//! raises no errors and keeps no state. A value costs one scan, for the end of its line or for the digits of its
+//! length.
 
 use memchr::memchr2;
 
@@ -13,20 +13,20 @@ use super::limits::Limits;
 use super::token::{Kind, Token};
 use super::value::Value;
 
-/// The limits that the fast path checks. The shortest replies are within any limits and are not checked.
+/// The limits that the fast path checks. The shortest replies are within all limits and are not checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Longest {
-    /// Longest text of a line.
+    /// The longest text of a line.
     line: usize,
-    /// Longest payload of a bulk string. A bulk string whose length has at most two digits and is
-    /// within this bound is within `whole` too.
+    /// The longest payload of a bulk string. If the length of a bulk string has at most two digits and is within this
+    /// limit, the string is within `whole` too.
     bulk: usize,
-    /// Longest reply, header and line ends included.
+    /// The longest reply, including its header and line ends.
     whole: usize,
 }
 
 impl Longest {
-    /// For bytes that were found valid before.
+    /// For bytes that are known to be valid.
     pub(super) const ANY: Self = Self {
         line: usize::MAX,
         bulk: usize::MAX,
@@ -64,8 +64,8 @@ fn measured_len(bytes: &[u8], longest: &Longest) -> Option<usize> {
 
 /// Returns the value and the length of a reply to a lock command, or of a short bulk string.
 ///
-/// They are compared with constant patterns, so that the offset of the next reply follows from a
-/// branch that the processor predicts, and not from a computation on these bytes.
+/// It compares the bytes with constant patterns. The offset of the next reply then follows from a branch that the
+/// processor predicts, and not from a computation on these bytes.
 #[inline(always)]
 pub(super) fn compared(bytes: &[u8], longest: Longest) -> Option<(Value<'_>, usize)> {
     match *bytes {
@@ -123,7 +123,7 @@ fn integer(bytes: &[u8]) -> Option<(i64, usize)> {
     }
 }
 
-/// Returns a bulk string whose payload begins at `start` and has `length` bytes, and where it ends.
+/// Returns a bulk string whose payload begins at `start` and has `length` bytes, and the offset where it ends.
 #[inline(always)]
 fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(Value<'_>, usize)> {
     let stop = start.checked_add(length)?;
@@ -135,7 +135,7 @@ fn bulk(bytes: &[u8], start: usize, length: usize, longest: Longest) -> Option<(
     }
 }
 
-/// Longer aggregates are not tried: if one element is torn, all before it are read again.
+/// Longer aggregates do not take the fast path: if one element is torn, all elements before it are read again.
 const FLAT_MAX: usize = 16;
 
 /// Returns the header and the length of a short aggregate at the front of `bytes`, if it is within

@@ -1,4 +1,4 @@
-//! The elements of an aggregate, read one after the other from the bytes that were found valid.
+//! The elements of an aggregate, read one after another from valid bytes.
 
 use super::direct::{Longest, compared, measured};
 use super::token::{Kind, Token};
@@ -6,7 +6,7 @@ use super::value::{Items, Pairs, Value};
 use super::view::View;
 
 impl<'a> Items<'a> {
-    /// Returns the values in order. Attributes before one of them are passed over.
+    /// Returns the values in order. Skips attributes.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a>> + use<'a> {
         let mut view = self.view;
@@ -15,16 +15,14 @@ impl<'a> Items<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    /// Returns the pairs in the order they were sent. Attributes of keys and values are passed
-    /// over.
+    /// Returns the pairs in the order in which they were sent. Skips attributes of keys and values.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Value<'a>, Value<'a>)> + use<'a> {
         let mut view = self.view;
         (0..self.len).map(move |_| (view.value(), view.value()))
     }
 
-    /// Returns the first value whose key is a string with these bytes. Looks at one pair after the
-    /// other.
+    /// Returns the first value whose key is a string with these bytes. Looks at one pair after another.
     ///
     /// ```
     /// use shearline::resp::Inbox;
@@ -44,10 +42,10 @@ impl<'a> Pairs<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Returns the first value; the view moves behind it.
+    /// Returns the first value, and moves the view behind it.
     ///
-    /// The bytes were found valid. If the caller of the decoder has changed them between two calls, there may be none;
-    /// a wrong answer is then as good as any, a panic is not.
+    /// The bytes were valid. If the caller of the decoder has changed them between two calls, there may be no value. In
+    /// that case any answer is good enough, but a panic is not.
     #[inline(always)]
     pub(super) fn value(&mut self) -> Value<'a> {
         match compared(self.bytes, Longest::ANY) {

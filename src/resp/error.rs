@@ -1,12 +1,12 @@
-//! Why bytes are not a reply: the offset, and the rule that they break.
+//! Errors in the bytes of a reply: the offset, and the broken rule.
 
-/// A reply that no further byte can make valid.
+/// A reply that no further bytes can make valid.
 ///
-/// The next reply cannot be found after it: drop the connection.
+/// The start of the next reply is not known, so drop the connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("byte {at} of the reply: {reason}")]
 pub struct DecodeError {
-    /// Offset of the first byte that is wrong, or of a text that is wrong as a whole, counted from the first byte of the
+    /// The offset of the first wrong byte, or of a text that is wrong as a whole, counted from the first byte of the
     /// reply.
     pub at: usize,
     /// The rule that the byte breaks.
@@ -26,18 +26,18 @@ pub enum Reason {
     /// No type of RESP2 or RESP3 begins with this byte.
     #[error("no type begins with byte {0:#04x}")]
     UnknownKind(u8),
-    /// CR without LF, LF without CR, or no CR LF where one has to be.
+    /// CR without LF, LF without CR, or a missing CR LF.
     #[error("CR LF is missing, or stands where it must not")]
     LineEnd,
-    /// Not a number: `0`, or digits without a leading zero; before them `+`, or `-` unless it is
-    /// an integer and zero. For doubles: fraction and exponent as in `-1.5e-9`, or `inf`, `-inf`,
-    /// `nan`. A big number may begin with zeros.
+    /// Not a number. A number is `0`, or digits without a leading zero. It may begin with `+`, and with `-` unless it
+    /// is the integer zero. A double may have a fraction and an exponent as in `-1.5e-9`, or be `inf`, `-inf` or `nan`.
+    /// A big number may begin with zeros.
     #[error("not a number as it is spelled")]
     Number,
-    /// Not a length: `0`, or digits without a leading zero; `-1` for `$` and `*` only.
+    /// Not a length. A length is `0`, or digits without a leading zero. Only `$` and `*` accept `-1`.
     #[error("not a length")]
     Length,
-    /// A number that does not fit: 64 bits, or a finite double.
+    /// A number that does not fit into 64 bits, or into a finite double.
     #[error("the number does not fit into 64 bits")]
     Overflow,
     /// Neither `t` nor `f`.
@@ -49,7 +49,7 @@ pub enum Reason {
     /// A push inside another value.
     #[error("a push stands inside another value")]
     NestedPush,
-    /// A push that does not begin with a string that says of what kind it is.
+    /// A push that does not begin with a string that names its kind.
     #[error("a push begins with a string, its kind")]
     PushKind,
     /// A string or aggregate of unknown length (`$?`, `*?`). No server sends it.
@@ -73,10 +73,10 @@ pub enum Reason {
     /// The caller did not pass the same bytes again after `Ok(None)`.
     #[error("the bytes are not those that were passed before")]
     Changed,
-    /// `Decoder::frame` without a reply that was measured before.
+    /// `Decoder::frame` was called, but no reply was measured before.
     #[error("no reply was measured before")]
     NotMeasured,
 }
 
-// Returned by value through every layer.
+// The size matters, because every layer returns this error by value.
 const _: () = assert!(size_of::<DecodeError>() <= 2 * size_of::<usize>());

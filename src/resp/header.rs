@@ -1,11 +1,11 @@
 //! The fast path for the header of an aggregate, and for the number in it.
 //!
-//! As in `direct`, `None` means that [`token`](super::token::token) decides: no error is raised here.
+//! As in `direct`, `None` means that [`token`](super::token::token) decides; this file raises no errors.
 
 use super::token::{Kind, Token};
 
-/// Returns the header of an array, map, set or push at the front of `bytes`. `None` for attributes,
-/// and for a push without elements.
+/// Returns the header of an array, map, set or push at the front of `bytes`. Returns `None` for attributes, and for a
+/// push without elements.
 #[inline(always)]
 pub(super) fn header(bytes: &[u8]) -> Option<Token> {
     let (kind, rest) = bytes.split_first()?;
@@ -25,7 +25,7 @@ pub(super) fn header(bytes: &[u8]) -> Option<Token> {
 /// Returns a number without leading zeros, and the length of its line with CR LF.
 #[inline(always)]
 pub(super) fn natural(bytes: &[u8]) -> Option<(u64, usize)> {
-    /// Every number with this many digits fits into 64 bits, with a sign too.
+    /// Every number with this many digits fits into 64 bits, even with a sign.
     const DIGITS_MAX: usize = 18;
     let mut number = 0;
     for (len, &byte) in bytes.iter().enumerate().take(DIGITS_MAX + 1) {

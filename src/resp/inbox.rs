@@ -10,9 +10,9 @@ use super::write;
 
 /// Assembles replies from the pieces in which they are received.
 ///
-/// A reply that is whole in a piece is decoded in place. Only a torn one is copied, once: the rest of the piece is
-/// kept, and as many bytes of the following pieces are added as the reply needs. The bytes never take more memory than
-/// the longest reply, 16 MiB. The next call after a large reply gives the memory back.
+/// A reply that is complete in one piece is decoded in place. Only a torn reply is copied, once: the inbox keeps the
+/// rest of the piece, and adds as many bytes of the following pieces as the reply needs. The bytes never take more
+/// memory than the longest reply, 16 MiB. The next call after a large reply gives the memory back.
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -27,7 +27,7 @@ use super::write;
 /// assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
 /// ```
 ///
-/// Reads everything from a socket until the other side closes:
+/// This example reads everything from a socket until the other side closes:
 ///
 /// ```
 /// use shearline::resp::Inbox;
@@ -56,13 +56,13 @@ pub struct Inbox {
     decoder: Decoder,
     /// The longest reply.
     reply_bytes: usize,
-    /// The torn reply so far: an incomplete beginning, unless `spent`.
+    /// The incomplete beginning of a torn reply, unless `spent`.
     torn: Vec<u8>,
-    /// The reply in `torn` was complete and was handed out by the last call.
+    /// Whether the reply in `torn` was complete, and the last call has returned it.
     spent: bool,
-    /// Strings that are too long are cut.
+    /// Whether strings that are too long are cut.
     cuts: bool,
-    /// The number of bytes of a string that are still to be dropped.
+    /// The number of bytes of a string that have to be dropped.
     to_drop: usize,
     /// Dropping begins when `torn` has this length.
     drop_at: usize,
@@ -77,10 +77,10 @@ impl Default for Inbox {
 /// The number of bytes of memory that are kept for the next torn reply.
 const KEPT: usize = 4 << 10;
 
-/// The longest string that is cut: the longest that a server stores, unless an operator allows more.
+/// The longest string that is cut. This is the longest string that a server stores, unless an operator allows more.
 const CUT_BYTES_MAX: usize = 512 << 20;
 
-/// The number of bytes first added to a torn reply whose end is not known.
+/// The number of bytes that are first added to a torn reply whose end is not known.
 const STEP: usize = 64;
 
 impl Inbox {
@@ -99,22 +99,22 @@ impl Inbox {
     }
 
     /// From the next reply on, cuts every string that is longer than `bytes` to that length, instead of refusing it.
-    /// The rest of the string is dropped as it arrives and takes no memory. For each string that is cut, the reply is
-    /// decoded again from its beginning.
+    /// The rest of the string is dropped when it arrives, and takes no memory. After each cut, the reply is decoded
+    /// again from its beginning.
     pub(crate) fn cut_strings(&mut self, bytes: usize) {
         self.cuts = true;
         self.decoder.set_bulk_bytes(bytes);
     }
 
-    /// Returns the next reply, read from the kept bytes and `piece`, and removes the bytes that it took from `piece`.
+    /// Returns the next reply from the kept bytes and `piece`, and removes its bytes from `piece`.
     ///
-    /// `Ok(None)`: all of `piece` was taken, and more is needed.
+    /// Returns `Ok(None)` if all of `piece` was taken and more bytes are needed.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] when no continuation can be valid, or a bound is exceeded. Every later call returns the same
+    /// [`DecodeError`] if no continuation can be valid, or a limit is exceeded. Every later call returns the same
     /// error. The rest of `piece` then means nothing.
-    // Inlined so that a short reply does not go through memory: see `Decoder::decode`.
+    // Inlined, so that a short reply does not go through memory: see `Decoder::decode`.
     #[inline(always)]
     pub fn next<'a, 'p: 'a>(
         &'a mut self,
@@ -146,7 +146,7 @@ impl Inbox {
             self.forget();
         }
         let bytes = *piece;
-        // After the last reply, a caller asks once more in vain.
+        // After the last reply, a caller always asks once more in vain.
         if bytes.is_empty() {
             return self.decoder.failure().map_or(Ok(None), Err);
         }
@@ -171,19 +171,19 @@ impl Inbox {
         }
     }
 
-    /// Forgets the torn reply, or the error: the next piece begins a new stream.
+    /// Forgets the torn reply, or the error. The next piece begins a new stream.
     pub(crate) fn clear(&mut self) {
         self.forget();
         self.decoder.reset();
     }
 
-    /// Returns how many more bytes the torn reply needs at least, beyond all pieces so far. 0 if no reply is torn.
+    /// Returns how many bytes the torn reply needs at least, beyond all pieces so far. Returns 0 if no reply is torn.
     #[cfg(test)]
     pub(crate) fn need(&self) -> usize {
         self.decoder.need()
     }
 
-    /// Returns how many bytes of memory it holds.
+    /// Returns how many bytes of memory the inbox has.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.torn.capacity() + self.decoder.memory()
@@ -199,11 +199,11 @@ impl Inbox {
         }
     }
 
-    /// Adds bytes of `piece` to the torn reply until it is complete, if possible. Bytes behind the reply stay in the
-    /// piece.
+    /// Adds bytes of `piece` to the torn reply until the reply is complete, if possible. Bytes behind the reply stay in
+    /// the piece.
     ///
-    /// Each step adds more than the one before, so that neither the number of attempts nor the bytes copied in vain
-    /// grow beyond the reply's own length.
+    /// Each step adds more than the step before, so neither the number of attempts nor the number of bytes copied in
+    /// vain exceeds the reply's own length.
     fn complete(&mut self, piece: &mut &[u8]) -> Result<bool, DecodeError> {
         if let Some(error) = self.decoder.failure() {
             return Err(error);
@@ -212,7 +212,7 @@ impl Inbox {
         let mut rest = *piece;
         while !rest.is_empty() {
             let known = self.decoder.need();
-            // With all bytes that a reply may have, it is complete or refused.
+            // When `torn` is as long as the longest reply, the reply is complete or refused.
             let room = self.reply_bytes.saturating_sub(self.torn.len()).max(1);
             let (now, later) = rest.split_at(known.max(step).min(room).min(rest.len()));
             self.add(now);
@@ -251,17 +251,18 @@ impl Inbox {
         keep(&mut self.torn, behind, self.reply_bytes);
     }
 
-    /// Returns `true` if the decoder has refused a string by `error` because of its length, and such strings are cut.
+    /// Returns `true` if `error` means that the decoder has refused a string because of its length, and such strings
+    /// are cut.
     fn is_to_cut(&self, error: DecodeError) -> bool {
         self.cuts && error.reason == Reason::BulkTooLong
     }
 
-    /// If the decoder has refused a string by `error` because of its length, cuts the string: the length in its header
-    /// becomes the longest one that is accepted. The decoder starts again at the beginning of the reply.
+    /// If `error` means that the decoder has refused a string because of its length, cuts the string: the length in its
+    /// header becomes the longest accepted length. The decoder starts again at the beginning of the reply.
     ///
     /// # Errors
     ///
-    /// `error`, if there is no string to cut.
+    /// Returns `error` if there is no string to cut.
     #[cold]
     fn cut(&mut self, error: DecodeError) -> Result<(), DecodeError> {
         let start = self.decoder.element();
@@ -285,7 +286,7 @@ impl Inbox {
     }
 }
 
-/// Adds bytes to a torn reply. The memory doubles when necessary, but is never more than `most`.
+/// Adds bytes to a torn reply. Doubles the memory when necessary, but never takes more than `most`.
 fn keep(torn: &mut Vec<u8>, bytes: &[u8], most: usize) {
     let len = torn.len() + bytes.len();
     if torn.capacity() < len {

@@ -1,23 +1,23 @@
-//! The line that every element begins with, and how far a torn element was read.
+//! The line with which every element begins, and how far a torn element was read.
 //!
-//! Not here: what the text of a line means. See `number` and `token`.
+//! Not here: the meaning of a line's text. See `number` and `token`.
 
 use memchr::memchr2;
 
 use super::error::{DecodeError, Reason};
 
-/// The bounds of one element.
+/// The limits of one element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) line: usize,
     pub(super) bulk: usize,
     pub(super) elements: usize,
-    /// Offset that the element must not reach beyond, because of the bound on the reply.
+    /// The offset that the element must not exceed, because of the limit on the reply.
     pub(super) end: usize,
 }
 
 impl Bounds {
-    /// For bytes that were found valid before.
+    /// For bytes that are known to be valid.
     pub(super) const NONE: Self = Self {
         line: usize::MAX,
         bulk: u32::MAX as usize,
@@ -26,14 +26,14 @@ impl Bounds {
     };
 }
 
-/// What is remembered of a torn element.
+/// How far a torn element was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// Up to here the line holds nothing to look at again.
+    /// The line contains nothing of interest before this offset.
     pub(super) seen: usize,
-    /// With fewer bytes than this there is nothing new to see.
+    /// If there are fewer bytes than this, there is nothing new to see.
     pub(super) need: usize,
-    /// How many bytes were looked at, for the test that proves O(n).
+    /// The number of bytes that were looked at, for the test that proves O(n).
     #[cfg(test)]
     pub(super) looked: usize,
 }
@@ -46,7 +46,7 @@ impl Progress {
         looked: 0,
     };
 
-    /// The next element begins.
+    /// Another element begins.
     pub(super) fn reset(&mut self) {
         self.seen = 0;
         self.need = 0;
@@ -63,8 +63,8 @@ impl Progress {
     }
 }
 
-/// Reads the text of a line: everything from `body` up to CR LF, at most `longest` bytes, with neither of the two in
-/// it. Returns the text and the offset behind the line; `None` when bytes are missing.
+/// Reads the text of a line: everything from `body` up to CR LF, at most `longest` bytes, without CR or LF in it.
+/// Returns the text and the offset behind the line. Returns `None` if bytes are missing.
 pub(super) fn line<'a>(
     bytes: &'a [u8],
     body: usize,
@@ -72,14 +72,14 @@ pub(super) fn line<'a>(
     bounds: &Bounds,
     progress: &mut Progress,
 ) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
-    // Behind the text come two more bytes, which the reply must have room for too.
+    // Two more bytes follow the text, and the reply must have room for them too.
     let room = bounds.end.saturating_sub(body + 2);
     let (longest, reason) = if room < longest {
         (room, Reason::ReplyTooLong)
     } else {
         (longest, Reason::LineTooLong)
     };
-    // One byte more than the longest text tells whether the text ends there.
+    // One byte more than the longest text shows whether the text ends there.
     let last = body.saturating_add(longest);
     let window = &bytes[..bytes.len().min(last.saturating_add(1))];
     let start = body.max(progress.seen);

@@ -1,24 +1,23 @@
-//! The bounds that a decoder keeps. Not here: the bounds of the lock client (`crate::limits`).
+//! The limits of a decoder. Not here: the limits of the lock client (`crate::limits`).
 
-/// The largest values that a decoder accepts. Each bound has an error of its own, returned as soon as a header
-/// announces too much and before any memory is reserved for it.
+/// The largest values that a decoder accepts. Each limit has its own error. The decoder returns it as soon as a header
+/// announces too much, before it reserves any memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Longest text of one line (simple string, error, double, big number), in bytes without its end.
-    /// 64 KiB by default: the longest line of a server is an error text. At least two, for `OK`.
+    /// The longest text of one line (simple string, error, double, big number), in bytes without its end. 64 KiB by
+    /// default: the longest line of a server is an error text. At least two, for `OK`.
     pub line_bytes: usize,
-    /// Longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
+    /// The longest payload of one bulk string, bulk error or verbatim string. 1 MiB by default.
     pub bulk_bytes: usize,
-    /// Most elements of one aggregate, where a pair of a map counts as two. 65,536 by default.
-    /// Attributes in a row are several aggregates.
+    /// The largest number of elements in one aggregate; a pair of a map counts as two. 65,536 by default. Consecutive
+    /// attributes are separate aggregates.
     pub elements: usize,
-    /// Most levels of aggregates inside each other; an attribute is a level, an empty aggregate
-    /// too. 32 by default: `COMMAND DOCS` has twelve, the most that a server sends of its own
-    /// accord.
+    /// The largest number of nested aggregates; attributes and empty aggregates count too. 32 by default: `COMMAND
+    /// DOCS` has twelve levels, the most that a server sends of its own accord.
     pub depth: usize,
-    /// Longest reply as a whole, its attributes included. 16 MiB by default, 4 GiB - 1 at most
-    /// and seven at least: elements are counted in 32 bits, and every reply of a lock is shorter.
-    /// The other bounds multiply with each other; this one bounds the memory for a torn reply.
+    /// The longest reply as a whole, including its attributes. 16 MiB by default. At most 4 GiB - 1, because elements
+    /// are counted in 32 bits, and at least seven bytes, because every reply about a lock is shorter. The other limits
+    /// multiply with each other; this one limits the memory for a torn reply.
     pub reply_bytes: usize,
 }
 
@@ -31,7 +30,7 @@ impl Limits {
         reply_bytes: 16 << 20,
     };
 
-    /// Every reply of a lock is shorter.
+    /// Every reply about a lock is shorter.
     pub(super) const REPLY_BYTES_MIN: usize = 7;
 
     /// Returns `true` if the decoder can keep these limits.

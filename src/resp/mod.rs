@@ -18,16 +18,16 @@
 //!
 //! # Guarantees
 //!
-//! * **Three outcomes, never mixed up.** A reply; "more bytes are needed"; or an error that names the offset and the
-//!   rule. A wrong byte is refused at the latest when the line or the string that it is in has ended.
-//! * **Linear.** Decoding n bytes takes O(n) however they are cut into pieces, and the payload of a string is not
-//!   looked at.
-//! * **Bounds before memory.** No memory is reserved for the lengths that a header announces. A line has at most 64
-//!   KiB, a string 1 MiB, an aggregate 65,536 elements and 32 levels, a reply 16 MiB.
-//! * **Little stack.** The decoder does not call itself. To compare or print a value takes a call for each level, of
-//!   which there are 32.
-//! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it when they
-//!   are iterated: an element at each level that is around it.
+//! * **Three outcomes, never mixed up.** A reply, "more bytes are needed", or an error that names the offset and the
+//!   rule. A wrong byte is refused at the latest when its line or string has ended.
+//! * **Linear.** Decoding n bytes takes O(n), however they are cut into pieces. The decoder does not look at the
+//!   payload of a string.
+//! * **Limits before memory.** The lengths that a header announces reserve no memory. A line has at most 64 KiB, a
+//!   string 1 MiB, an aggregate 65,536 elements and 32 levels, and a reply 16 MiB.
+//! * **Little stack.** The decoder does not call itself. Comparing or printing a value takes a call for each level, and
+//!   there are at most 32 levels.
+//! * **No copy, no allocation for each element.** Values borrow from the receive buffer, and are read from it during
+//!   iteration. So a nested element is read once for each level around it.
 //! * **No panic on any input.**
 //!
 //! # Choices where implementations differ
@@ -36,7 +36,7 @@
 //!   doubles and big numbers may have a `+`, lengths may not. `-nan` is NaN, because Redis 7.0 sends it.
 //! * A big number is kept as its text, byte for byte, with its `+` and its leading zeros. Servers send the text that a
 //!   script made: Redis 7.0 and Valkey 9.1 send `(+12`. So `+12` and `12` are not equal.
-//! * A double that is too large for 64 bits is refused, and not rounded to infinity.
+//! * A double that is too large for 64 bits is refused instead of rounded to infinity.
 //! * Only `$` and `*` accept the length -1.
 //! * The decoder does not know which protocol was negotiated: RESP3 types are always accepted.
 //! * Inline commands (`PING` on a line, as people type it) are refused: clients send commands as arrays of bulk
@@ -46,7 +46,7 @@
 //!
 //! # Not here
 //!
-//! The meaning of a reply: nodes, commands in flight, locks. Replies are matched to commands by count, and a push must
+//! The meaning of a reply: nodes, commands in flight, locks. Replies are matched with commands by count, so a push must
 //! not be counted.
 
 mod access;
@@ -95,7 +95,7 @@ pub(crate) mod all {
     pub use super::limits::Limits;
     pub use super::template::{Template, Word};
     pub use super::value::{Items, Pairs, Value};
-    /// Replies, one call for each.
+    /// Writes replies, with one call for each.
     pub mod write {
         pub use super::super::write::*;
     }

@@ -24,8 +24,8 @@ pub(super) fn integer(text: &[u8]) -> Result<i64, Reason> {
     parse(text).ok_or(Reason::Overflow)
 }
 
-/// Reads a finite double in decimal notation, or one of the words for the others. Redis 7.0 prints the sign of a NaN,
-/// which means nothing.
+/// Reads a finite double in decimal notation, or one of the words for other doubles. Redis 7.0 prints the sign of a
+/// NaN, which has no meaning.
 pub(super) fn double(text: &[u8]) -> Result<f64, Reason> {
     match text {
         b"inf" => return Ok(f64::INFINITY),
@@ -39,7 +39,7 @@ pub(super) fn double(text: &[u8]) -> Result<f64, Reason> {
 }
 
 /// Returns `true` if `text` is an integer of any length. A plus sign and leading zeros are allowed, because servers
-/// send what a script returned as it is.
+/// pass on the text that a script returned.
 pub(super) fn is_big_number(text: &[u8]) -> bool {
     are_digits(unsigned(text))
 }

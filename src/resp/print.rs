@@ -1,10 +1,10 @@
-//! Values as text for people: the `Debug` of replies.
+//! Values as text for people: the `Debug` output of replies.
 
 use core::fmt::{Debug, Formatter, Result};
 
 use super::value::{Items, Pairs, Value};
 
-/// On one line.
+/// Prints on one line.
 impl Debug for Value<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {

@@ -1,7 +1,7 @@
-//! Commands that are sent again and again: encoded in advance, with holes.
+//! Commands that are sent often: encoded in advance, with holes.
 //!
-//! Only the differing parts are written each time. The rest, with the headers and the number of arguments, is made from
-//! the words at compile time, so that a text and its length always agree.
+//! Only the varying parts are written each time. The rest, including the headers and the number of arguments, is built
+//! from the words at compile time, so a text and its length always agree.
 //!
 //! Not here: commands whose words are known only when they are sent. See [`command`](super::command).
 
@@ -12,7 +12,7 @@ use bytes::BufMut;
 use super::command::argument;
 use super::decimal::Decimal;
 
-/// A word of a command that is sent again and again.
+/// A word of a command that is sent often.
 #[derive(Clone, Copy, Debug)]
 #[allow(
     clippy::exhaustive_enums,
@@ -24,15 +24,15 @@ pub enum Word<'a> {
     /// A different text each time, given without a header.
     Hole,
     /// This many consecutive arguments, given in wire form, as [`argument`] writes them. Arguments that several
-    /// commands share are encoded once for all of them.
+    /// commands share need to be encoded only once.
     Encoded(usize),
 }
 
 /// A command whose constant parts are encoded in advance. It has `HOLES` holes, and up to `BYTES` constant bytes around
 /// them.
 ///
-/// In a `static` or `const`, a mistake in either number does not compile, and [`Template::write`]
-/// costs a copy for each hole and little else.
+/// In a `static` or `const`, a wrong value of either number does not compile, and [`Template::write`] costs little more
+/// than a copy for each hole.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -62,7 +62,7 @@ pub enum Word<'a> {
 /// # }
 /// ```
 ///
-/// Here one number is too small, and a hole has no filling:
+/// Here one number is too small, so a hole has no filling:
 ///
 /// ```compile_fail
 /// # use shearline::internals::resp::{Template, Word};
@@ -76,7 +76,7 @@ pub enum Word<'a> {
 /// ```
 #[derive(Clone)]
 pub struct Template<const HOLES: usize, const BYTES: usize> {
-    /// The bytes before, between and behind the holes; then zeros.
+    /// The bytes before, between and behind the holes, followed by zeros.
     bytes: [u8; BYTES],
     len: usize,
     holes: [Hole; HOLES],
@@ -84,7 +84,7 @@ pub struct Template<const HOLES: usize, const BYTES: usize> {
 
 #[derive(Clone, Copy)]
 struct Hole {
-    /// The number of constant bytes before it.
+    /// The number of constant bytes before the hole.
     at: usize,
     /// The number of arguments in wire form that fill it. `None` for one argument, given without a header.
     encoded: Option<usize>,
@@ -95,9 +95,8 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     ///
     /// # Panics
     ///
-    /// When the number of holes in the words is not `HOLES`, or there are more than `BYTES` bytes around them. In a
+    /// If the number of holes in the words is not `HOLES`, or there are more than `BYTES` bytes around them. In a
     /// `static` or `const`, this happens at compile time.
-    /// around them: at compile time, in a `static` or `const`.
     #[must_use]
     pub const fn new(words: &[Word<'_>]) -> Self {
         const UNSET: Hole = Hole {
@@ -129,16 +128,16 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
         template
     }
 
-    /// Appends the command with its holes filled in order.
+    /// Appends the command, with its holes filled in order.
     ///
     /// Allocates only if `out` has to grow. The filling of a [`Word::Encoded`] is copied unchanged: anything other than
     /// that number of arguments in wire form breaks the stream.
     ///
     /// # Panics
     ///
-    /// When `out` is of a fixed size and too small. With debug assertions, also when the filling of a [`Word::Encoded`]
+    /// If `out` has a fixed size and is too small. With debug assertions, also if the filling of a [`Word::Encoded`]
     /// has another form.
-    // Always inlined, so that the pieces of a `static` template are constants where it is called.
+    // Always inlined, so that the pieces of a `static` template are constants in the caller.
     #[inline(always)]
     pub fn write<B: BufMut + ?Sized>(&self, out: &mut B, fillings: [&[u8]; HOLES]) {
         let mut from = 0;
@@ -188,8 +187,8 @@ impl<const HOLES: usize, const BYTES: usize> Template<HOLES, BYTES> {
     }
 }
 
-/// Fills a hole with a text. Out of line: the loop over the holes is unrolled only while it is short, and only then do
-/// the pieces of a `static` template have constant lengths.
+/// Fills a hole with a text. Out of line, because the loop over the holes is unrolled only while it is short, and only
+/// then do the pieces of a `static` template have constant lengths.
 #[inline(never)]
 fn fill<B: BufMut + ?Sized>(out: &mut B, text: &[u8]) {
     argument(out, text);
@@ -248,7 +247,7 @@ mod tests {
     use alloc::format;
     use alloc::vec::Vec;
 
-    /// Returns the bytes that `template` appends to bytes that are there already.
+    /// Returns the bytes that `template` appends to a buffer with content.
     fn written<const HOLES: usize, const BYTES: usize>(
         template: &Template<HOLES, BYTES>,
         fillings: [&[u8]; HOLES],

@@ -1,10 +1,10 @@
 //! One token: a scalar, or the header of an aggregate.
 //!
-//! Every rule of the grammar that concerns a single element stands here; what concerns several (nesting, pushes,
-//! attributes) stands in `decode`. Each element begins with a line, and is looked at when that line has arrived. No
-//! state is kept: a torn element is read again from its first byte, which costs little because everything but the text
-//! of a line and the payload of a string is short. For these two [`Progress`] remembers how far the element was seen, so
-//! that no byte of them is looked at again.
+//! This file has every rule of the grammar about a single element. The rules about several elements (nesting, pushes,
+//! attributes) are in `decode`. Each element begins with a line, and is read once that line has arrived. A torn element
+//! is read again from its first byte. This costs little, because everything except the text of a line and the payload
+//! of a string is short. For these two, [`Progress`] remembers how far the element was read, so that no byte of them is
+//! read again.
 
 use core::ops::Range;
 
@@ -12,25 +12,25 @@ use super::error::{DecodeError, Reason};
 use super::lex::{Bounds, Progress, line};
 use super::number::{double, integer, is_big_number, length};
 
-/// What was found at an offset: a value that is complete in itself, or the header of an aggregate.
+/// An element at an offset: a value that is complete in itself, or the header of an aggregate.
 ///
-/// Plain fields instead of a `Value`, which is large: the loop over the elements of an aggregate
-/// needs `end` and no more.
+/// It has plain fields instead of a `Value`, which is large: the loop over the elements of an aggregate only needs
+/// `end`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) kind: Kind,
-    /// What a number or a boolean says, of a double its bits; of an aggregate the elements (a pair
+    /// The value of a number or a boolean, or the bits of a double. For an aggregate, the number of elements (a pair
     /// counts as two).
     pub(super) number: u64,
-    /// Where the text begins, if there is one.
+    /// The start of the text, if there is one.
     start: usize,
-    /// Where the text stops.
+    /// The end of the text.
     stop: usize,
-    /// Offset behind the token.
+    /// The offset behind the token.
     pub(super) end: usize,
 }
 
-/// The types.
+/// The types of elements.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Simple,
@@ -111,13 +111,15 @@ impl Token {
         }
     }
 
-    /// Returns the text of the token in `bytes`, from which it was read; empty if it has none.
+    /// Returns the text of the token in `bytes`, from which the token was read. The text is empty if the token has
+    /// none.
     #[inline]
     pub(super) fn text_in(self, bytes: &[u8]) -> Option<&[u8]> {
         bytes.get(self.start..self.stop)
     }
 
-    /// Offset behind the element, or of an aggregate behind the shortest elements that it may have.
+    /// Returns the offset behind the element. For an aggregate, this is the offset behind the shortest elements that it
+    /// may have.
     #[inline]
     pub(super) const fn end_min(self) -> usize {
         if self.kind.is_scalar() {
@@ -128,22 +130,22 @@ impl Token {
         }
     }
 
-    /// Returns the elements of an aggregate. There are never more than fit.
+    /// Returns the number of elements of an aggregate, which always fits.
     pub(super) const fn elements(self) -> u32 {
         self.number as u32
     }
 }
 
-/// Least bytes of any element, as `_\r\n`.
+/// The length of the shortest element, such as `_\r\n`.
 pub(super) const ELEMENT_BYTES_MIN: usize = 3;
 
-/// Longest text of an integer or a length, as of the least integer.
+/// The longest text of an integer or a length: the length of the smallest integer.
 const NUMBER_BYTES_MAX: usize = 20;
 
-/// Three letters and a colon, with which a verbatim string begins.
+/// The three letters and the colon with which a verbatim string begins.
 const FORMAT_BYTES: usize = 4;
 
-/// Returns how long the line of an element may be that begins so.
+/// Returns the longest line that an element of this `kind` may have.
 fn longest_line(kind: Kind, bounds: &Bounds) -> usize {
     match kind {
         Kind::Simple | Kind::Error | Kind::Double | Kind::BigNumber => bounds.line,
@@ -184,7 +186,7 @@ pub(super) fn token(
     let whole = || Ok(Some(Token::text(kind, (body..body + text.len(), end))));
     match kind {
         Kind::Bulk | Kind::Array if text == b"-1" => {
-            Ok(Some(Token::number(Kind::Null, (0, end)))) // As RESP2 spells it.
+            Ok(Some(Token::number(Kind::Null, (0, end)))) // The form that RESP2 uses.
         }
         Kind::Simple | Kind::Error => whole(),
         Kind::BigNumber if is_big_number(text) => whole(),
@@ -211,14 +213,14 @@ pub(super) fn token(
             let most = bounds.elements / each;
             let count = length(text, most, Reason::TooManyElements).map_err(wrong)?;
             if kind == Kind::Push && count == 0 {
-                return Err(wrong(Reason::PushKind)); // Without elements it has no kind.
+                return Err(wrong(Reason::PushKind)); // Without elements, the push has no kind.
             }
             number((count * each) as u64)
         }
     }
 }
 
-/// Reads a payload, and CR LF behind it.
+/// Reads a payload, and the CR LF behind it.
 fn string(
     bytes: &[u8],
     kind: Kind,
@@ -236,7 +238,7 @@ fn string(
     }
     match bytes.get(stop..end) {
         None => {
-            progress.need = end; // There is nothing to check before.
+            progress.need = end; // There is nothing to check until then.
             Ok(None)
         }
         Some(b"\r\n") if kind == Kind::Verbatim && bytes[start + FORMAT_BYTES - 1] != b':' => {

@@ -1,7 +1,7 @@
-//! The value of a reply, as views of the bytes in which it was received.
+//! The value of a reply, as a view of the bytes in which it was received.
 //!
-//! A scalar borrows from the receive buffer. An aggregate is a position in it: [`Items`] and [`Pairs`] read one element
-//! after the other when they are iterated, and step over what is inside it. So an aggregate costs no allocation.
+//! A scalar borrows from the receive buffer. An aggregate is a position in the buffer: [`Items`] and [`Pairs`] read one
+//! element after another during iteration, and skip the content of nested elements. So an aggregate does not allocate.
 
 use super::token::{Kind, Token};
 use super::view::View;
@@ -23,43 +23,42 @@ use super::view::View;
 pub enum Value<'a> {
     /// `+`: a short text without CR or LF, such as `OK`.
     Simple(&'a [u8]),
-    /// `-`: an error text. Servers echo arguments in it: look at the first word only.
+    /// `-`: an error text. Servers echo arguments in it, so look only at the first word.
     Error(&'a [u8]),
     /// `:`: a signed integer of 64 bits.
     Integer(i64),
     /// `$`: any bytes.
     Bulk(&'a [u8]),
-    /// `_`, or `$-1` or `*-1` as RESP2 spells it.
+    /// `_`, or `$-1` or `*-1` in RESP2.
     Null,
-    /// `,`: a double, infinities and NaN included.
+    /// `,`: a double, including infinities and NaN.
     Double(f64),
     /// `#`: true or false.
     Boolean(bool),
-    /// `(`: an integer of any length, as its text: digits, and before them `-`, `+` or nothing, as
-    /// they were sent.
+    /// `(`: an integer of any length as its text: digits with `-`, `+` or nothing before them, as they were sent.
     BigNumber(&'a [u8]),
     /// `!`: an error text of any bytes.
     BulkError(&'a [u8]),
     /// `=`: a text that is meant for people.
     Verbatim {
-        /// What the text is written in: `txt` or `mkd`.
+        /// The format of the text: `txt` or `mkd`.
         format: [u8; 3],
         /// The text without its format.
         text: &'a [u8],
     },
     /// `*`: values in order.
     Array(Items<'a>),
-    /// `%`: pairs of a key and a value, as they were sent: in order, duplicates included.
+    /// `%`: pairs of a key and a value as they were sent: in order, including duplicates.
     Map(Pairs<'a>),
-    /// `~`: values without order, as they were sent: duplicates included.
+    /// `~`: values without order as they were sent, including duplicates.
     Set(Items<'a>),
     /// `>`: a message without a request. Its first element is a string that names its kind. A push is never inside
-    /// another value, and never the answer to a command.
+    /// another value, and never answers a command.
     Push(Items<'a>),
 }
 
 impl<'a> Value<'a> {
-    /// Returns the value of `token`, which was read from `bytes`; `None` for an aggregate.
+    /// Returns the value of `token`, which was read from `bytes`. Returns `None` for an aggregate.
     #[inline]
     pub(super) fn scalar(token: Token, bytes: &'a [u8]) -> Option<Self> {
         let text = token.text_in(bytes)?;
@@ -85,7 +84,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The elements of an array, a set or a push. A cheap copy of a place in the reply.
+/// The elements of an array, a set or a push, as a position in the reply. It is cheap to copy.
 #[derive(Clone, Copy)]
 pub struct Items<'a> {
     /// Begins with the first element.
@@ -100,7 +99,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The pairs of a map. A cheap copy of a place in the reply.
+/// The pairs of a map, as a position in the reply. It is cheap to copy.
 #[derive(Clone, Copy)]
 pub struct Pairs<'a> {
     /// Begins with the first key.

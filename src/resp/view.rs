@@ -1,12 +1,12 @@
-//! A place in a reply that was found valid, and how it moves from element to element.
+//! A position in a valid reply, and how it moves from element to element.
 //!
-//! Not here: what an element says. `elements` reads the values.
+//! Not here: the content of an element. `elements` reads the values.
 
 use super::header::header;
 use super::lex::{Bounds, Progress};
 use super::token::{Kind, Token, token};
 
-/// The rest of a reply that was found valid.
+/// The rest of a valid reply.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) bytes: &'a [u8],
@@ -30,7 +30,7 @@ impl View<'_> {
         Self { bytes }
     }
 
-    /// Moves behind the element that begins with this token, and all that is inside it.
+    /// Moves behind the element that begins with this token, including its content.
     #[inline]
     pub(super) fn skip(&mut self, token: Token) -> Option<()> {
         self.bytes = self.bytes.get(token.end..)?;
@@ -38,7 +38,7 @@ impl View<'_> {
         while owed > 0 {
             let token = self.token()?;
             self.bytes = self.bytes.get(token.end..)?;
-            // An attribute describes the element that is still owed.
+            // An attribute describes the next element, which is still missing.
             owed -= u64::from(token.kind != Kind::Attribute);
             owed = owed.saturating_add(inside(token));
         }
@@ -46,7 +46,7 @@ impl View<'_> {
     }
 }
 
-/// Returns how many elements stand in the aggregate that begins with this token.
+/// Returns the number of elements in the aggregate that begins with this token.
 fn inside(token: Token) -> u64 {
     match token.kind.is_scalar() {
         true => 0,

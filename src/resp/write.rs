@@ -1,8 +1,8 @@
-//! Replies as servers write them, one call for each.
+//! Writes replies as servers do, with one call for each.
 //!
-//! An aggregate is its header, followed by as many elements as it announces; a pair of a map is a key and a value. The
-//! number of elements is not checked. Every function appends to `out`, allocates only if `out` has to grow, and panics
-//! if `out` is of a fixed size and too small.
+//! An aggregate consists of its header and the number of elements that the header announces; a pair of a map is a key
+//! and a value. The functions do not check the number of elements. Every function appends to `out`, allocates only if
+//! `out` has to grow, and panics if `out` has a fixed size and is too small.
 //!
 //! ```
 //! # #[cfg(feature = "internals")] {
@@ -80,7 +80,7 @@ pub fn array<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'*', elements);
 }
 
-/// `=`: a text that is meant for people. RESP2 has none: a bulk string without the format.
+/// `=`: a text that is meant for people. On RESP2, which has no such text, a bulk string without the format.
 pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     header(out, b'=', text.len() + 4);
     out.put_slice(&format);
@@ -89,14 +89,15 @@ pub fn verbatim<B: BufMut + ?Sized>(out: &mut B, format: [u8; 3], text: &[u8]) {
     out.put_slice(LINE_END);
 }
 
-/// `%`: the header of a map of this number of pairs. RESP2 has no maps: it gets an array of twice as many elements.
+/// `%`: the header of a map with this number of pairs. RESP2 has no maps, and gets an array with twice as many
+/// elements.
 #[inline]
 pub fn map<B: BufMut + ?Sized>(out: &mut B, pairs: usize) {
     header(out, b'%', pairs);
 }
 
-/// `>`: the header of a push of this number of elements. The first is a string, the kind of the push. RESP2 has no
-/// pushes: it gets an array.
+/// `>`: the header of a push with this number of elements. The first element is a string, the kind of the push. RESP2
+/// has no pushes, and gets an array.
 #[inline]
 pub fn push<B: BufMut + ?Sized>(out: &mut B, elements: usize) {
     header(out, b'>', elements);
@@ -133,8 +134,8 @@ pub fn integer<B: BufMut + ?Sized>(out: &mut B, number: i64) {
     digits(out, b':', Decimal::from(number).as_bytes());
 }
 
-/// A text on a line of its own. CR and LF in it become spaces, so that it cannot be taken for
-/// several replies.
+/// Writes a text on a line of its own. CR and LF in the text become spaces, so that it cannot look like several
+/// replies.
 fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     let mut rest = text;
     out.put_slice(&[kind]);
@@ -147,7 +148,7 @@ fn line<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     out.put_slice(LINE_END);
 }
 
-/// A line of a text that is known to have neither CR nor LF.
+/// Writes a line with a text that has neither CR nor LF.
 fn digits<B: BufMut + ?Sized>(out: &mut B, kind: u8, text: &[u8]) {
     out.put_slice(&[kind]);
     out.put_slice(text);

@@ -1,36 +1,35 @@
-//! Where a timer waits: the arithmetic of levels and slots, and the bitmaps over them.
+//! The place of a timer in the wheel: the arithmetic of levels and slots, and the bitmaps over them.
 //!
-//! A tick is read as a number in base sixty-four, least digit first, one digit per level. A timer
-//! waits on the level of the highest digit in which its tick and the tick that the wheel stands at
-//! differ, in the slot that this digit of its tick names. Nothing else enters: **the place of a
-//! timer follows from the two ticks alone**, which is what keeps timers of one tick in order (see
-//! [`Wheel`](super::Wheel)).
+//! Read a tick as a number in base sixty-four, with one digit for each level, the lowest digit first. Compare the tick
+//! of a timer with the tick of the wheel. The highest digit in which they differ gives the level of the timer. The same
+//! digit of the timer's tick gives its slot on that level. So **the place of a timer depends on the two ticks alone**,
+//! which is what keeps the timers of one tick in order (see [`Wheel`](super::Wheel)).
 //!
-//! Six digits reach 2^36 ticks. Beyond, timers wait on the top level too, in the slot that their
-//! sixth digit names; that slot comes round every 2^36 ticks, and timers of a later round stay.
+//! Six digits reach 2^36 ticks. Timers that are further away also wait on the top level, in the slot of their sixth
+//! digit. The wheel comes to this slot once every 2^36 ticks, and timers of a later round stay in it.
 //!
 //! # Not here
 //!
-//! The timers. This file knows numbers only.
+//! The timers themselves. This file only knows numbers.
 
 #![warn(clippy::arithmetic_side_effects)]
 
 use crate::time::Instant;
 
-/// Levels of the wheel.
+/// The number of levels.
 const LEVELS: usize = 6;
 
-/// Slots of a level: as many as a bitmap in one register has bits.
+/// The number of slots on each level: a bitmap of them fits into one register.
 const SLOTS: usize = 64;
 
-/// Bits of a tick that one level reads.
+/// The number of bits of a tick that one level reads.
 const DIGIT_BITS: u32 = SLOTS.trailing_zeros();
 
 const DIGIT_MASK: u64 = SLOTS as u64 - 1;
 
 const TOP: usize = LEVELS - 1;
 
-// The start of a slot, at most one round of the top level after any tick, must be a number.
+// The start of a slot is at most one round of the top level after any tick, and must not overflow.
 const _: () = assert!(
     Instant::MAX
         .tick_ceil()
@@ -47,10 +46,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Where a timer for `tick` waits while the wheel stands at `now`, which is not later.
+    /// Returns the place of a timer for `tick` while the wheel is at `now`, which is not later.
     pub(super) const fn of(tick: u64, now: u64) -> Self {
         debug_assert!(now <= tick);
-        // The mask makes the difference at least one digit long; level 0 takes equal ticks too.
+        // The mask makes the difference at least one digit long; equal ticks belong on level 0 too.
         let highest = ((tick ^ now) | DIGIT_MASK).ilog2();
         let level = (highest / DIGIT_BITS) as usize;
         let level = if level > TOP { TOP } else { level };
@@ -62,20 +61,20 @@ impl Place {
 }
 
 impl Place {
-    /// How many places there are.
+    /// The number of places.
     pub(super) const COUNT: usize = LEVELS * SLOTS;
 
-    /// Returns `true` if it begins at `start`, and `tick` lies within it.
+    /// Returns `true` if the place begins at `start` and contains `tick`.
     pub(super) const fn holds(self, start: u64, tick: u64) -> bool {
         tick.wrapping_sub(start) >> shift(self.level) == 0
     }
 
-    /// Returns its number among all.
+    /// Returns the number of this place among all places.
     pub(super) const fn number(self) -> usize {
         self.level.wrapping_mul(SLOTS).wrapping_add(self.slot)
     }
 
-    /// The place that has this number.
+    /// Returns the place with this number.
     pub(super) const fn numbered(number: usize) -> Self {
         Self {
             level: number / SLOTS,
@@ -89,17 +88,18 @@ const fn digit(tick: u64, level: usize) -> u32 {
     (tick >> shift(level) & DIGIT_MASK) as u32
 }
 
-/// A slot of `level` is two to this many ticks wide.
+/// Returns the shift of `level`: a slot is 2^shift ticks wide.
 const fn shift(level: usize) -> u32 {
     DIGIT_BITS.saturating_mul(level as u32)
 }
 
-/// Which slots hold a timer: one bit each, one word per level, together one cache line.
+/// The slots that contain a timer, with one bit for each slot and one word for each level. Together they take one cache
+/// line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Occupancy([u64; LEVELS]);
 
 impl Occupancy {
-    /// Marks `place` as holding a timer.
+    /// Marks `place` as occupied.
     pub(super) const fn set(&mut self, place: Place) {
         self.0[place.level] |= 1 << place.slot;
     }
@@ -109,10 +109,10 @@ impl Occupancy {
         self.0[place.level] &= !(1 << place.slot);
     }
 
-    /// Returns the occupied slot that comes first after `now`, and the tick at which it begins.
+    /// Returns the first occupied slot after `now`, and the tick at which this slot begins.
     ///
-    /// A timer on a level is sooner than all on the levels above, so the lowest level that holds
-    /// any decides: a step per level, and none per slot.
+    /// All timers on a level are due before those on higher levels, so the lowest occupied level decides. This takes a
+    /// step for each level, and none for each slot.
     pub(super) fn first(&self, now: u64) -> Option<(Place, u64)> {
         let level = self.0.iter().position(|slots| *slots != 0)?;
         let (slot, start) = first_on(level, self.0[level], now);
@@ -120,11 +120,10 @@ impl Occupancy {
     }
 }
 
-/// Returns the first of the `occupied` slots of `level` after `now`, and the tick at which it
-/// begins.
+/// Returns the first of the `occupied` slots of `level` after `now`, and the tick at which this slot begins.
 const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
-    // On level 0 the slot of `now` is what is due at this tick. On the levels above, the slot that
-    // `now` is in was emptied when it was entered: what it holds is for the next round.
+    // On level 0, the slot of `now` is due at this tick. On higher levels, the slot of `now` was emptied when the wheel
+    // entered it, so its present timers are for the next round.
     let nearest = if level == 0 { 0 } else { 1 };
     let from = digit(now, level).wrapping_add(nearest);
     let ahead = occupied.rotate_right(from).trailing_zeros();
@@ -142,12 +141,12 @@ const fn first_on(level: usize, occupied: u64, now: u64) -> (usize, u64) {
 mod tests {
     use super::*;
 
-    /// Width of a slot of `level`, in ticks.
+    /// Returns the width of a slot of `level`, in ticks.
     fn width(level: usize) -> u64 {
         1 << (6 * level)
     }
 
-    /// Just before, at and just after every boundary of every level, from every kind of `now`.
+    /// Tests ticks just before, at and just after every boundary of every level, from every kind of `now`.
     #[test]
     fn a_slot_begins_at_or_before_what_waits_in_it_and_after_now() {
         let last = Instant::MAX.tick_ceil();

@@ -1,10 +1,9 @@
 //! A hierarchical hashed timing wheel.
 //!
-//! Arms, cancels and fires a timer in constant time, however many are armed. The scheme is that of
-//! G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987): six levels of
-//! sixty-four slots, each slot of a level as wide as the whole level below. A timer waits in the
-//! slot that its tick calls for and moves down when the wheel comes to that slot, until it
-//! fires from the lowest level.
+//! The wheel arms, cancels and fires a timer in constant time, no matter how many are armed. The scheme is from G.
+//! Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels* (SOSP 1987). There are six levels of sixty-four
+//! slots, and each slot is as wide as the whole level below it. A timer waits in the slot of its tick. When the wheel
+//! comes to that slot, the timer moves down a level, until it fires from the lowest level.
 //!
 //! ```text
 //! level 0   64 x 1 ms       reaches 64 ms
@@ -15,20 +14,20 @@
 //! level 5   64 x 12 d 10 h          795 d: 68,719,476,736 ms
 //! ```
 //!
-//! A timer beyond the 2^36 ms of the top level waits there too, and is looked at once per turn of
-//! it until its turn has come.
+//! A timer beyond the 2^36 ms of the top level also waits there. Each turn of that level looks at it once, until its
+//! round has come.
 //!
 //! # Guarantees
 //!
 //! * **Never early.** A timer armed for `at` does not fire at any `now` before `at`.
-//! * **In order.** Timers fire by tick; within one tick, in the order in which they were armed.
-//! * **No allocation** once as many timers have been armed as ever will be at once.
-//! * **Nothing is lost** at the end of time: all sums saturate, and [`Instant::MAX`] can be reached.
+//! * **In order.** Timers fire by tick. Timers of one tick fire in the order in which they were armed.
+//! * **No allocation** after the largest number of timers has been armed at once.
+//! * **Nothing is lost** at the end of time: all sums saturate, and [`Instant::MAX`] is an ordinary time.
 //!
 //! # Not here
 //!
-//! A clock: time is an argument. And the wheel does not decide whether a lock is still valid: its
-//! tick is a millisecond and rounds *up*, validity is compared to the nanosecond and rounds *down*.
+//! A clock: time is an argument. The wheel does not decide whether a lock is still valid: its tick is a millisecond and
+//! rounds *up*, while validity is exact to the nanosecond and rounds *down*.
 //!
 //! [`Instant::MAX`]: crate::Instant::MAX
 

@@ -1,11 +1,11 @@
-//! The wheel beside a model of it: a sorted map, which is slow and cannot be wrong.
+//! Compares the wheel with a model: a sorted map, which is slow but simple.
 //!
-//! [`fuzz_wheel`] drives both with the operations that it reads from bytes and panics where they
-//! differ; the tests below drive them with operations that can be shrunk.
+//! [`fuzz_wheel`] reads operations from bytes, applies them to both, and panics if the two differ. The tests below use
+//! operations that can be shrunk.
 //!
 //! # Not here
 //!
-//! Cases that need no randomness: the boundaries of the levels are tables in [`super::wheel`].
+//! Cases that need no randomness: tables in [`super::wheel`] cover the boundaries of the levels.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -15,26 +15,26 @@ use alloc::vec::Vec;
 use super::{TimerKey, Wheel};
 use crate::time::{Instant, NANOS_PER_TICK};
 
-/// What can be done to a wheel.
+/// An operation on a wheel.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
-    /// Arm a timer so long after the latest `now`.
+    /// Arm a timer this long after the latest `now`.
     ArmAfter(u64),
-    /// Arm a timer so long before the latest `now`.
+    /// Arm a timer this long before the latest `now`.
     ArmBefore(u64),
-    /// Arm a timer for the very instant of an earlier one, on any level that one is on by now.
+    /// Arm a timer for the same instant as an earlier timer, which may be on any level by now.
     ArmAgain(usize),
     /// Cancel a timer, armed or not.
     Cancel(usize),
-    /// Let so much time pass and fire one timer, if one is due.
+    /// Let this much time pass, and fire one timer if one is due.
     Pass(u64),
-    /// Claim that it is so much earlier than it was, and fire one timer, if one is due.
+    /// Pass a `now` that is this much earlier, and fire one timer if one is due.
     GoBack(u64),
-    /// Fire all that is due.
+    /// Fire all due timers.
     Drain,
 }
 
-/// A timer that was armed at some time. Its place in the list of all is its value in the wheel.
+/// A timer that was armed at some time. Its index in the list of all timers is its value in the wheel.
 #[derive(Clone, Copy, Debug)]
 struct Armed {
     key: TimerKey,
@@ -42,19 +42,19 @@ struct Armed {
     tick: u64,
 }
 
-/// A wheel and what it should be.
+/// A wheel and its model.
 #[derive(Debug)]
 struct World {
     wheel: Wheel<usize>,
-    /// What is armed: tick, then order of arming.
+    /// The armed timers: tick, then order of arming.
     model: BTreeMap<(u64, usize), TimerKey>,
-    /// Every timer that ever was.
+    /// All timers that were ever armed.
     history: Vec<Armed>,
     /// The latest `now`, in nanoseconds.
     latest: u64,
-    /// The tick of the timer that fired last, or the last one reached when no more was due.
+    /// The tick of the timer that fired last. If none was due then, the last tick that was reached.
     stands: u64,
-    /// Whether nothing that was armed before the last `expire` is due.
+    /// Whether all timers that were armed before the last `expire` and were due have fired.
     drained: bool,
 }
 
@@ -95,7 +95,7 @@ impl World {
         self.check();
     }
 
-    /// All that is still armed fires by the end of time.
+    /// All timers that are still armed fire by the end of time.
     fn finish(mut self) {
         while self.expire(u64::MAX) {
             self.check();
@@ -130,7 +130,7 @@ impl World {
         );
     }
 
-    /// Fires one timer and tells whether one was due.
+    /// Fires one timer. Returns whether one was due.
     fn expire(&mut self, now: u64) -> bool {
         self.latest = self.latest.max(now);
         let due = self.model.first_key_value().map(|(timer, _)| *timer);
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// The first timer is `value` at `tick`; `next` said `at` and named `named`.
+    /// Checks `next`, which returned `at` and `named`. The first timer is `value` at `tick`.
     fn check_next(&self, tick: u64, value: usize, at: Instant, named: usize) {
         let first = Instant::from_tick(tick);
         assert!(
@@ -183,7 +183,7 @@ impl World {
                 "told to wake, but nothing is due"
             );
         }
-        // The wheel and the timer differ in the lowest digit only: the timer is on level 0.
+        // The wheel and the timer differ only in the lowest digit, so the timer is on level 0.
         if tick / 64 == self.stands / 64 {
             assert_eq!((at, named), (first, value), "the lowest level is exact");
         }
@@ -196,7 +196,7 @@ impl World {
     }
 }
 
-/// Returns the last tick that has begun at `now`. At the end of time that is one that never ends.
+/// Returns the last tick that has begun at `now`. The last tick of all never ends.
 fn reached(now: u64) -> u64 {
     if now == u64::MAX {
         now.div_ceil(NANOS_PER_TICK)
@@ -205,16 +205,15 @@ fn reached(now: u64) -> u64 {
     }
 }
 
-/// Returns a span with few digits, so that spans meet: up to 255 x 2^47 ticks, and not always whole
-/// ones.
+/// Returns a span with few digits, so that spans often collide: up to 255 x 2^47 ticks, and not always whole ticks.
 fn span(factor: u8, power: u8, rest: u8) -> u64 {
     let ticks = u64::from(factor).wrapping_shl(u32::from(power) % 48);
     let rest = [0, 1, NANOS_PER_TICK / 2, NANOS_PER_TICK.saturating_sub(1)][usize::from(rest) % 4];
     ticks.saturating_mul(NANOS_PER_TICK).saturating_add(rest)
 }
 
-/// Fuzz entry: four bytes say when the wheel starts, and each four that follow are an operation.
-/// Panics when the wheel does anything else than a sorted map would.
+/// The entry of the fuzz target. Four bytes set the start of the wheel, and each further four are an operation. Panics
+/// if the wheel differs from a sorted map.
 #[doc(hidden)]
 pub fn fuzz_wheel(bytes: &[u8]) {
     let mut words = bytes
@@ -247,7 +246,7 @@ mod tests {
     use super::*;
     use crate::effort::effort;
 
-    /// Mostly within a few levels, now and then as far as the numbers go.
+    /// Returns spans of mostly a few levels, and now and then of any size.
     fn any_span() -> impl Strategy<Value = u64> {
         let power = prop_oneof![6 => 0_u8..8, 3 => 8_u8..24, 2 => 24_u8..38, 1 => 38_u8..48];
         prop_oneof![

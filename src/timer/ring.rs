@@ -1,19 +1,18 @@
-//! What waits in each slot: a ring of indices, in the order in which they came.
+//! The timers in each slot, as a ring of indices in the order of their arrival.
 //!
-//! A ring goes from the slot through all that wait in it and back to the slot, so a timer can leave
-//! without knowing which slot it is in. The links lie apart from the timers: to enter or to leave
-//! never looks at a neighbour's timer, and those of a million timers are eight megabytes, of which
-//! more is in the caches than of the timers.
+//! A ring goes from the slot through all its members and back to the slot, so a timer can leave without knowing its
+//! slot. The links are stored apart from the timers. To enter or leave a ring, only links are read, never the timers of
+//! the neighbours. The links of a million timers take eight megabytes, so more of them stay in the caches.
 //!
 //! # Not here
 //!
-//! Timers and ticks. What waits in a slot is an index.
+//! Timers and ticks. The members of a ring are indices.
 
 use alloc::vec::Vec;
 
 use crate::slab::make_room;
 
-/// A member of a ring: first the slots, then everything that can wait in them.
+/// A member of a ring. The slots come first, then all the indices.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Member(u32);
 
@@ -46,13 +45,12 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         only.filter(|_| previous == next)
     }
 
-    /// Returns the index behind `index` in its slot.
+    /// Returns the index behind `index` in the same slot.
     pub(super) fn after(&self, index: u32) -> Option<u32> {
         self.at(Member::of::<SLOTS>(index)).next.waiting::<SLOTS>()
     }
 
-    /// Puts `index`, which waits nowhere, behind all that wait in `slot`. No index may be left out
-    /// the first time.
+    /// Puts `index`, which is in no slot, at the end of `slot`. New indices must come in order, without gaps.
     pub(super) fn push(&mut self, slot: usize, index: u32) {
         let (slot, member) = (Member(slot as u32), Member::of::<SLOTS>(index));
         let previous = self.at(slot).previous;
@@ -67,7 +65,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         self.at_mut(slot).previous = member;
     }
 
-    /// Takes `index` out of its slot. Returns the slot if it is empty now.
+    /// Takes `index` out of its slot. Returns the slot if it is now empty.
     pub(super) fn remove(&mut self, index: u32) -> Option<usize> {
         let Neighbours { previous, next } = *self.at(Member::of::<SLOTS>(index));
         self.at_mut(previous).next = next;
@@ -75,7 +73,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
         (previous == next).then_some(next.0 as usize)
     }
 
-    /// Empties `slot`. What waited in it still knows what comes behind it, up to the slot.
+    /// Empties `slot`. The links of its former members stay, so that they can still be followed up to the slot.
     pub(super) fn clear(&mut self, slot: usize) {
         let slot = Member(slot as u32);
         *self.at_mut(slot) = alone(slot);
@@ -110,8 +108,7 @@ impl<const SLOTS: usize> Rings<SLOTS> {
 }
 
 impl Member {
-    /// Returns what waits under `index`. Never beyond the numbers: there was no member behind the
-    /// last.
+    /// Returns the member for `index`. The sum does not overflow, because the member before it exists.
     const fn of<const SLOTS: usize>(index: u32) -> Self {
         Self(index + SLOTS as u32)
     }

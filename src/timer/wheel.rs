@@ -1,13 +1,13 @@
-//! The wheel itself: what is armed, and how time moves it.
+//! The wheel itself: the armed timers, and how time moves them.
 //!
 //! # Why the order holds
 //!
-//! While the wheel stands at a tick, every timer stands in [`Place::of`] its own tick and that one:
-//! it is put there, and whenever the wheel enters a slot of a level above the lowest, all that wait
-//! in it are put where they belong now, *before* anything can be armed; or it is one timer, which
-//! fires, and the wheel goes on to its tick. So the timers of one tick are always in one ring. They
-//! enter it at its end, and they leave a slot together, from its front: their order in the ring is
-//! that in which they were armed, on any level. No sequence number is kept.
+//! While the wheel is at a tick, every timer is in the [`Place::of`] its own tick and the tick of the wheel. A new
+//! timer is put there. When the wheel enters a slot of a higher level, it moves all timers of this slot to their new
+//! places *before* another timer can be armed. The only exception is a single timer, which fires at once while the
+//! wheel goes on to its tick. So the timers of one tick are always in one ring. They enter it at the end, and leave it
+//! together, from the front. So on every level, their order in the ring is the order in which they were armed, and no
+//! sequence numbers are needed.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -19,14 +19,14 @@ use super::ring::Rings;
 use crate::slab::{self, Key, Slab};
 use crate::time::Instant;
 
-/// Names one timer of one [`Wheel`].
+/// The key of one timer of a [`Wheel`].
 ///
-/// A key stays harmless after its timer has fired or was cancelled: it then names nothing, and
-/// never a later timer. In another wheel than its own it means nothing.
+/// A key stays harmless after its timer has fired or was cancelled: it never matches a later timer. It has no meaning
+/// in another wheel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TimerKey(Key);
 
-/// Timers with a value each, fired in order. See the module for what holds.
+/// A set of timers with values, fired in order. See the module for its guarantees.
 ///
 /// ```
 /// # #[cfg(feature = "internals")] {
@@ -45,9 +45,9 @@ pub struct TimerKey(Key);
 /// # }
 /// ```
 pub struct Wheel<T> {
-    /// Where the wheel stands. Nothing is armed for an earlier tick.
+    /// The tick of the wheel. No timer is armed for an earlier tick.
     tick: u64,
-    /// The latest `now` that was seen.
+    /// The latest `now` that was passed.
     latest: Instant,
     occupied: Occupancy,
     rings: Rings<{ Place::COUNT }>,
@@ -61,15 +61,15 @@ struct Timer<T> {
     value: T,
 }
 
-/// A tick, stored so that zero is left over: the slab tells a vacant place by it and needs no flag. Packed, so
-/// that no room is lost beside values of four bytes and their multiples.
+/// A tick, stored so that zero is unused: the slab marks a vacant place with zero, and needs no flag. The struct is
+/// packed, so that it adds no padding to values of four bytes or multiples of four.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(Rust, packed(4))]
 struct Tick(NonZeroU64);
 
 impl Tick {
     const fn new(tick: u64) -> Self {
-        // The last tick there is is far from the end of the numbers: this adds one, always.
+        // The last tick is far below the largest number, so this always adds one.
         Self(NonZeroU64::MIN.saturating_add(tick))
     }
 
@@ -79,15 +79,15 @@ impl Tick {
     }
 }
 
-// Beside the value a key's generation and a tick, and nothing else.
+// Besides the value, a timer stores a generation and a tick, and nothing else.
 const _: () = assert!(size_of::<slab::Place<Timer<u64>>>() <= 24);
 const _: () = assert!(size_of::<slab::Place<Timer<[u32; 3]>>>() <= 24);
 
 impl<T> Wheel<T> {
-    /// A wheel without timers that stands at `start`.
+    /// Makes a wheel at `start`, without timers.
     ///
-    /// It takes three kilobytes, and for each timer that is armed at the same time the size of `T`
-    /// and twenty bytes, in whole words if `T` is aligned to these.
+    /// The wheel takes three kilobytes. Each timer that is armed at the same time takes the size of `T` and twenty
+    /// bytes, rounded up to whole words if `T` is aligned to words.
     #[must_use]
     pub fn new(start: Instant) -> Self {
         Self {
@@ -99,16 +99,16 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Arms a timer that fires at the first [`expire`](Self::expire) whose `now` is not before
-    /// `at`, rounded up to a tick. Constant time.
+    /// Arms a timer. It fires at the first [`expire`](Self::expire) whose `now` is not before `at`, rounded up to a
+    /// tick. Takes constant time.
     ///
-    /// An `at` that has gone by is due at the next `expire`; it counts as the tick at which the
-    /// wheel stands, behind what was armed for that tick before. [`Instant::MAX`] is an instant
-    /// like any other: the timer fires when `now` gets there.
+    /// If `at` has passed, the timer is due at the next `expire`. It counts as armed for the present tick of the wheel,
+    /// after the timers that were armed for this tick before. [`Instant::MAX`] is an ordinary instant: the timer fires
+    /// when `now` reaches it.
     ///
     /// # Panics
     ///
-    /// With some 2^32 timers armed.
+    /// If about 2^32 timers are armed.
     pub fn insert(&mut self, at: Instant, value: T) -> TimerKey {
         let tick = self.tick_for(at);
         let key = self.timers.insert(Timer {
@@ -119,23 +119,22 @@ impl<T> Wheel<T> {
         TimerKey(key)
     }
 
-    /// Disarms the timer and returns its value, or `None` if it has fired or was cancelled.
-    /// Constant time.
+    /// Disarms the timer and returns its value, or `None` if it has fired or was cancelled. Takes constant time.
     pub fn cancel(&mut self, key: TimerKey) -> Option<T> {
         let timer = self.timers.remove(key.0)?;
         self.leave(key.0.index());
         Some(timer.value)
     }
 
-    /// Fires the next timer that is due at `now`: by tick, and within a tick in the order of
-    /// arming. `None` when no more is due.
+    /// Fires the next timer that is due at `now`. Timers fire by tick, and within a tick in the order of arming.
+    /// Returns `None` when no more are due.
     ///
-    /// Call it until `None`; timers may be armed and cancelled in between, also for the tick that
-    /// is being fired. A `now` before the latest one counts as that one.
+    /// Call it until it returns `None`. In between, timers may be armed and cancelled, even for the tick that is
+    /// firing. If `now` is before the latest one, the latest one counts.
     ///
-    /// Over its life a timer is moved at most once per level, and once in 2^36 ticks while it is
-    /// beyond the wheel's reach; not at all if it is alone in its slot when it is due. A stretch of
-    /// time in which nothing waits costs nothing. One call may have to move all that wait in one slot.
+    /// During its life, a timer moves at most once for each level, and once in 2^36 ticks while it is beyond the reach
+    /// of the wheel. A timer that is alone in its slot when it is due does not move at all. A stretch of time without
+    /// timers costs nothing. One call may have to move all timers of one slot.
     pub fn expire(&mut self, now: Instant) -> Option<T> {
         self.latest = self.latest.max(now);
         let reached = reached(self.latest);
@@ -159,17 +158,17 @@ impl<T> Wheel<T> {
         None
     }
 
-    /// Returns when to call [`expire`](Self::expire) next, and the value of a timer that waits for
-    /// it: it names the reason for the wake-up. `None` when nothing is armed.
+    /// Returns when to call [`expire`](Self::expire) next, and the value of a timer that waits for that call, as the
+    /// reason to wake up. Returns `None` if no timer is armed.
     ///
-    /// Never later than the first timer. For a timer on the lowest level (at most 63 ms away, in
-    /// the same run of 64 ticks as the wheel), or alone in its slot, it is the exact tick, and the
-    /// value is that of the timer that fires first. For several in a slot of a level above it is the
-    /// start of that slot: an `expire` then fires nothing, but moves the timers down, so that each
-    /// costs at most five such wake-ups. One beyond the wheel's reach costs one in 2^36 ticks.
+    /// The time is never later than the first timer. If the first timer is alone in its slot, or on the lowest level
+    /// (at most 63 ms away, in the same run of 64 ticks as the wheel), the time is its exact tick, and the value is its
+    /// value. If there are several timers in a slot of a higher level, the time is the start of this slot. An `expire`
+    /// then fires nothing, but moves the timers down, so each timer costs at most five such wake-ups. A timer beyond
+    /// the reach of the wheel costs one more in 2^36 ticks.
     ///
-    /// After an `expire` that returned `None` the answer is later than its `now`, unless something
-    /// was armed since that is due already. Costs a step per level, however many are armed.
+    /// After an `expire` that returned `None`, the time is later than its `now`, unless a timer was armed since then
+    /// that is already due. Takes a step for each level, no matter how many timers are armed.
     #[must_use]
     pub fn next(&self) -> Option<(Instant, &T)> {
         let (place, start) = self.occupied.first(self.tick)?;
@@ -181,13 +180,13 @@ impl<T> Wheel<T> {
         Some((Instant::from_tick(tick), value))
     }
 
-    /// Returns the latest `now` that was seen: what an earlier one counts as.
+    /// Returns the latest `now` that was passed. An earlier `now` counts as this one.
     #[must_use]
     pub const fn latest(&self) -> Instant {
         self.latest
     }
 
-    /// Returns how many timers are armed.
+    /// Returns the number of armed timers.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.timers.len()
@@ -199,10 +198,10 @@ impl<T> Wheel<T> {
         self.timers.is_empty()
     }
 
-    /// Returns the tick that a timer for `at` fires at.
+    /// Returns the tick at which a timer for `at` fires.
     fn tick_for(&self, at: Instant) -> u64 {
         let tick = at.tick_ceil();
-        // What is due already does not wait for the end of the tick that `now` is in.
+        // A timer that is already due does not wait for the end of the tick of `now`.
         let tick = if at <= self.latest {
             tick.min(reached(self.latest))
         } else {
@@ -211,7 +210,7 @@ impl<T> Wheel<T> {
         tick.max(self.tick)
     }
 
-    /// Puts the timer at `index` where a timer for `tick` belongs now.
+    /// Puts the timer at `index` into the present place of a timer for `tick`.
     fn place(&mut self, index: u32, tick: u64) {
         let place = Place::of(tick, self.tick);
         self.rings.push(place.number(), index);
@@ -225,12 +224,12 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// Returns the tick of the timer in `place`, which begins at `start`, if there is only one.
-    /// None in the wheel is sooner, as no other is on a lower level or in a slot before.
+    /// If there is only one timer in `place`, which begins at `start`, returns its tick. No other timer is due before
+    /// it, because none is on a lower level or in an earlier slot.
     fn only_tick(&self, place: Place, start: u64) -> Option<u64> {
         let only = self.rings.only(place.number())?;
         let tick = self.timers.at(only).tick.get();
-        // On the top level it may be for a later round.
+        // On the top level, the timer may belong to a later round.
         place.holds(start, tick).then_some(tick)
     }
 
@@ -241,13 +240,13 @@ impl<T> Wheel<T> {
         self.timers.remove_at(index).value
     }
 
-    /// Returns the timer that came first to `place`, which is occupied.
+    /// Returns the timer that came to `place` first. The place must be occupied.
     fn first_in(&self, place: Place) -> u32 {
         let first = self.rings.first(place.number());
         first.expect("a slot whose bit is set holds a timer")
     }
 
-    /// Puts all timers of `place`, which the wheel has just entered, where they belong now.
+    /// Moves all timers of `place`, which the wheel has just entered, to their new places.
     fn cascade(&mut self, place: Place) {
         let mut rest = self.rings.first(place.number());
         self.rings.clear(place.number());
@@ -270,10 +269,10 @@ impl<T> fmt::Debug for Wheel<T> {
     }
 }
 
-/// Returns the last tick whose beginning is not after `now`.
+/// Returns the last tick that does not begin after `now`.
 fn reached(now: Instant) -> u64 {
-    // The end of time is no whole tick. The time of a timer beyond the last whole one is
-    // `Instant::MAX`, so it must fire there.
+    // The end of time is no whole tick. A timer beyond the last whole tick has the time `Instant::MAX`, so it must fire
+    // then.
     if now == Instant::MAX {
         now.tick_ceil()
     } else {
@@ -298,7 +297,7 @@ mod tests {
         core::iter::from_fn(|| wheel.expire(now)).collect()
     }
 
-    /// Just inside and just outside of every level, and of the reach of the wheel.
+    /// Distances just inside and just outside every level, and the reach of the wheel.
     const DISTANCES: [u64; 26] = [
         0,
         1,
@@ -349,8 +348,8 @@ mod tests {
         }
     }
 
-    /// A caller that sleeps until `next` and then expires gets each timer at its exact tick. A
-    /// timer that is alone causes no earlier wake-up, except once per turn of the top level.
+    /// A caller that sleeps until `next` and then expires gets each timer at its exact tick. A single timer causes no
+    /// earlier wake-up, except once in each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_a_lone_timer_on_time_and_at_once() {
         for distance in DISTANCES {
@@ -366,8 +365,8 @@ mod tests {
         }
     }
 
-    /// Two that share their slot down to the lowest level: at most one empty wake-up per level above
-    /// that, and those of the turns.
+    /// Two timers that share their slot down to the lowest level cause at most one empty wake-up for each level above
+    /// it, and one for each turn of the top level.
     #[test]
     fn sleeping_until_next_fires_two_timers_on_time() {
         for distance in DISTANCES {
@@ -384,7 +383,7 @@ mod tests {
         }
     }
 
-    /// Sleeps until `next` until nothing is armed: how often for nothing, and what fired when.
+    /// Sleeps until `next` until no timer is armed. Returns the number of empty wake-ups, and each timer with its time.
     fn sleep_and_fire(wheel: &mut Wheel<u64>) -> (u64, Vec<(Instant, u64)>) {
         let (mut empty, mut fired) = (0_u64, Vec::new());
         while let Some((next, _)) = wheel.next() {
@@ -399,7 +398,7 @@ mod tests {
         (empty, fired)
     }
 
-    /// `told` when another waits in the same slot, `at` when none does.
+    /// Expects `told` if another timer waits in the same slot, and `at` if there is none.
     #[test]
     fn next_is_exact_on_the_lowest_level_and_of_a_lone_timer_or_else_the_start_of_the_slot() {
         for (stands, at, told) in [
@@ -438,7 +437,7 @@ mod tests {
         }
     }
 
-    /// The lone timer of a slot is not the first if it is for a later round.
+    /// The only timer in a slot is not the first one due if it belongs to a later round.
     #[test]
     fn a_lone_timer_of_a_later_round_lets_those_of_this_one_go_first() {
         let (round, width) = (1_u64 << 36, 1_u64 << 30);

@@ -1,13 +1,14 @@
-//! The part of a claim that exists only while the claim does not rest.
+//! The part of a claim that exists only while the claim is not at rest.
 //!
 //! A claim rests while its lock is held and kept, nothing else in this handle wants the lock, every node has answered,
-//! and no question about it is open. There may be many kept locks, and nearly all of their claims rest nearly all the
-//! time. A resting claim needs no more memory than the `Claim` itself.
+//! and no question about it is open. There may be many kept locks, and most of their claims rest most of the time. A
+//! resting claim needs no more memory than the `Claim` itself.
 //!
 //! # Not here
 //!
-//! When a claim rests: callers of [`Claims::rest`](super::Claims::rest) ask for it whenever something about a claim has
-//! ended. If one forgets it, the claim takes more memory until its next extension, and nothing else.
+//! When a claim rests: callers of [`Claims::rest`](super::Claims::rest) ask for this whenever something about a claim
+//! has ended. If a caller forgets to ask, the claim takes more memory until its next extension. Nothing else goes
+//! wrong.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -23,22 +24,23 @@ use super::copies::Copies;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Busy {
     pub(crate) stage: Stage,
-    /// Another engine was granted the lock. So it is not known which nodes have the token.
+    /// The lock was granted to another engine, so this engine does not know which nodes have the token.
     pub(crate) is_adopted: bool,
-    /// The number of its extensions that count votes, up to 255. If there were more, the engine may begin one too many
-    /// later, which costs a command to each node.
+    /// The number of open extensions that count votes, up to 255. Beyond that, the engine may later begin an extension
+    /// too many, which costs a command to each node.
     pub(crate) extending: u8,
-    /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, its
-    /// entry has this time.
+    /// The longest time that a node was asked to keep the key: the ttl and the lock delay. While the claim rests, the
+    /// entry stores this time.
     pub(crate) life: Duration,
     pub(crate) copies: Copies,
     pub(crate) questions: Questions,
-    /// The place of its lock in the queues, while the lock is held. [`PlaceKey::NONE`] if the lock is kept and nothing
-    /// waits for it, or if it has several places.
+    /// The place of the held lock in the queues. [`PlaceKey::NONE`] if the lock is kept and nothing waits for it, or if
+    /// it has several places.
     pub(crate) place: Option<PlaceKey>,
-    /// The number of ticks before the end at which its holder learns, once, that the lock is at risk. Zero: never.
+    /// How many ticks before the end the holder learns, once, that the lock is at risk. Zero for never.
     pub(crate) alert: u64,
-    /// The earliest time of the next extension, after one was tried. [`Instant::ZERO`]: as soon as it is due.
+    /// The earliest time of the next extension, after an extension was tried. [`Instant::ZERO`] if it can begin as soon
+    /// as it is due.
     pub(crate) again: Instant,
 }
 
@@ -47,7 +49,7 @@ pub(crate) struct Busy {
 pub(crate) struct Questions {
     /// The newest question, if it is still open.
     pub(crate) newest: Option<OperationKey>,
-    /// How many are open.
+    /// The number of open questions.
     open: u32,
 }
 
@@ -75,20 +77,20 @@ impl Questions {
     }
 }
 
-/// Where a claim stands.
+/// The stage of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Stage {
-    /// An operation counts votes for it, or has won and its outcome was not reported yet.
+    /// An operation counts votes for the claim, or has won but has not reported its outcome yet.
     Attempt {
-        /// That operation.
+        /// The operation.
         operation: OperationKey,
     },
-    /// A caller holds its lock.
+    /// A caller holds the lock.
     Held {
-        /// Its end was reported to its holder.
+        /// Whether its end was reported to the holder.
         told: bool,
     },
-    /// It is being released on every node.
+    /// The claim is being released on every node.
     Releasing {
         /// The operation that waits for the outcome.
         operation: Option<OperationKey>,
@@ -96,7 +98,7 @@ pub(crate) enum Stage {
 }
 
 impl Busy {
-    /// The busy part of every claim at rest, without its copies and its life: the claim itself knows these.
+    /// The busy part of every claim at rest, without the copies and the life, which the claim itself stores.
     pub(super) const REST: Self = Self {
         place: Some(PlaceKey::NONE),
         ..Self::of(Stage::Held { told: false }, Duration::ZERO)
@@ -111,7 +113,7 @@ impl Busy {
         }
     }
 
-    /// Puts it into `memory`, if there is some to be used again.
+    /// Puts the busy part into `memory`, if there is some to reuse.
     pub(super) fn placed(self, memory: Option<Box<Self>>) -> Box<Self> {
         let Some(mut memory) = memory else {
             return Box::new(self);
@@ -120,7 +122,7 @@ impl Busy {
         memory
     }
 
-    /// Builds the busy part of a claim in this stage with no other state.
+    /// Builds the busy part of a claim in this stage, with the default for everything else.
     pub(super) const fn of(stage: Stage, life: Duration) -> Self {
         Self {
             stage,

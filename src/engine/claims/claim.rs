@@ -1,8 +1,8 @@
-//! A claim: what one token may have left on the nodes.
+//! A claim: everything that one token may have left on the nodes.
 //!
-//! It begins with the first `SET` of an attempt and ends when no node can hold the token any more: each node has denied
-//! it, confirmed its release, or let it expire. The operation that made it and the lock may end before. So every
-//! release is sent until it is answered or no longer needed.
+//! A claim begins with the first `SET` of an attempt. It ends when no node can hold the token any more: each node has
+//! denied the token, confirmed its release, or let it expire. The claim may outlive the operation that made it, and the
+//! lock. So the engine sends each release until a node answers it or it is no longer needed.
 //!
 //! ```text
 //!   Attempt --granted--> Held --release, lost, detach--> Releasing --last node--> gone
@@ -31,17 +31,17 @@ use crate::engine::claims::copy::{Copy, Event};
 pub(crate) struct Claim {
     /// Its name and token, shared with its lock.
     pub(crate) entry: Entry,
-    /// The nodes that may have the token: those whose copy is not [`Copy::Absent`]. It is kept also while the claim
-    /// rests.
+    /// The nodes that may have the token: those whose copy is not [`Copy::Absent`]. Also known while the claim rests.
     pub(crate) may_hold: NodeSet,
     /// When every copy with a known expiry has expired.
     pub(crate) gone_by: Instant,
     pub(crate) timer: Option<TimerKey>,
     /// Set if this engine extends its lock.
     pub(crate) kept: Option<Arc<Kept>>,
-    /// When the lock was handed out or adopted. [`Instant::MAX`] if it was neither, or was adopted only to be released.
+    /// When the lock was handed out or adopted. [`Instant::MAX`] if neither has happened, or if the lock was adopted
+    /// only to release it.
     since: Instant,
-    /// `None` while it rests.
+    /// `None` while the claim rests.
     pub(in crate::engine) busy: Option<Box<Busy>>,
 }
 
@@ -61,8 +61,8 @@ impl Claim {
 
     // ----- its busy part ---------------------------------------------------------------------
 
-    /// Returns the busy part. While the claim rests, only [`copies`](Self::copies) and [`life`](Self::life) know the
-    /// copies and the life.
+    /// Returns the busy part. While the claim rests, use [`copies`](Self::copies) and [`life`](Self::life) instead:
+    /// only these know the copies and the life.
     #[inline]
     pub(crate) fn busy(&self) -> &Busy {
         self.busy.as_deref().unwrap_or(&Busy::REST)
@@ -84,11 +84,11 @@ impl Claim {
         self.busy.insert(busy.placed(memory))
     }
 
-    /// Lets the claim rest if nothing about it is open. Returns the memory of its busy part then.
+    /// Lets the claim rest if nothing about it is open. In that case, returns the memory of its busy part.
     pub(super) fn rest(&mut self) -> Option<Box<Busy>> {
         self.kept.as_ref()?;
         let mut rest = Busy::woken(self.may_hold, self.life());
-        rest.copies.regained = self.busy.as_ref()?.copies.regained; // Only open questions compare it.
+        rest.copies.regained = self.busy.as_ref()?.copies.regained; // Only open questions compare this value.
         self.busy.take_if(|busy| **busy == rest)
     }
 
@@ -146,18 +146,18 @@ impl Claim {
     }
 
     /// `node` has the token, until `gone_by` at the latest. It has run the `SET` ([`Event::Granted`]), or has answered
-    /// a question ([`Event::Has`]). `counts`: this answer counts.
+    /// a question ([`Event::Has`]). `counts` says whether this answer counts.
     #[inline(always)]
     pub(crate) fn found_on(&mut self, node: NodeId, event: Event, gone_by: Instant, counts: bool) {
         self.gone_by = self.gone_by.max(gone_by);
-        // A late answer to a question does not bring back the copy of a lock that was handed over.
+        // If the lock was handed over, a late answer to a question does not bring its copy back.
         if event == Event::Granted || self.may_hold.contains(node) || !self.is_leaving() {
             self.apply(node, event);
             self.busy_mut().copies.found(node, counts);
         }
     }
 
-    /// `node` lacks the token. Returns `true` if that is new.
+    /// `node` lacks the token. Returns `true` if this is new.
     pub(crate) fn missed_on(&mut self, node: NodeId) -> bool {
         self.busy_mut().copies.missed(node)
     }
@@ -179,7 +179,7 @@ impl Claim {
         standing
     }
 
-    /// Returns `true` if it is being released.
+    /// Returns `true` if the claim is being released.
     #[inline]
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self.busy().stage, Stage::Releasing { .. })
@@ -193,7 +193,7 @@ impl Claim {
         }
     }
 
-    /// Returns `true` if a caller holds its lock and the end was not reported.
+    /// Returns `true` if a caller holds the lock and the engine has not reported its end.
     pub(crate) fn is_held(&self) -> bool {
         self.busy().stage == (Stage::Held { told: false })
     }
@@ -204,7 +204,7 @@ impl Claim {
         self.since = now;
     }
 
-    /// Returns when the hold began, if the lock is held and was not adopted only to be released.
+    /// Returns when the hold began. Returns `None` if the lock is not held, or was adopted only to release it.
     #[inline]
     pub(crate) fn held_since(&self) -> Option<Instant> {
         (self.is_held() && self.since != Instant::MAX).then_some(self.since)
@@ -222,7 +222,7 @@ impl Claim {
         news
     }
 
-    /// Returns the nodes where the debt ends by time alone: the expiry is known, and no `SET` can still run.
+    /// Returns the nodes whose debt ends by time alone: the expiry is known, and no `SET` can still run.
     pub(super) fn expiring(&self) -> NodeSet {
         let is_owed = |node| self.copy_on(node) == Copy::Owed;
         let owed = self.may_hold.filter(is_owed);

@@ -1,8 +1,8 @@
-//! The copies of one claim: what its token may have left on each node, and what the nodes have said since.
+//! The copies of one claim: what its token may have left on each node, and the later answers of the nodes.
 //!
 //! # Not here
 //!
-//! The meaning of a copy's states and events: `copy.rs`.
+//! The states and events of a copy: see `copy.rs`.
 
 use crate::invariant::Must as _;
 use crate::keys::NodeId;
@@ -14,22 +14,22 @@ use super::copy::{Copy, Event};
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Copies {
-    /// Its states. No function but [`apply`](Self::apply) changes them.
+    /// The state of the copy on each node. Only [`apply`](Self::apply) changes it.
     pub(super) each: [Copy; NODES_MAX],
     /// The nodes whose latest answer says that they have the token.
     pub(crate) having: NodeSet,
-    /// The nodes whose latest answer says that they lack the token. They get a copy again.
+    /// The nodes whose latest answer says that they lack the token. These nodes get another copy.
     pub(crate) lacking: NodeSet,
-    /// The nodes that have said yes in the latest majority or later, and have not denied it since.
+    /// The nodes that have confirmed the token in the latest majority or since then, and have not denied it.
     pub(crate) confirmed: NodeSet,
-    /// The nodes that have had the token since before any step of their clocks, or ever since an answer of theirs
+    /// The nodes that got the token before any step of their clocks, or have kept it since one of their answers
     /// counted. A later step there cannot have ended another client's key early.
     pub(crate) sure: NodeSet,
-    /// The nodes that may have run an extension whose answer has not come, or never will. It is not known when their
-    /// keys expire.
+    /// The nodes that may have run an extension whose answer has not arrived, or never will. The expiry of their keys
+    /// is not known.
     pub(crate) extending: NodeSet,
-    /// How often a node that lacked the token has said that it has it again. A question compares this with the value at
-    /// its beginning.
+    /// How often a node that lacked the token was found to have it again. A question compares this number with the
+    /// number at its beginning.
     pub(crate) regained: u16,
 }
 
@@ -59,8 +59,8 @@ impl Copies {
         copies
     }
 
-    /// Makes the copies of a claim from another engine. Any of these nodes may have it; none has said so to this
-    /// engine.
+    /// Makes the copies of a claim from another engine. Any of these nodes may have a copy; none has confirmed one to
+    /// this engine.
     pub(super) fn found_elsewhere(nodes: NodeSet) -> Self {
         Self {
             confirmed: NodeSet::EMPTY,
@@ -77,7 +77,7 @@ impl Copies {
         *copy
     }
 
-    /// `node` has the token. `counts`: the answer that says so counts.
+    /// `node` has the token. `counts` says whether the answer counts.
     #[inline(always)]
     pub(super) fn found(&mut self, node: NodeId, counts: bool) {
         self.having.insert(node);
@@ -90,7 +90,7 @@ impl Copies {
         }
     }
 
-    /// `node` lacks the token. Returns `true` if that is new.
+    /// `node` lacks the token. Returns `true` if this is new.
     pub(super) fn missed(&mut self, node: NodeId) -> bool {
         for nodes in [&mut self.having, &mut self.confirmed, &mut self.sure] {
             nodes.remove(node);

@@ -1,19 +1,19 @@
-//! What one token may have left on one node: a state, and the transitions that events cause.
+//! The copy of one token on one node: its state, and the transitions that events cause.
 //!
-//! A node can have the token only after a `SET` was sent to it. The state says how the `SET`s ended, and how far the
+//! A node can have the token only after a `SET` was sent to it. The state tells how the `SET`s ended, and how far the
 //! release has come.
 //!
 //! # Guarantees
 //!
 //! * A copy becomes [`Absent`](Copy::Absent) only when each `SET` was withdrawn or denied, the release was answered,
-//!   the key has expired, or the lock was handed over. A `SET` of a lost connection may still run after the release was
-//!   answered. That cannot be prevented; its key ends by its ttl.
-//! * A denial speaks for one `SET`. If an earlier one may have left a key, that key is still released.
+//!   the key has expired, or the lock was handed over. A `SET` of a lost connection may still run after the node has
+//!   answered the release. The engine cannot prevent this; the key ends by its ttl.
+//! * A denial is about one `SET` only. If an earlier `SET` may have left a key, the engine still releases that key.
 //!
 //! # Not here
 //!
-//! What the node has said of the key since, and the states of all nodes: `copies.rs`. The expiry of a copy: its claim
-//! knows it.
+//! Later answers of the node about the key, and the states of all nodes: see `copies.rs`. The expiry of a copy: the
+//! claim stores it.
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub(crate) enum Copy {
     Absent,
     /// Its only `SET` is unanswered.
     Sent,
-    /// The answer to its only `SET` is lost: the `SET` may run at any time.
+    /// The answer to its only `SET` is lost, so the `SET` may run at any time.
     Lost,
     /// Every `SET` was answered, and one has left a key.
     Stands,
@@ -38,32 +38,32 @@ pub(crate) enum Copy {
     ReleasingSent,
     /// The release is unanswered, and a `SET` may run after it.
     ReleasingLost,
-    /// The release is owed; every `SET` was answered.
+    /// The release is a debt; every `SET` was answered.
     Owed,
-    /// The release is owed, and its only `SET` is unanswered.
+    /// The release is a debt, and its only `SET` is unanswered.
     OwedSent,
-    /// The release is owed, a `SET` is unanswered, and an earlier one may have left a key.
+    /// The release is a debt, a `SET` is unanswered, and an earlier one may have left a key.
     OwedResent,
-    /// The release is owed, and a `SET` may still run, so time does not end the debt.
+    /// The release is a debt, and a `SET` may still run, so time does not end the debt.
     OwedLost,
 }
 
-/// What happens to a copy.
+/// An event in the life of a copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Event {
     /// A `SET` was queued on the connection.
     Sent,
-    /// The latest `SET` was not run: it was denied, or withdrawn before a byte of it left.
+    /// The latest `SET` did not run: the node denied it, or it was withdrawn before a byte of it left.
     NotRun,
     /// The latest `SET` may or may not have run: its answer does not say, or will not come.
     Lost,
-    /// The latest `SET` was run.
+    /// The latest `SET` has run.
     Granted,
     /// The node was asked, and has the key.
     Has,
     /// The release was queued on the connection.
     Asked,
-    /// The release is owed: it cannot be sent now, was refused, proves nothing, or its answer is lost.
+    /// The release is a debt: it cannot be sent now, was refused, proves nothing, or its answer is lost.
     Owed,
     /// The release was answered, or the key has expired.
     Freed,
@@ -77,10 +77,10 @@ use self::Copy::{
 };
 
 impl Copy {
-    /// Returns the state after `event`. `None`: the event cannot happen in this state.
+    /// Returns the state after `event`. Returns `None` if the event cannot happen in this state.
     ///
-    /// In `StandsLost`, `ReleasingLost` and `OwedLost` a `SET` may be open that the state does not show. Its answer
-    /// changes nothing, and neither does a late answer to a question.
+    /// In `StandsLost`, `ReleasingLost` and `OwedLost`, a `SET` may be open that the state does not show. The answer to
+    /// this `SET` changes nothing, and neither does a late answer to a question.
     #[inline(always)]
     pub(super) fn after(self, event: Event) -> Option<Self> {
         Some(match (event, self) {
@@ -99,8 +99,8 @@ impl Copy {
             (Event::Lost, ReleasingSent) => ReleasingLost,
             (Event::Lost, OwedSent | OwedResent) => OwedLost,
 
-            // The `SET` whose answer was lost has run. Or the node lacked the key, and has it again from a copy of its
-            // data.
+            // The `SET` whose answer was lost has run. Or the node had lost the key, and has got it back from a copy of
+            // its data.
             (Event::Has, Absent | Lost) => Stands,
             (Event::Has, Sent) => Resent,
             (Event::Has, ResentLost) => StandsLost,
@@ -130,8 +130,8 @@ impl Copy {
         !matches!(self, Absent)
     }
 
-    /// Returns `true` if a `SET` is known to be unanswered. If `false`, a `SET` may still be open behind a lost one:
-    /// see [`may_run`](Self::may_run).
+    /// Returns `true` if a `SET` is known to be unanswered. If it returns `false`, a `SET` may still be open behind a
+    /// lost one: see [`may_run`](Self::may_run).
     pub(crate) const fn is_open(self) -> bool {
         matches!(
             self,
@@ -144,7 +144,7 @@ impl Copy {
         !matches!(self, Absent | Stands | Releasing | Owed)
     }
 
-    /// Returns `true` if the release is owed.
+    /// Returns `true` if the release is a debt.
     #[inline(always)]
     pub(crate) const fn is_owed(self) -> bool {
         matches!(self, Owed | OwedSent | OwedResent | OwedLost)

@@ -1,8 +1,8 @@
-//! The releases of claims: when they are sent, owed, retried, and over.
+//! The releases of claims: when the engine sends them, keeps them as debts, retries them, and ends them.
 //!
 //! # Not here
 //!
-//! How a release is written: see the node. How it changes a copy: `copy.rs`.
+//! How a release is written: see the node. How a release changes a copy: see `copy.rs`.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ use super::claim::Claim;
 use super::copy::Event;
 use super::{Claims, ClaimsAt, note_name};
 
-/// The time before a release that a node refused is tried again.
+/// The delay before the engine retries a release that a node has refused.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 impl ClaimsAt<'_> {
@@ -66,10 +66,10 @@ impl ClaimsAt<'_> {
         asked
     }
 
-    /// Sends the releases that `node` is owed, oldest first, while there is room.
+    /// Sends the debts of `node`, oldest first, while there is room.
     ///
     /// A handshake does not end the debt of an unanswered `SET`. A server that postpones writes still answers the
-    /// handshake. It may run the `SET` later, over a connection whose end it has not noticed.
+    /// handshake. Later it may run the `SET` from the old connection, if it has not noticed the end of that connection.
     pub(in crate::engine) fn pay_debts(&mut self, node: NodeId) {
         while let Some(key) = self.nodes[node].debts.pop() {
             let owed = |claim: &&mut Claim| claim.copy_on(node).is_owed();
@@ -120,7 +120,7 @@ impl ClaimsAt<'_> {
         }
         let vote = reply.vote().0;
         if vote != Vote::Yes {
-            // A transaction that has only read proves nothing: a server that postpones writes still answers reads.
+            // A transaction that has only read is no proof: a server that postpones writes still answers reads.
             let is_read = by == Dialect::Watch && matches!(reply, Reply::Foreign(_));
             if is_read && claim.copy_on(node).may_run() {
                 claim.missed_on(node);
@@ -130,7 +130,7 @@ impl ClaimsAt<'_> {
                 self.defer(node, key);
                 return operation;
             } else if operation.is_some() {
-                // The release may fail after the claim has ended.
+                // The operation that waits for the release may fail after the claim has ended, and then needs the name.
                 note_name(&mut self.claims.ended, key, &claim.entry);
             }
         }
@@ -165,8 +165,8 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// The latest `SET` of `key` to `node` has ended with this `event`. If it left no key, the release that waited for
-    /// room behind it is not owed any more.
+    /// The latest `SET` of `key` to `node` has ended with this `event`. If the `SET` left no key, the release that
+    /// waited for room behind it is no longer a debt.
     pub(in crate::engine) fn end_set(&mut self, node: NodeId, key: ClaimKey, event: Event) {
         if let Some(claim) = self.claims.get_mut(key) {
             let was_owed = claim.copy_on(node).is_owed();
@@ -177,14 +177,14 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// Some claims are not owed by `node` any more.
+    /// Some claims have no debt at `node` any more.
     fn forget_debts(&mut self, node: NodeId) {
         let claim = |key| self.claims.get(key);
         let is_owed = |claim: &Claim| claim.copy_on(node).is_owed();
         (self.nodes[node].debts).forget(|key| claim(key).is_some_and(is_owed));
     }
 
-    /// The release of `key` has to be sent to `node` once more, as soon as it can be.
+    /// The release of `key` has to be sent to `node` again, as soon as possible.
     fn owe(&mut self, node: NodeId, key: ClaimKey) {
         if let Some(claim) = self.claims.get_mut(key) {
             claim.apply(node, Event::Owed);
@@ -212,8 +212,8 @@ impl ClaimsAt<'_> {
         self.settle(key);
     }
 
-    /// If the claim of `key` is being released, ends it once no node can hold its token any more. Until then, arms the
-    /// timer of its debts if time can end them.
+    /// If the claim of `key` is being released, ends the claim once no node can hold its token any more. Until then,
+    /// arms a timer if time can end its debts.
     pub(in crate::engine) fn settle(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         let Some(claim) = claim.filter(|claim| claim.is_leaving()) else {
@@ -226,8 +226,8 @@ impl ClaimsAt<'_> {
         }
     }
 
-    /// The timer of `key`, which is being released, has fired. Ends its debts on nodes where its key is known to have
-    /// expired.
+    /// The timer of `key`, which is being released, has fired. Ends its debts at the nodes where the key is known to
+    /// have expired.
     pub(in crate::engine) fn expire_debts(&mut self, key: ClaimKey) {
         let claim = self.claims.get_mut(key);
         if let Some(claim) = claim.filter(|claim| claim.gone_by <= self.now) {
@@ -250,8 +250,8 @@ impl ClaimsAt<'_> {
             return;
         };
         if claim.busy().is_adopted {
-            // An adopted lock would be remembered for up to a month, the longest life of a key. A late release goes to
-            // all nodes anyway.
+            // The engine would remember an adopted lock for up to a month, the longest life of a key. A late release
+            // goes to all nodes anyway.
             return self.claims.end(key, self.timers);
         }
         let at = claim.gone_by.max(self.now.saturating_add(claim.life()));
@@ -275,9 +275,9 @@ impl ClaimsAt<'_> {
 }
 
 impl Claims {
-    /// Returns a function that says whether a claim shares a resource with `entry`, is being released, and may still
-    /// have its key on `node`. If the node is known to lack the token of the claim, a key that stands there is another
-    /// client's.
+    /// Returns a test for claims. A claim passes if it shares a resource with `entry`, is being released, and may still
+    /// have its key on `node`. If the node is known to lack the token of the claim, the key there belongs to another
+    /// client.
     pub(in crate::engine) fn meets_own(
         &self,
         node: NodeId,

@@ -1,18 +1,20 @@
-//! Looks: kept locks whose keys may have changed are extended at once.
+//! Looks: the engine extends kept locks at once if their keys may have changed.
 //!
-//! An extension also asks each node to report the next change of the keys. It reads them after its own write, because a
-//! write ends the registration of the client that writes. If a node reports a change, the engine *looks at* the lock:
-//! it extends it at once. So if the keys of a lock are deleted, the lock is over for its holder two round trips later.
+//! An extension also asks each node to report the next change of the keys. To register for this report, the extension
+//! reads the keys after its own write, because a write ends the registration of the client that writes. If a node
+//! reports a change, the engine *looks at* the lock, which means that it extends the lock at once. If the keys of a
+//! lock are deleted, the holder learns two round trips later that the lock is over.
 //!
-//! A lock is *watched* from the time when it is kept, if there is room for its keys. Its first look comes soon, and
-//! registers them. A lost connection loses its registrations, so a look follows each new connection.
+//! A lock is *watched* from the time when it is kept, if there is room for its keys. The first look comes soon and
+//! registers the keys. A lost connection loses its registrations, so a look follows each new connection.
 //!
 //! # Guarantees
 //!
 //! * A lock whose keys are changed again and again gets eight looks at once, and then one every 250 ms. While looks
-//!   find no copy missing, the time between them doubles, up to half of the validity. A server may report our own
-//!   writes (Redis up to 6.2.7 and 7.0.4 reports those of scripts), or all keys that do not fit its table.
-//! * At most [`WATCHED_MAX`] keys are watched. Other locks are not looked at.
+//!   find no copy missing, the time between them doubles, up to half of the validity. Looks may find nothing because a
+//!   server reports our own writes (Redis up to 6.2.7 and 7.0.4 reports the writes of scripts), or reports all keys
+//!   that do not fit into its table.
+//! * At most [`WATCHED_MAX`] keys are watched. The engine does not look at other locks.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -26,15 +28,15 @@ use crate::limits::WATCHED_MAX;
 use crate::slab::Key;
 use crate::time::Instant;
 
-/// The time from taking a lock, or from a new connection, to the look that registers the keys. A lock that is released
+/// The delay between taking a lock, or a new connection, and the look that registers the keys. A lock that is released
 /// earlier costs nothing.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 
 /// The time between looks at a lock whose keys are changed again and again.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How far the looks at a lock may run ahead of that pace, because the nodes may report one deletion at different
-/// times.
+/// How far the looks at a lock may run ahead of the regular pace. They need this, because the nodes may report one
+/// deletion at different times.
 const LOOKS_AHEAD: Duration = Duration::from_secs(2);
 
 /// After this number of looks that have found every copy, the time between looks doubles.
@@ -43,38 +45,38 @@ const LOOKS_IN_VAIN: u32 = 8;
 /// See the [module](self).
 #[derive(Debug)]
 pub(in crate::engine) struct Looks {
-    /// The watched keys, each with the kept lock on it. A key stands here as the hash of the part of its name that a
+    /// The watched keys, each with the kept lock on it. A key is stored as the hash of that part of its name that a
     /// report shows.
     watched: BTreeSet<(u64, ClaimKey)>,
-    /// The watched locks that have to be looked at, or were looked at lately.
+    /// The watched locks that need a look, or had one recently.
     looks: BTreeMap<ClaimKey, Look>,
     /// The locks whose keys have just changed.
     changed: Vec<ClaimKey>,
-    /// The largest number of keys that are watched.
+    /// The largest number of watched keys.
     pub(in crate::engine) most: usize,
 }
 
 /// The schedule of the looks at one lock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
-    /// When a look is due. `None`: nothing has changed since the last one.
+    /// When a look is due. `None` if nothing has changed since the last look.
     due: Option<Instant>,
     /// When the next look is due at the regular pace.
     next: Instant,
-    /// The number of looks since one has found that a copy is missing.
+    /// The number of looks since the last one that found a copy missing.
     in_vain: u32,
-    /// No look before this time, because many have found every copy.
+    /// There is no look before this time, because many looks have found every copy.
     rests_until: Instant,
 }
 
 impl Look {
-    /// Returns when the next look can be. `None`: nothing has changed.
+    /// Returns when the next look can be. Returns `None` if nothing has changed.
     fn due_at(&self) -> Option<Instant> {
         let may_be_at = self.next.saturating_sub(LOOKS_AHEAD).max(self.rests_until);
         Some(self.due?.max(may_be_at))
     }
 
-    /// Returns `true` if this record can be forgotten.
+    /// Returns `true` if this schedule can be forgotten.
     fn has_ended(&self, now: Instant) -> bool {
         let end = self.next.max(self.rests_until).saturating_add(LOOKS_AHEAD);
         self.due.is_none() && end <= now
@@ -104,7 +106,7 @@ impl Default for Looks {
 }
 
 impl Looks {
-    /// Watches the keys of `claim`, which is kept from now on, if there is room, and looks at them soon.
+    /// Watches the keys of `claim`, whose lock is kept from now on, if there is room, and looks at them soon.
     pub(super) fn begin(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         self.watch(key, claim, queues);
         if claim.kept.as_ref().is_some_and(|kept| kept.is_watched()) {
@@ -114,8 +116,8 @@ impl Looks {
         }
     }
 
-    /// Watches the keys of the kept `claim`, if there is room: its extensions make the nodes report changes from now
-    /// on.
+    /// Watches the keys of the kept `claim`, if there is room. From now on, its extensions make the nodes report
+    /// changes.
     pub(in crate::engine) fn watch(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         let names = claim.entry.names();
         if let Some(kept) = &claim.kept
@@ -127,7 +129,7 @@ impl Looks {
         }
     }
 
-    /// The lock of `claim` is not held any more.
+    /// The lock of `claim` is no longer held.
     pub(super) fn forget(&mut self, key: ClaimKey, claim: &Claim, queues: &Queues) {
         for name in claim.entry.names() {
             self.watched.remove(&(queues.hash_cut(name), key));
@@ -135,21 +137,21 @@ impl Looks {
         self.looks.remove(&key);
     }
 
-    /// Returns when the lock of `claim` should be looked at. [`Instant::MAX`]: nothing has changed.
+    /// Returns when the lock of `claim` needs a look. Returns [`Instant::MAX`] if nothing has changed.
     pub(super) fn due_at(&self, claim: ClaimKey) -> Instant {
         let due = self.looks.get(&claim).and_then(Look::due_at);
         due.unwrap_or(Instant::MAX)
     }
 
-    /// Returns `true` if the keys of the lock of `claim` may have changed since it was looked at.
+    /// Returns `true` if the keys of the lock of `claim` may have changed since its last look.
     pub(in crate::engine) fn is_due(&self, claim: ClaimKey) -> bool {
         self.looks
             .get(&claim)
             .is_some_and(|look| look.due.is_some())
     }
 
-    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns `Some(true)` if that is a look,
-    /// `Some(false)` if its look has to wait, and `None` if nothing has changed.
+    /// The lock of `claim` can be extended now, by `ttl` if its limit allows. Returns `Some(true)` if the extension is
+    /// a look, `Some(false)` if a look has to wait, and `None` if nothing has changed.
     pub(super) fn take(
         &mut self,
         now: Instant,
@@ -175,8 +177,8 @@ impl Looks {
         }
     }
 
-    /// The key whose name has this `hash` has changed. `None`: any key may have changed. Returns `true` if a kept lock
-    /// is on it.
+    /// The key with this `hash` of its name has changed; `None` means that any key may have changed. Returns `true` if
+    /// a kept lock is on the key.
     pub(in crate::engine) fn changed(&mut self, hash: Option<u64>) -> bool {
         let first = hash.map_or(Unbounded, |hash| Included((hash, ClaimKey(Key::LEAST))));
         let watched = self.watched.range((first, Unbounded));

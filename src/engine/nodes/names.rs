@@ -1,5 +1,5 @@
-//! One server under several names: a configuration may name it twice. What one name learns of the server holds for all
-//! of them: a quarantine, an alarm, the trust of an operator.
+//! A configuration may list one server under several names. A quarantine, an alarm, or the trust of an operator under
+//! one name applies to all names of that server.
 
 use core::time::Duration;
 
@@ -33,9 +33,9 @@ impl Nodes {
     /// The handshake of `node` is done.
     ///
     /// A server that is configured under several names gets one quarantine: the longest that any name knows, with the
-    /// alarm of each. A name that is connected has served its own quarantine already. If the quarantine has to be
-    /// passed on, returns the names to pass it to, and its end. An alarm always has to be passed on. If there are
-    /// markers, so does every quarantine, because no change of identity shows it.
+    /// alarm of each. A connected name has already served its own quarantine. If the other names need the quarantine
+    /// too, returns these names and its end. They always need it after an alarm. With markers they need every
+    /// quarantine, because no change of identity shows it.
     pub(in crate::engine) fn begin_quarantine(
         &mut self,
         now: Instant,
@@ -62,7 +62,8 @@ impl Nodes {
         Some((names, until))
     }
 
-    /// Records for all names of the server behind `node`, present and earlier ones, that they lead to the same server.
+    /// Records for all names of the server behind `node`, both present and earlier ones, that they lead to the same
+    /// server.
     fn note_names(&mut self, node: NodeId, present: NodeSet) {
         let mut names = self[node].trust.names.union(present);
         names.insert(node);
@@ -74,8 +75,8 @@ impl Nodes {
         }
     }
 
-    /// A server that is loading its data, or follows another server, may come back without its locks. If `error` says
-    /// so, returns the other names under which it is connected, and the reason to give up these connections too.
+    /// A server that loads its data or follows another server may come back without its locks. If `error` says so,
+    /// returns the other names under which the server is connected, and the reason to give up these connections too.
     pub(in crate::engine) fn alarm(
         &mut self,
         node: NodeId,
@@ -91,7 +92,7 @@ impl Nodes {
         Some((names, trouble))
     }
 
-    /// Asks `node` to join, with the `longest` ttl, if it has to join and was not asked yet. An error ends its
+    /// Asks `node` to join with the `longest` ttl, if it has to join and was not asked yet. An error ends the
     /// connection.
     pub(in crate::engine) fn rejoin(
         &mut self,

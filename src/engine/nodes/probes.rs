@@ -1,17 +1,17 @@
-//! Probes: they ask over a second connection whether the server behind a silent connection is alive.
+//! Probes: the engine asks over a second connection whether the server behind a silent connection is alive.
 //!
-//! A connection whose packets were lost waits for TCP to send them again. After an outage of some seconds, that takes
-//! some seconds more. While too few nodes for a majority answer, each of the others gets a probe every 250 ms: a second
-//! connection, which carries `HELLO` and nothing else. An answer shows that server and path are alive. A stopped server
-//! gives none: its kernel accepts connections, but says nothing. If the old connection has still brought nothing, it is
-//! reset and another is opened.
+//! If packets of a connection are lost, the connection waits until TCP sends them again. After an outage of some
+//! seconds, this takes some more seconds. While too few nodes for a majority answer, each of the others gets a probe
+//! every 250 ms: a second connection, which carries `HELLO` and nothing else. An answer shows that the server and the
+//! path are alive. A stopped server does not answer: its kernel accepts connections, but sends nothing. If the probe
+//! was answered and the old connection has still brought nothing, the engine resets the old one and opens another.
 //!
 //! # Guarantees
 //!
-//! * **Order.** The probe never becomes the connection of its node. The next connection is asked for after the old one
-//!   was reset, and debts go over it before any `SET`.
-//! * **Only if needed.** A connection that is up is probed while an operation is open or a token may be on some node. A
-//!   connection that is being opened is probed only while an operation is open.
+//! * **Order.** The probe never becomes the connection of its node. The engine first resets the old connection, then
+//!   asks for the next one, and sends debts over it before any `SET`.
+//! * **Only if needed.** A connection that is up is probed only while an operation is open or a token may be on some
+//!   node. A connection that is being opened is probed only while an operation is open.
 //! * **Never hot.** A node is probed every 250 ms at most, and a distant one less often. If a connection that was
 //!   opened this way brings no answer to a lock command either, the time until the next probe doubles.
 
@@ -26,7 +26,7 @@ use crate::timer::TimerKey;
 use super::Nodes;
 use crate::engine::alarm::{Alarm, Timers};
 
-/// The time without a majority before nodes are probed, and the time between two probes.
+/// How long there is no majority before the engine probes nodes, and the time between two probes.
 pub(in crate::engine) const PROBE_AGAIN: Duration = Duration::from_millis(250);
 
 /// The probes of an engine.
@@ -34,7 +34,7 @@ pub(in crate::engine) const PROBE_AGAIN: Duration = Duration::from_millis(250);
 pub(super) struct Probes {
     /// The nodes that have a probe.
     open: NodeSet,
-    /// The nodes with a probe that the driver has to open, and to close.
+    /// The nodes whose probe the driver has to open, and those whose probe it has to close.
     pub(super) to_open: NodeSet,
     pub(super) to_close: NodeSet,
     timer: Option<TimerKey>,
@@ -61,8 +61,8 @@ impl Nodes {
         self.probes.close(node);
     }
 
-    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`: an operation is open, or a token
-    /// may be on some node.
+    /// Arms the timer of the probes if no majority answers and the nodes are `wanted`. They are wanted if an operation
+    /// is open, or a token may be on some node.
     pub(in crate::engine) fn watch_lines(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Nodes {
         }
     }
 
-    /// Handles the timer: no majority answered 250 ms ago. `asked`: an operation is open.
+    /// Handles the timer: no majority answered 250 ms ago. `asked` says whether an operation is open.
     pub(in crate::engine) fn lines_due(
         &mut self,
         now: Instant,
@@ -94,7 +94,7 @@ impl Nodes {
         }
     }
 
-    /// Opens another probe if the connection of `node` is silent, or a connection if the node is in back-off.
+    /// If the connection of `node` is silent, opens another probe. If the node is in back-off, opens a connection.
     fn look_at_line(&mut self, now: Instant, node: NodeId, asked: bool, timers: &mut Timers) {
         let there = &self[node];
         let before = now.saturating_sub(PROBE_AGAIN);
@@ -109,11 +109,11 @@ impl Nodes {
         }
     }
 
-    /// The probe of `node` was answered. Returns `true` if its connection has brought nothing meanwhile, so that
-    /// another has to replace it.
+    /// The probe of `node` was answered. Returns `true` if its connection has brought nothing meanwhile and has to be
+    /// replaced.
     pub(in crate::engine) fn probed(&mut self, now: Instant, node: NodeId) -> bool {
         if !self.probes.open.contains(node) || self.probes.to_open.contains(node) {
-            return false; // It is about a probe that was closed.
+            return false; // The answer is from a probe that was closed.
         }
         self.probes.close(node);
         let silent = self[node].is_to_be_probed(now, PROBE_AGAIN);

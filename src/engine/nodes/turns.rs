@@ -1,19 +1,20 @@
 //! Turns: not all nodes extend kept locks at the same time.
 //!
-//! A node that extends many locks answers nothing else meanwhile. So at one time only as many nodes do this as a
-//! majority can spare, and a client that takes a lock in that moment gets its answers from the others. When a node has
-//! answered, the next node has its turn.
+//! While a node extends many locks, it answers nothing else. So at any time, only as many nodes do this as a majority
+//! can spare. A client that takes a lock at that time gets its answers from the other nodes. When a node has answered,
+//! the next node has its turn.
 //!
 //! # Guarantees
 //!
-//! * Renewals are written at most [`RENEWALS_WAIT`] after the first of them began to wait, whether other nodes answer
-//!   or not: within the node timeout.
-//! * When the turn of a node comes, all its renewals are written at once. The node that has waited longest is first.
+//! * Renewals wait at most [`RENEWALS_WAIT`] after the first of them, whether or not other nodes answer. That is
+//!   shorter than the node timeout.
+//! * When the turn of a node comes, all its renewals are written at once. The node that has waited the longest has its
+//!   turn first.
 //! * If there are few renewals, they do not wait.
 //!
 //! # Not here
 //!
-//! Handles on one or two nodes: they need every node for a majority, so they have no turns.
+//! Handles with one or two nodes: a majority needs every node, so there are no turns.
 
 use core::time::Duration;
 
@@ -27,11 +28,11 @@ use crate::time::Instant;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// How many nodes may extend locks at the same time. Zero: all.
+    /// The largest number of nodes that may extend locks at the same time. Zero means all.
     most: usize,
-    /// How long renewals may wait: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
+    /// The longest wait of renewals: [`RENEWALS_WAIT`], or half of a fixed node timeout if that is shorter.
     wait: Duration,
-    /// The nodes with renewals that wait for a turn. It may also hold nodes whose renewals are gone.
+    /// The nodes with renewals that wait for a turn. It may also contain nodes whose renewals are gone.
     waiting: NodeSet,
 }
 
@@ -73,7 +74,7 @@ impl Turns {
         renewing.count() < self.most && !all[node.index()].connection.is_renewing()
     }
 
-    /// Returns the nodes with waiting renewals, and since when they wait.
+    /// Returns the nodes with waiting renewals, each with the time since when they wait.
     fn waiting(&self, all: &[Node]) -> impl Iterator<Item = (Instant, NodeId)> {
         let nodes = self.waiting.iter();
         nodes.filter_map(|node| Some((all[node.index()].connection.wire.waiting_since()?, node)))

@@ -1,8 +1,8 @@
 //! Taking a lock: attempts, verdicts, retries.
 //!
-//! Redlock, section "The Redlock Algorithm", steps 1 to 5. The time is taken before the first byte, and the same
-//! `SET .. NX PX` goes to all nodes at once. A majority decides. An attempt that fails releases what it locked, waits a
-//! random time, and begins again with a fresh token.
+//! This implements steps 1 to 5 of "The Redlock Algorithm". The engine takes the time before the first byte, and sends
+//! the same `SET .. NX PX` to all nodes at once. A majority decides. After a failed attempt, it releases what that
+//! attempt locked, waits a random time, and begins again with a fresh token.
 
 mod answers;
 pub(in crate::engine) mod fencing;
@@ -46,24 +46,24 @@ use shared::Reading;
 pub(in crate::engine) struct Acquire {
     /// The claim of the present attempt.
     claim: Option<ClaimKey>,
-    /// The place of its resource. If it wants several, the place at which it waits.
+    /// The place of its resource. For several resources, the place at which it waits.
     place: PlaceKey,
-    /// Its record in the queue there, if it waits or has waited for its turn. Its caller knows it by this record. An
-    /// acquisition of several resources has a record in each queue instead.
+    /// Its record in the queue there, if it waits or has waited for its turn. The caller knows the acquisition by this
+    /// record. An acquisition of several resources has a record in each queue instead.
     waiter: Option<WaiterKey>,
-    /// `None`: as many as the time allows.
+    /// The number of attempts. `None` if only time limits it.
     tries_allowed: Option<u32>,
     extensions: u32,
-    /// How many nanoseconds the engine keeps the lock. Zero: it does not.
+    /// How many nanoseconds the engine keeps the lock. Zero if it does not keep it.
     keep: u64,
     verdict: Verdict,
-    /// `None`: it wants an exclusive lock on one resource.
+    /// `None` for an exclusive lock on one resource.
     special: Option<Box<Special>>,
-    /// `None`: it wants no fencing token, and has the owner of the handle.
+    /// `None` if it wants no fencing token and uses the owner of the handle.
     fencing: Option<Box<Fencing>>,
 }
 
-/// The additional state of an acquisition of another lock than an exclusive one on one resource.
+/// The additional state of an acquisition of anything but an exclusive lock on one resource.
 #[derive(Debug)]
 enum Special {
     Several(Several),
@@ -77,7 +77,7 @@ enum Verdict {
     Open,
     Granted(Majority, Instant),
     Refused(Refusal),
-    /// The lock was handed out. Its claim has the place now.
+    /// The lock was handed out. Its claim now has the place.
     HandedOut,
 }
 
@@ -128,7 +128,7 @@ impl Acquire {
         }
     }
 
-    /// Takes the wishes that few requests have: a fencing token, and an owner of its own.
+    /// Takes the options that few requests have: a fencing token, or an owner of their own.
     #[cold]
     #[inline(never)]
     fn want(&mut self, fenced: bool, owner: Option<&Owner>, parts: &mut Parts) {
@@ -146,7 +146,7 @@ impl Acquire {
         self.fencing.as_deref().filter(|it| it.is_wanted)
     }
 
-    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` of it and its other wishes.
+    /// Restores the acquisition that has waited as `waiter`, from the record that was `kept` and its additional wishes.
     pub(in crate::engine) fn opened(
         waiter: WaiterKey,
         kept: &Waiter,
@@ -167,7 +167,7 @@ impl Acquire {
         acquire
     }
 
-    /// Returns the id under which its caller knows it. `key` is its key while it is open.
+    /// Returns the id by which the caller knows this acquisition. `key` is its key while it is open.
     pub(in crate::engine) fn name(&self, key: OperationKey) -> RoundId {
         RoundId(self.waiter.map_or(key, OperationKey::of_waiter))
     }
@@ -210,7 +210,7 @@ impl Acquire {
 
     // ----- an attempt -------------------------------------------------------------------------
 
-    /// Makes one attempt, whose round must be new: the same bytes go to every node before any answer is read.
+    /// Makes one attempt in a new round: the same bytes go to every node before any answer is read.
     fn ask_nodes(&mut self, cx: &mut Context<'_>) {
         let parts = &mut *cx.parts;
         let entry = self.fresh_entry(cx.now, parts);
@@ -229,7 +229,7 @@ impl Acquire {
         }
     }
 
-    /// Returns an entry for its resources with a fresh token, and with room for a fencing token if one is wanted.
+    /// Returns an entry for its resources with a fresh token, with room for a fencing token if the caller wants one.
     #[inline]
     fn fresh_entry(&mut self, now: Instant, parts: &mut Parts) -> Entry {
         let spare = parts.claims.spares.take().unwrap_or_default();
@@ -265,10 +265,10 @@ impl Acquire {
         }
     }
 
-    /// Asks `node` later than the others, when its handshake is done, or when it has shown that it can release locks.
+    /// Asks `node` later than the others: its handshake is done, or it has shown that it can release locks.
     fn ask_now(&mut self, node: NodeId, cx: &mut Context<'_>) {
         match cx.parts.nodes[node].access() {
-            _ if self.claim.is_none() => {} // It waits between attempts.
+            _ if self.claim.is_none() => {} // The acquisition waits between attempts.
             Access::Open => {
                 Bounds::NONE.leave_out(node, cx);
                 ask_one(self, node, cx);
@@ -280,7 +280,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// Returns `true` if a nil came from a key of our own, whose release is under repair on `node`.
+    /// Returns `true` if a nil came from a key of our own, while its release is being repaired on `node`.
     fn meets_own_key(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let claims = &cx.parts.claims;
         let claim = self.claim.and_then(|key| claims.get(key)).must();
@@ -290,9 +290,10 @@ impl Acquire {
         guard!(NilIsHeld, ours)
     }
 
-    /// Sends the `SET` to `node` once more, because it was not run. `release`: the `SET` met a key of our own, whose
-    /// release goes first; if that release is not written yet, the `SET` waits for it. An attempt does this once for
-    /// each node, and only while it awaits the node. Returns `true` if the `SET` was sent or waits.
+    /// Sends the `SET` to `node` again, because the node did not run it. `release` means that the `SET` met a key of
+    /// our own. The release of that key goes first; if the release is not written yet, the `SET` waits for it. An
+    /// attempt does this once for each node, and only while it awaits the node. Returns `true` if the `SET` was sent or
+    /// waits.
     fn ask_again(&mut self, node: NodeId, release: bool, cx: &mut Context<'_>) -> bool {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         let Some(claim) = claim.must() else {
@@ -302,7 +303,7 @@ impl Acquire {
             return false;
         }
         let transactions = &cx.parts.nodes[node].connection.transactions;
-        // A `SET` that is sent now would overtake a release that is not written yet.
+        // If the release is not written yet, a `SET` that is sent now would overtake it.
         if release && transactions.is_to_release(cx.parts.claims.meets_own(node, &claim.entry)) {
             return cx.round.wait_for(node, Whose::Other, &mut cx.parts.nodes);
         }
@@ -317,7 +318,7 @@ impl Acquire {
         open
     }
 
-    /// The commands that `node` had to get before its `SET` may have been sent.
+    /// The commands that had to go to `node` before its `SET` may have been sent.
     fn ask_behind(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let claim = self.claim.and_then(|key| cx.parts.claims.get(key));
         if claim.is_some_and(|claim| !claim.copy_on(node).is_open()) {
@@ -327,7 +328,7 @@ impl Acquire {
 
     // ----- verdicts -------------------------------------------------------------------------
 
-    /// A majority granted the lock. It is a lock only if validity is left.
+    /// A majority has granted the lock. The lock counts only if validity is left.
     fn win(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let drift = cx.parts.settings.drift;
         let valid_until = drift.valid_until(cx.round.sent, cx.round.ttl);
@@ -338,7 +339,8 @@ impl Acquire {
         }
     }
 
-    /// The attempt failed. Releases what it locked, and plans another if the caller has tries and time left.
+    /// The attempt failed. Releases the locks that it got, and plans another attempt if the caller has tries and time
+    /// left.
     fn fail(&mut self, refusal: Refusal, cx: &mut Context<'_>) {
         let Some(claim) = self.claim.take().must() else {
             return;
@@ -371,7 +373,7 @@ impl Acquire {
         }
     }
 
-    /// Withdraws each `SET` to `nodes` of which no byte has left. Returns the nodes that therefore get none.
+    /// Withdraws each `SET` to `nodes` that has not sent a byte. Returns the nodes that get no `SET` for this reason.
     fn take_back(&mut self, nodes: NodeSet, cx: &mut Context<'_>) -> NodeSet {
         let claim = self.claim;
         claim.map_or(NodeSet::EMPTY, |key| {
@@ -401,7 +403,7 @@ impl Acquire {
 
     // ----- other groups -----------------------------------------------------------------------
 
-    /// Refuses the attempt if any node belongs to another group. Returns `true` if it did.
+    /// Refuses the attempt if any node belongs to another group. Returns `true` in that case.
     fn refuse_for_other_cluster(&mut self, cx: &mut Context<'_>) -> bool {
         let any = guard!(OtherClusterIgnored, name_other_clusters(cx));
         if any && self.claim.is_some() {
@@ -415,7 +417,7 @@ impl Acquire {
 
 impl Operate for Acquire {
     /// Asks at once if it is its turn. An operation that makes one attempt never waits for its turn. It asks beside the
-    /// others, or is refused at once if this engine holds a lock on one of its resources.
+    /// others. If this engine holds a lock on one of its resources, it is refused at once.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let once = self.tries_allowed == Some(1);
         let (mut turn, mut leaves) = (true, None);
@@ -457,7 +459,7 @@ impl Operate for Acquire {
         }
     }
 
-    /// Asks also nodes that do not vote: their keys keep others out.
+    /// Also asks nodes that do not vote, because their keys keep others out.
     fn ask(&mut self, node: NodeId, command: &mut Command, cx: &mut Context<'_>) -> bool {
         if !cx.round.asks(node) {
             return true;
@@ -473,7 +475,7 @@ impl Operate for Acquire {
         let proposal = self.fenced().map(Fencing::proposal);
         match there.take(cx.now, key, command, &claim.entry, (claim.life(), proposal)) {
             Ok(true) => claim.set_sent(node),
-            Ok(false) => {} // The node shows first how it releases locks.
+            Ok(false) => {} // The node first has to show how it releases locks.
             Err(missing) => {
                 let outcome = NodeOutcome::Unusable(missing);
                 return !cx.round.count(cx.now, node, Vote::Abstain, outcome);
@@ -499,7 +501,7 @@ impl Operate for Acquire {
         }
     }
 
-    /// If the validity has run out since the grant, the lock is released here and not handed out.
+    /// If the validity has run out since the grant, the engine releases the lock here instead of handing it out.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event> {
         if let Verdict::Granted(_, valid_until) = self.verdict
             && guard!(StaleNow, has_run_out(cx.now, valid_until))
@@ -514,13 +516,13 @@ impl Operate for Acquire {
                 if self.keep != 0 {
                     self.keep(lock.as_mut(), cx);
                 }
-                // If there is no lock to hand out, an invariant is broken, and the caller gets no lock.
+                // If there is no lock to hand out, an invariant is broken. The caller then gets no lock.
                 lock.ok_or_else(|| LockError::TooSlow(cx.report(self)))
             }
             Verdict::Refused(refusal) => {
                 let why = match refusal {
                     Refusal::Held | Refusal::OtherPermits => LockError::Held(self.report_held(cx)),
-                    // Adds what the nodes said in earlier attempts, if that says more.
+                    // Adds the answers to earlier attempts, if they say more.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
                         let nodes = &cx.parts.nodes;

@@ -1,4 +1,4 @@
-//! Which answers of nodes count for an operation.
+//! Decides which answers of nodes count for an operation.
 //!
 //! | an answer counts | decided by |
 //! | --- | --- |
@@ -6,13 +6,13 @@
 //! | if it does not say itself that the node's marker or barrier forbids it | `node::trust`, as the answer is read |
 //! | if it comes in time, and from a node that the lock stands on | [`Bounds::ballot`] |
 //!
-//! A node that does not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation that cannot
-//! succeed ends at once. If it ceases to count later, or its answer says that it does not, its vote is
+//! A node that does not count is left out before it is asked ([`Bounds::leave_out`]), so that an operation without a
+//! chance ends at once. If a node stops counting later, or its answer shows that it does not count, its vote is
 //! [lost](super::Operate::lose).
 //!
 //! # Not here
 //!
-//! Why a node does not vote: `node::trust`. The sum of the votes: [`quorum`](crate::quorum).
+//! Why a node does not vote: see `node::trust`. The sum of the votes: see [`quorum`](crate::quorum).
 
 use crate::error::NodeOutcome;
 use crate::keys::{ClaimKey, NodeId};
@@ -21,14 +21,14 @@ use crate::time::Instant;
 
 use super::Context;
 
-/// What an answer has to meet to count.
+/// The conditions under which an answer counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Bounds {
-    /// A yes counts before this instant. `None`: at any time.
+    /// A yes counts before this instant. `None` for any time.
     pub(super) end: Option<Instant>,
-    /// The nodes whose yes counts. `None`: all.
+    /// The nodes whose yes counts. `None` for all.
     pub(super) voters: Option<NodeSet>,
-    /// The claim of the copies that the answer is about. They may be older than any step of the nodes' clocks.
+    /// The claim of the copies that the answer is about. These copies may be older than any step of the nodes' clocks.
     pub(super) claim: Option<ClaimKey>,
 }
 
@@ -60,7 +60,7 @@ impl Bounds {
         }
     }
 
-    /// Returns when the answers of `node` count again, if they do not now.
+    /// Returns when the answers of `node` count again, or `None` if they count now.
     pub(super) fn kept_until(&self, node: NodeId, cx: &Context<'_>) -> Option<Instant> {
         let claim = self.claim.and_then(|claim| cx.parts.claims.get(claim));
         let is_old = claim.is_some_and(|claim| claim.copies().sure.contains(node));
@@ -68,8 +68,8 @@ impl Bounds {
         trust.kept_until_about(cx.now, is_old)
     }
 
-    /// Records that the answer of `node` to the next question will not count, as far as is known. A node with a barrier
-    /// is asked again after a second: its answer says whether the barrier still stands.
+    /// If the answer of `node` to the next question is already known not to count, records this. A node with a barrier
+    /// is asked again after a second: its answer says whether the barrier is still there.
     #[inline(always)]
     pub(super) fn leave_out(&self, node: NodeId, cx: &mut Context<'_>) {
         if cx.parts.nodes[node].trust.unasked_until(cx.now).is_some()

@@ -1,16 +1,18 @@
 //! Confirming a lock: asks how much longer a majority keeps it.
 //!
 //! Every node is asked how much longer it keeps the key with the token; nothing is changed. The lock is valid for as
-//! long as a majority keeps it: the q-th largest answer counts, from before the send, less the lock delay and the
-//! drift. This end replaces the known one. So a lock from another clock, whose end was not known, becomes valid, and a
-//! lock whose keys were shortened ends earlier.
+//! long as a majority keeps it. This is the q-th largest answer, counted from before the send, less the lock delay and
+//! the drift. The new end replaces the known one: a lock from another clock, whose end was not known, becomes valid,
+//! and a lock whose keys were shortened ends earlier.
 //!
-//! A lock that was reported as over is not revived: its holder has stopped, and a second end would not be reported. If
-//! no more than the lock delay and the drift is left of a lock, it is over, and that is reported at once.
+//! A lock that was reported as over does not become valid again: its holder has stopped, and the engine would not
+//! report a second end. If a lock has no more left than the lock delay and the drift, it is over, and the engine
+//! reports this at once.
 //!
 //! # Not here
 //!
-//! Copies for nodes that lost theirs: a confirmation notes them, and the next extension sends them.
+//! Copies for nodes that have lost theirs: a confirmation only notes these nodes, and the next extension sends the
+//! copies.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,7 +28,7 @@ use super::{Context, Operate};
 use crate::engine::parts::Parts;
 
 impl LockQuestion {
-    /// Makes the question how much longer `lock` is kept.
+    /// Makes the question for how much longer the nodes keep `lock`.
     ///
     /// # Errors
     ///
@@ -46,7 +48,7 @@ impl LockQuestion {
         Ok(held)
     }
 
-    /// Makes the question one about another `entry` of the same lock.
+    /// Makes this a question about another `entry` of the same lock.
     pub(in crate::engine) fn about(mut self, entry: Entry) -> Self {
         self.entry = entry;
         self
@@ -63,8 +65,8 @@ pub(super) fn kept_by_majority(answers: &[Duration], yes: NodeSet, quorum: usize
 
 impl LockQuestion {
     /// `majority` has the lock. If it keeps the lock for less time than was known, the operation also waits for the
-    /// other nodes, which may keep it longer. An extension may not have waited for the nodes of this majority, and that
-    /// is no reason to shorten the lock.
+    /// other nodes, which may keep it longer. An earlier extension may have succeeded without the nodes of this
+    /// majority, and this is no reason to shorten the lock.
     pub(super) fn confirmed_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let Asks::Confirm(answers) = &self.asks else {
             return;
@@ -85,7 +87,7 @@ impl LockQuestion {
         let mut end = drift.valid_for(sent, left, ttl);
         let known = self.entry.end();
         if known != Instant::ZERO && known <= cx.now {
-            return self.run_out(cx); // Another question has found that it is lost.
+            return self.run_out(cx); // Another question has found that the lock is lost.
         }
         if let Some((key, claim)) = self.claim_in(&mut cx.parts.claims) {
             claim.confirmed_by(&majority);
@@ -94,7 +96,7 @@ impl LockQuestion {
             }
             self.entry.set_end(end, cx.round.ttl);
             if end != known {
-                claim.busy_mut().again = Instant::ZERO; // The time left is not what was known.
+                claim.busy_mut().again = Instant::ZERO; // The remaining time differs from the known one.
             }
             claim.lives(kept);
             claim.gone_by = claim.gone_by.max(gone_by);

@@ -1,7 +1,7 @@
 //! Extending a lock.
 //!
 //! A majority has to confirm, within the old validity, that it holds the token and keeps it for at least the new ttl.
-//! Nothing is revived and nothing is shortened: the new validity counts from before the send, and a lock whose validity
+//! An extension never revives or shortens a lock. The new validity counts from before the send. A lock whose validity
 //! has run out is refused before any byte is sent.
 
 use crate::error::ExtendError;
@@ -57,7 +57,7 @@ impl LockQuestion {
         }
     }
 
-    /// `majority` keeps the lock for at least the ttl that was asked for.
+    /// `majority` keeps the lock for at least the new ttl.
     pub(super) fn extended_by(&mut self, majority: Majority, cx: &mut Context<'_>) {
         let claim = self.claim_in(&mut cx.parts.claims);
         let kept = claim.as_ref().and_then(|(_, claim)| claim.kept.as_ref());

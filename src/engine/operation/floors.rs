@@ -1,16 +1,16 @@
-//! Giving counter floors: each node that an operator trusts gets one, and the operator learns which nodes did not.
+//! Gives counter floors: each node that an operator trusts gets one. The operator learns which nodes did not get one.
 //!
-//! A node whose handshake is under way is asked when it is done. The operation waits for all trusted nodes, for a
-//! connect timeout at most.
+//! If the handshake of a node is under way, the engine asks the node after the handshake. The operation waits for all
+//! trusted nodes, but at most for a connect timeout.
 //!
 //! # Guarantees
 //!
 //! * A node counts as having a floor only if it has answered that it wrote one. A node that has not answered may have
-//!   written it nevertheless.
+//!   written the floor nevertheless.
 //!
 //! # Not here
 //!
-//! The height of the floor, and when an operator gives one: `engine::fencing`.
+//! The height of the floor, and when an operator gives one: see `engine::fencing`.
 
 use alloc::vec::Vec;
 

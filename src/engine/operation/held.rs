@@ -1,7 +1,7 @@
-//! A question about a held lock: the common part of extensions and confirmations.
+//! A question about a held lock: the part that extensions and confirmations have in common.
 //!
-//! Both count the same nodes, find the lock over when a majority lacks it, and end with the same verdicts. The file of
-//! each operation has the question, and the meaning of a majority of answers.
+//! Both count the same nodes, find that the lock is over when a majority lacks it, and end with the same verdicts. Each
+//! operation has its own file with the question and the meaning of a majority of answers.
 
 mod answers;
 
@@ -32,7 +32,7 @@ use crate::engine::parts::{EXPIRED, Parts};
 #[derive(Debug)]
 pub(in crate::engine) struct LockQuestion {
     pub(super) lock: LockId,
-    /// The engine has begun it by itself to keep the lock, and no caller waits for it.
+    /// The engine has begun the extension by itself to keep the lock, and no caller waits for it.
     pub(super) own: bool,
     /// Its claim, if this engine has one.
     pub(super) claim: Option<ClaimKey>,
@@ -40,22 +40,22 @@ pub(in crate::engine) struct LockQuestion {
     pub(super) asks: Asks,
     /// The nodes whose yes counts.
     voters: NodeSet,
-    /// The nodes that were known to lack the key before any node was asked.
+    /// The nodes that were known to lack the key before the first node was asked.
     pub(super) lacking: NodeSet,
-    /// How often, until then, a node that lacked the key was found to have it again.
+    /// How often a node that lacked the key was found to have it again, up to the same moment.
     pub(super) regained: u16,
     verdict: Verdict,
 }
 
-/// What the question is.
+/// The kind of question.
 #[derive(Debug)]
 pub(super) enum Asks {
-    /// To keep the lock for longer.
+    /// Asks the nodes to keep the lock for longer.
     Extend {
-        /// A majority does, but meanwhile other extensions have used up the allowed number.
+        /// A majority keeps it longer, but meanwhile other extensions have used up the allowed number.
         is_beyond: bool,
     },
-    /// How much longer the nodes keep the lock, and what each has said.
+    /// Asks how much longer the nodes keep the lock. Contains the answer of each node.
     Confirm(Box<[Duration]>),
 }
 
@@ -79,8 +79,8 @@ impl LockQuestion {
     ///
     /// # Errors
     ///
-    /// [`ExtendError::Expired`] if the lock had a claim in this engine and has none any more: it was reported as over,
-    /// or lost.
+    /// [`ExtendError::Expired`] if the lock had a claim in this engine and no longer has one: the lock was reported as
+    /// over, or lost.
     pub(super) fn new(lock: &Lock, asks: Asks, parts: &mut Parts) -> Result<Self, ExtendError> {
         let is_ours = lock.id().engine == parts.claims.engine;
         let (key, claim) = parts.claims.of(lock.id()).unzip();
@@ -89,7 +89,7 @@ impl LockQuestion {
         if forgotten || !claim.is_none_or(Claim::is_held) {
             return Err(ExtendError::Expired);
         }
-        // All nodes count if this engine was granted the lock; otherwise see `Keeper::voters`.
+        // All nodes count if this engine was granted the lock. Otherwise see `Keeper::voters`.
         let own = claim.filter(|claim| !guard!(EveryVoterCounts, claim.busy().is_adopted));
         let voters = own.map_or(lock.voters(), |_| parts.nodes.set());
         let (lacking, regained) = claim.map_or((NodeSet::EMPTY, 0), |claim| {
@@ -109,7 +109,7 @@ impl LockQuestion {
         })
     }
 
-    /// Makes the extension of the lock of `claim`, which must be held, and is kept by this engine.
+    /// Makes the extension of the lock of `claim`, which must be held and kept by this engine.
     pub(in crate::engine) fn of_kept(claim: ClaimKey, parts: &mut Parts) -> Option<Self> {
         let lock = parts.claims.lock_id(claim);
         let voters = parts.keeper.voters(claim, parts.nodes.set());
@@ -135,7 +135,7 @@ impl LockQuestion {
 
     // ----- asking -----------------------------------------------------------------------------
 
-    /// Sets how long the nodes may take to answer, leaves out nodes whose answers do not count, and makes this the
+    /// Sets how long the nodes may take to answer, and leaves out nodes whose answers do not count. Makes this the
     /// newest question about its claim.
     fn prepare(&mut self, cx: &mut Context<'_>) {
         let end = self.entry.end();
@@ -156,8 +156,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends the question to `node`, `again` if it was refused in another form. Sends nothing if the question is decided,
-    /// or the lock was released or handed over.
+    /// Sends the question to `node`. `again` means that the node has refused another form of it. Sends nothing if the
+    /// question is decided, or if the lock was released or handed over.
     pub(super) fn send(
         &self,
         node: NodeId,
@@ -196,8 +196,8 @@ impl LockQuestion {
         there.ask_about(cx.now, command, &asking);
     }
 
-    /// Makes waiters for the same resources look again behind an extension, because the write ends their registrations
-    /// on the nodes. A lock that was handed over or taken over may have waiters.
+    /// The write of an extension ends the registrations of waiters for the same resources, so they look again after it.
+    /// A lock that was handed over or taken over may have waiters.
     fn tell_of_write(&self, cx: &mut Context<'_>) {
         if self.is_extension() && cx.parts.queues.is_anyone_waiting() {
             for name in self.entry.names() {
@@ -208,7 +208,7 @@ impl LockQuestion {
 
     // ----- answers ----------------------------------------------------------------------------
 
-    /// Ends the question if its outcome is certain. If a majority keeps the lock, returns that majority instead.
+    /// Ends the question if its outcome is certain. If a majority keeps the lock, returns this majority instead.
     fn kept_by(&mut self, cx: &mut Context<'_>) -> Option<Majority> {
         let verdict = cx.round.tally.extension()?;
         if !self.is_open(&cx.parts.claims) {
@@ -235,9 +235,9 @@ impl LockQuestion {
         withdraw(nodes, cx);
     }
 
-    /// A majority has lost the lock. Reports to its holder that it is over, and has the remaining copies released. A
-    /// lock without a claim has no holder to report to; its copies are released too if there is room for a claim. The
-    /// copies of a lock with a delay stay, because its holder may not stop at once.
+    /// A majority has lost the lock. Reports this to the holder, and has the remaining copies released. A lock without
+    /// a claim has no holder to report to; its copies are released too if there is room for a claim. If the lock has a
+    /// delay, its copies stay, because the holder may not stop at once.
     fn lose(&mut self, cx: &mut Context<'_>) {
         let stays = self.entry.delay() != Delay::default();
         let told = match self.claim {
@@ -252,7 +252,7 @@ impl LockQuestion {
                 Some((claim, Questions::default()))
             }
         };
-        self.entry.end_now(cx.now); // Its holder sees the end before the report.
+        self.entry.end_now(cx.now); // The holder sees the end of the lock before the report.
         self.decide(Verdict::Lost, cx);
         cx.lost = told.map(|(claim, open)| LostLock {
             claim,
@@ -262,8 +262,8 @@ impl LockQuestion {
         });
     }
 
-    /// A majority keeps the lock, but for no longer than the lock delay and the drift. Reports to its holder that it is
-    /// over.
+    /// A majority keeps the lock, but for no longer than the lock delay and the drift. Reports to the holder that the
+    /// lock is over.
     #[cold]
     pub(super) fn run_out(&mut self, cx: &mut Context<'_>) {
         cx.lost = self.claim.map(|claim| LostLock {
@@ -286,12 +286,12 @@ impl LockQuestion {
         }
     }
 
-    /// Returns `true` if it is an extension. Otherwise it changes nothing.
+    /// Returns `true` for an extension. A confirmation changes nothing.
     pub(in crate::engine) fn is_extension(&self) -> bool {
         matches!(self.asks, Asks::Extend { .. })
     }
 
-    /// Returns `true` if an answer can still have an effect: the lock is held and was not reported as over. For a lock
+    /// Returns `true` if an answer can still have an effect: the lock is held, and its end was not reported. For a lock
     /// without a claim, only its validity matters.
     fn is_open(&self, claims: &Claims) -> bool {
         self.claim
@@ -327,7 +327,7 @@ impl LockQuestion {
         let claim = self.claim_in(claims);
         let is_kept = claim.is_some_and(|(_, claim)| claim.kept.is_some());
         Extension {
-            counts: self.is_extension() && !is_kept, // A kept lock has counted it already.
+            counts: self.is_extension() && !is_kept, // The engine has already counted an extension of a kept lock.
             lock: self.lock,
             entry: self.entry.clone(),
             majority,
@@ -396,11 +396,11 @@ impl Operate for LockQuestion {
         true
     }
 
-    /// A yes counts only within the old validity, and only from a node that the lock stands on.
+    /// A yes counts only within the old validity, and only from a node in `voters`.
     #[inline(always)]
     fn bounds(&mut self, cx: &Context<'_>) -> Bounds {
         // The question has no deadline if the end of the lock was not known. Another question may have found an end
-        // since.
+        // since then.
         let known = Some(self.entry.end()).filter(|end| *end != Instant::ZERO);
         Bounds {
             end: cx.round.deadline.into_iter().chain(known).min(),
@@ -413,7 +413,7 @@ impl Operate for LockQuestion {
         self.forget(cx);
     }
 
-    /// Lets waiting extensions begin. A node that was found to lack a kept lock gets a copy at once.
+    /// Lets waiting extensions begin. If a node was found to lack a kept lock, it gets a copy at once.
     fn end(&mut self, parts: &mut Parts) {
         let keeper = &mut parts.keeper;
         if let Some((key, claim)) = parts.claims.keyed(self.claim)
@@ -433,7 +433,7 @@ impl Operate for LockQuestion {
     }
 }
 
-/// Returns what has become of the key of a lost lock, in a word for an operator.
+/// Returns, in a word for an operator, what has become of the key of a lost lock.
 #[cold]
 fn loss(report: &Report) -> &'static str {
     let enough = report.nodes().len().saturating_sub(report.quorum()) + 1;

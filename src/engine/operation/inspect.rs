@@ -1,17 +1,16 @@
-//! Inspecting a resource: who holds it, how much longer, and which nodes disagree.
+//! Inspects a resource: who holds it, how much longer, and which nodes disagree.
 //!
-//! Every node is asked for the token in the key and its time to live, both in one step; nothing is changed. A majority
-//! decides. The resource is free if a majority has no such key, and held if a majority has the same token. It is held
-//! for as long as a majority keeps that token: the q-th largest time to live counts, from before the question, less the
-//! drift.
+//! The engine asks every node for the token in the key and its time to live, both in one step. This changes nothing on
+//! the nodes. A majority decides. The resource is free if a majority has no such key, and held if a majority has the
+//! same token. It is held for as long as a majority keeps this token. That is the q-th largest time to live, counted
+//! from before the question, less the drift.
 //!
-//! The outcome is certain when every node has answered or its time is up, because it includes the nodes that disagree.
-//! An answer that does not count is shown, but is not part of a majority.
+//! The outcome includes the nodes that disagree, so it is certain only when every node has answered or its time is up.
+//! It shows answers that do not count, but does not make them part of a majority.
 //!
 //! # Not here
 //!
-//! Locks and claims: an inspection takes, keeps and releases nothing, and a holder in this engine learns nothing from
-//! it.
+//! Locks and claims: an inspection takes, keeps and releases nothing. A holder in this engine learns nothing from it.
 
 pub(in crate::engine) mod watch;
 
@@ -43,10 +42,10 @@ use watch::Watch;
 pub(in crate::engine) struct Inspect {
     /// The name, with an empty token.
     pub(super) entry: Entry,
-    /// The nodes that it still awaits, including nodes whose answers do not count.
+    /// The nodes that the operation still awaits, including nodes whose answers do not count.
     pending: NodeSet,
     seen: Box<[Seen]>,
-    /// Set for a watch, which ends only when the nodes have something that the caller does not know.
+    /// Set for a watch. A watch ends only when the state of the nodes differs from the state that the caller knows.
     pub(in crate::engine) watch: Option<Box<Watch>>,
 }
 
@@ -74,19 +73,19 @@ impl Inspect {
         self.seen.fill(Seen::Unknown);
     }
 
-    /// Returns `true` if it is known what `node` has.
+    /// Returns `true` if the state of `node` is known.
     pub(super) fn has_seen(&self, node: NodeId) -> bool {
         !matches!(self.seen[node.index()], Seen::Unknown)
     }
 
-    /// Returns the shortest time that is left of a key or a member of a set. A key without an expiry has no end.
+    /// Returns the shortest remaining time of any key or member of a set. A key without an expiry has no end.
     pub(super) fn first_left(&self) -> Option<Duration> {
         let holders = self.seen.iter().flat_map(Seen::holders);
         holders.map(|holder| holder.left).min()
     }
 
-    /// Returns how much longer a majority keeps a token, given what is `left` of it on each node. `nodes` are the nodes
-    /// that have it.
+    /// Returns how much longer a majority keeps a token. `left` is the remaining time on each node, and `nodes` are the
+    /// nodes that have the token.
     fn valid_for(&self, left: &[Duration], nodes: NodeSet, cx: &Context<'_>) -> Duration {
         match kept_by_majority(left, nodes, cx.round.tally.quorum()) {
             Duration::MAX => Duration::MAX,
@@ -97,7 +96,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the holders that a majority has, each with its token.
+    /// Returns the holders that a majority has, each with the token.
     fn holders(&self, cx: &Context<'_>) -> Vec<(&[u8], Holder)> {
         let mut all: BTreeMap<_, (NodeSet, Vec<Duration>)> = BTreeMap::new();
         for node in cx.round.tally.yes().iter() {
@@ -146,7 +145,7 @@ impl Inspect {
         }
     }
 
-    /// Returns what `node` has, given the token of the holder in `held`.
+    /// Returns what `node` has, for the report. `held` is the token of the holder.
     fn found(&self, node: NodeId, held: Option<&[u8]>, outcome: NodeOutcome) -> Found {
         match &self.seen[node.index()] {
             Seen::Unknown => Found::Unknown(outcome),
@@ -167,7 +166,7 @@ impl Inspect {
         }
     }
 
-    /// Returns the index of the first node that has `token`, as a number for that token.
+    /// Returns the index of the first node that has `token`. The index serves as a number for this token.
     fn number_of(&self, token: &[u8]) -> usize {
         let same = |seen: &Seen| seen.token() == Some(token);
         self.seen.iter().position(same).unwrap_or_default()
@@ -194,7 +193,7 @@ impl Operate for Inspect {
             }
             Ok(())
         });
-        // A node in quarantine has abstained already, and is awaited nevertheless if it can be asked.
+        // A node in quarantine has already abstained, but the operation awaits it if it can be asked.
         let asked = reached && !matches!(cx.parts.nodes[node].access(), Access::Shut(_));
         if !asked {
             self.pending.remove(node);
@@ -228,7 +227,7 @@ impl Operate for Inspect {
         let (token, members) = (connection.token.take(), connection.members.take());
         let is_late = |watch: &mut Box<Watch>| watch.answered(node, answer);
         if self.watch.as_mut().is_some_and(is_late) || !cx.round.asks(node) {
-            return; // It took too long, or belongs to an earlier look.
+            return; // The answer took too long, or belongs to an earlier look.
         }
         let seen = match (answer.reply, token, members) {
             (Reply::Again(_), ..) => return ask_one(self, node, cx),
@@ -259,7 +258,7 @@ impl Operate for Inspect {
         judge_if_voting(self, cx);
     }
 
-    /// Keeps the answer of `node` if only its connection is lost: it was true at that time.
+    /// If only the connection of `node` is lost, keeps its answer, which was true at that time.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match lost {
             Lost::Connection(outcome) => {

@@ -1,4 +1,4 @@
-//! Operations: the work that callers wait for. Each is one type in its own file.
+//! Operations: the work that callers wait for. Each operation is one type in its own file.
 //!
 //! | operation | asks | each answer is |
 //! | --- | --- | --- |
@@ -13,11 +13,11 @@
 //! | [`counters`] | every node how many counters it has, piece by piece | a number each; it waits for all |
 //! | [`repair`] | every node for its counter floor | a number each, from which a lost floor is repaired |
 //!
-//! [`watch`] is an inspection that goes on until it finds something new. An exclusive lock becomes a shared one by a
-//! confirmation of the shared lock: a node that keeps the exclusive one turns it.
+//! [`watch`] is an inspection that continues until it finds something new. A confirmation of the shared lock makes an
+//! exclusive lock a shared one: a node that keeps the exclusive lock changes it.
 //!
-//! The common parts stand beside them: [`ballot`] says which votes count, [`round`] counts them, [`patience`] limits how
-//! long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.
+//! The other files are shared by operations: [`ballot`] says which votes count, [`round`] counts them, [`patience`]
+//! limits how long a node may take, [`held`] is about held locks, and [`top_up`] sends copies.
 //!
 //! To add an operation, write a type here that implements [`Operate`], a line in [`Kind`], and an [`Event`].
 
@@ -95,23 +95,22 @@ pub enum Event {
     Acquired {
         /// The operation.
         round: RoundId,
-        /// The lock, or why there is none.
+        /// The lock, or the reason why there is none.
         result: Result<Lock, LockError>,
     },
     /// The outcome of [`Engine::extend`](crate::engine::Engine::extend).
     Extended {
         /// The operation.
         round: RoundId,
-        /// The extension, to be applied to the lock, or why there is none.
+        /// The extension, to be applied to the lock, or the reason why there is none.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::confirm`](crate::engine::Engine::confirm).
     Confirmed {
         /// The operation.
         round: RoundId,
-        /// The end that was found, or why there is none. If the error is
-        /// [`Lost`](ExtendError::Lost) or [`Expired`](ExtendError::Expired), the lock is over, and an
-        /// [`Expired`](Self::Expired) says so too.
+        /// The end that was found, or the reason why there is none. If the error is [`Lost`](ExtendError::Lost) or
+        /// [`Expired`](ExtendError::Expired), the lock is over, and an [`Expired`](Self::Expired) event reports it too.
         result: Result<Extension, ExtendError>,
     },
     /// The outcome of [`Engine::inspect`](crate::engine::Engine::inspect) or
@@ -119,7 +118,7 @@ pub enum Event {
     Inspected {
         /// The operation.
         round: RoundId,
-        /// The holder of the resource, or why it is not known.
+        /// The holder of the resource, or the reason why it is not known.
         result: Result<Inspection, OperatorError>,
     },
     /// The outcome of [`Engine::break_lock`](crate::engine::Engine::break_lock) with
@@ -127,7 +126,7 @@ pub enum Event {
     Broken {
         /// The operation.
         round: RoundId,
-        /// The lock that was broken, or why none was.
+        /// The lock that was broken, or the reason why none was.
         result: Result<Broken, OperatorError>,
     },
     /// The outcome of [`Engine::release`](crate::engine::Engine::release), and of
@@ -146,19 +145,19 @@ pub enum Event {
         result: Result<(), OperatorError>,
     },
     /// An operator has [trusted](crate::engine::Engine::trust) nodes, and this engine was asked for a fencing token
-    /// before, so each node should get a counter floor. No call has returned the id of this operation.
+    /// before, so each node should get a counter floor. No call returns the id of this operation.
     FloorsGiven {
         /// The operation.
         round: RoundId,
-        /// The nodes that have not said that they wrote a floor, and why: empty if all did.
+        /// The nodes that have not said that they wrote a floor, each with the reason. Empty if all nodes wrote one.
         without: Vec<(NodeId, NodeOutcome)>,
     },
-    /// The nodes have counted their counters of fencing tokens, for a handle. No call of an engine has returned the id
-    /// of this operation.
+    /// The nodes have counted their counters of fencing tokens, for a handle. No call of an engine returns the id of
+    /// this operation.
     CountersCounted {
         /// The operation.
         round: RoundId,
-        /// For each node the number of counters, and the reason if there may be more.
+        /// For each node, the number of counters, and a reason if there may be more.
         counters: Vec<(u64, Option<NodeOutcome>)>,
     },
     /// The engine has extended a lock that it [keeps](crate::LockOptions::keep), or has tried to. There is nothing to
@@ -166,19 +165,21 @@ pub enum Event {
     Kept {
         /// The lock.
         lock: LockId,
-        /// The end of its validity, or why it did not change. The engine tries again. If the error is
+        /// The end of its validity, or the reason why it did not change. The engine tries again. If the error is
         /// [`Lost`](ExtendError::Lost), an [`Expired`](Self::Expired) event follows.
         result: Result<Instant, ExtendError>,
     },
-    /// Less is left of a lock than a caller has passed to [`Engine::alert_below`](crate::engine::Engine::alert_below).
-    /// It is reported once for each such call. A timer reports it, so it comes even if every node is silent. It never
-    /// comes after the lock was released, handed over or reported as over.
+    /// A lock has less validity left than a caller has passed to
+    /// [`Engine::alert_below`](crate::engine::Engine::alert_below). The engine reports this once for each such call. A
+    /// timer triggers the report, so it comes even if every node is silent. It never comes after the lock was released,
+    /// handed over or reported as over.
     AtRisk {
         /// The lock.
         lock: LockId,
     },
-    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the nodes said that it
-    /// is gone. It is reported once for each lock. A timer reports it, so it comes even if every node is silent.
+    /// A lock that was not released is lost: its validity ends within a tick, or a majority of the nodes says that the
+    /// lock is gone. The engine reports this once for each lock. A timer triggers the report, so it comes even if every
+    /// node is silent.
     Expired {
         /// The lock.
         lock: LockId,
@@ -213,7 +214,7 @@ impl Event {
     }
 }
 
-/// What the methods of an operation need: the time, its round, and the parts.
+/// The context of an operation's methods: the time, its round, and the parts.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) now: Instant,
@@ -230,7 +231,7 @@ pub(super) struct LostLock {
     pub(super) open: Questions,
     /// The verdict for the callers of those questions.
     pub(super) verdict: fn() -> Verdict,
-    /// The remaining copies are not released.
+    /// The remaining copies stay and are not released.
     pub(super) stays: bool,
 }
 
@@ -244,7 +245,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns whether `node` can be asked. If it is not connected, and the others are no majority, tries to connect at
+    /// Returns whether `node` can be asked. If it is not connected and the others are no majority, tries to connect at
     /// once or soon.
     #[inline]
     pub(super) fn access(&mut self, node: NodeId) -> Access {
@@ -258,8 +259,8 @@ impl<'a> Context<'a> {
         self.parts.nodes[node].access()
     }
 
-    /// Asks `node` by calling `put`, or queues the question until its handshake is done. If the node cannot be asked,
-    /// records its abstention. Returns `false` if that is new.
+    /// Asks `node` by calling `put`, or queues the question until the handshake of the node is done. If the node cannot
+    /// be asked, records its abstention. Returns `false` if the abstention is new.
     #[inline]
     pub(super) fn reach(
         &mut self,
@@ -283,7 +284,7 @@ impl<'a> Context<'a> {
         !self.round.record(node, Vote::Abstain, outcome)
     }
 
-    /// Returns what each node said, for an error of `operation`.
+    /// Returns the answer of each node, for an error of `operation`.
     #[cold]
     pub(super) fn report(&self, operation: &mut dyn Operate) -> Report {
         let report = self.round.report(self.now, &self.parts.nodes);
@@ -291,14 +292,15 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The interface of every operation. A default does nothing, or does what most operations do.
+/// The interface of every operation. The default methods do nothing, or what most operations need.
 pub(super) trait Operate {
     /// Asks the nodes.
     fn begin(&mut self, cx: &mut Context<'_>);
 
-    /// Sends its question to `node`, built in `command`, or queues it until the handshake is done.
+    /// Sends the question to `node`, built in `command`, or queues it until the handshake is done.
     ///
-    /// Returns `false` if the node cannot be asked. Its abstention is then recorded, and the caller has to judge.
+    /// Returns `false` if the node cannot be asked. In that case the abstention is recorded, and the caller has to
+    /// judge.
     #[must_use]
     fn ask(&mut self, _node: NodeId, _command: &mut Command, _cx: &mut Context<'_>) -> bool {
         true
@@ -311,10 +313,10 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns the decided outcome for the caller, or `None` if it no longer stands.
+    /// Returns the decided outcome for the caller, or `None` if this outcome no longer holds.
     fn tell(&mut self, cx: &mut Context<'_>) -> Option<Event>;
 
-    /// Adds to a `report` what the operation is about.
+    /// Adds the subject of the operation to a `report`.
     fn about(&mut self, report: Report, _parts: &Parts) -> Report {
         report
     }
@@ -335,19 +337,19 @@ pub(super) trait Operate {
         }
     }
 
-    /// Returns `true` if it may give a lock or make one last longer, so that the loss of a yes matters.
+    /// Returns `true` if the operation may give a lock or make one last longer, so that the loss of a yes matters.
     fn rests_on_answers(&self) -> bool {
         false
     }
 
-    /// Returns what an answer has to meet to count.
+    /// Returns the conditions under which an answer counts.
     #[inline]
     fn bounds(&mut self, _cx: &Context<'_>) -> Bounds {
         Bounds::NONE
     }
 
-    /// The answer of `node` is `lost`. If a lock rests on its yes, the yes no longer counts. An answer that has changed
-    /// something for good stays counted.
+    /// The answer of `node` is `lost`. If a lock depends on this yes, the yes no longer counts. An answer about a
+    /// lasting change still counts.
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
         let changed = match (self.rests_on_answers(), lost) {
             (true, Lost::Trust(_)) if self.bounds(cx).kept_until(node, cx).is_none() => false,
@@ -377,31 +379,31 @@ pub(super) trait Operate {
     /// Withdraws the question to `nodes` if no byte of it has left.
     fn withdraw(&mut self, _nodes: NodeSet, _cx: &mut Context<'_>) {}
 
-    /// Its random delay or its wait for its turn may be over. Either ends at `until` at the latest.
+    /// The random delay or the wait for a turn may be over. Either ends at `until` at the latest.
     fn woke(&mut self, _until: Instant, _cx: &mut Context<'_>) {}
 
-    /// The caller cancels it: releases what it may have locked.
+    /// The caller cancels the operation: releases what it may have locked.
     fn cancel(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Ends it and returns its buffers to their pool.
+    /// Ends the operation and returns its buffers to their pool.
     fn end(&mut self, _parts: &mut Parts) {}
 }
 
 /// Why a counted answer no longer counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lost {
-    /// The connection that carried it is lost.
+    /// The connection that carried the answer is lost.
     Connection(NodeOutcome),
-    /// Its node may have forgotten locks, or its clock was set.
+    /// The node may have forgotten locks, or its clock was set.
     Trust(NodeOutcome),
 }
 
 /// A change that an operation may wait for, besides answers and time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
-    /// A question has waited for the handshake of a node, which is done now.
+    /// The handshake of a node is done, and a question has waited for it.
     Ready(NodeId),
-    /// The commands that a node had to get before a question may have been sent.
+    /// The commands that had to go to a node before a question may have been sent.
     Behind(NodeId),
     /// A node has joined its group.
     Joined(NodeId),
@@ -457,8 +459,8 @@ fn withdraw(nodes: NodeSet, cx: &mut Context<'_>) {
     }
 }
 
-/// If a script was stopped on `node` for lack of a permission that the `answer` does not name, asks which one it was.
-/// Returns `false` if there is nothing to ask, or `node` cannot be asked.
+/// A script may have stopped on `node` because of a missing permission that the `answer` does not name. If so, asks
+/// which permission is missing. Returns `false` if there is nothing to ask, or `node` cannot be asked.
 fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -> bool {
     let is_answer = matches!(answer.request, Request::Why { .. });
     let asks = answer.reply == Reply::Stopped
@@ -472,7 +474,7 @@ fn ask_why(node: NodeId, entry: &Entry, answer: &Answer, cx: &mut Context<'_>) -
     asks
 }
 
-/// Ends it, or its attempt, if its outcome is certain.
+/// Ends the operation, or its attempt, if the outcome is certain.
 pub(super) fn judge_if_voting<O: Operate + ?Sized>(operation: &mut O, cx: &mut Context<'_>) {
     if cx.round.is_voting() {
         operation.judge(cx);
@@ -495,8 +497,8 @@ pub(super) fn due(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     }
 }
 
-/// Ends the wait for nodes that took too long, and for all of them at the caller's deadline. A question is withdrawn if
-/// no byte of it has left, so that it is never sent late.
+/// Ends the wait for nodes that took too long, and the wait for all nodes at the caller's deadline. A question that has
+/// not sent a byte is withdrawn, so that it is never sent late.
 fn time_out(operation: &mut dyn Operate, cx: &mut Context<'_>) {
     let now = cx.now;
     let open = cx.round.tally.open();

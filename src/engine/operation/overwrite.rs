@@ -1,21 +1,21 @@
 //! Breaking another client's lock: its keys get another token and keep their expiry.
 //!
-//! Every node that has the token of the holder replaces it and keeps the expiry, in one step. So each node refuses
-//! other clients until the moment at which it would have been free anyway, even if the holder has extended its lock
-//! since it was seen. No majority has the token of the holder any more, so the holder cannot extend the lock again.
+//! Each node that has the holder's token replaces it in one step and keeps the expiry. So each node refuses other
+//! clients until the time when the lock would have become free anyway, even if the holder has extended the lock since
+//! it was seen. After that no majority has the holder's token, so the holder cannot extend the lock again.
 //!
-//! The replacing token is the same in each try, so that the progress of one try counts for the next: see
+//! Each try uses the same new token, so that a later try can build on the progress of an earlier one: see
 //! [`broken`](crate::resource::broken).
 //!
 //! # Guarantees
 //!
 //! * The lock counts as broken only if a majority has replaced the token.
-//! * The token of another holder is left alone, and no key is made.
+//! * The operation leaves the token of another holder alone, and makes no key.
 //!
 //! # Not here
 //!
-//! Finding the holder: that is an [inspection](super::inspect). Breaking a lock at once: that is the
-//! [release](super::release) of its token.
+//! Finding the holder: see [inspection](super::inspect). Breaking a lock at once: see the [release](super::release) of
+//! its token.
 
 use core::time::Duration;
 
@@ -54,7 +54,7 @@ impl Overwrite {
 
 impl Operate for Overwrite {
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // A node may hang for a moment. It is worth waiting for, because each node that replaces the token helps.
+        // A node may hang for a moment. It is worth the wait, because each node that replaces the token helps.
         ask_patiently(self, cx);
     }
 
@@ -106,7 +106,7 @@ impl Operate for Overwrite {
     }
 
     fn lose(&mut self, node: NodeId, lost: Lost, cx: &mut Context<'_>) {
-        // Its answer stays true: the node has changed the key.
+        // The answer stays true: the node has changed the key.
         if let Lost::Connection(outcome) = lost
             && cx.round.awaits(node)
             && cx.round.record(node, Vote::Abstain, outcome)

@@ -1,4 +1,4 @@
-//! How long a node may take to answer: computed once for a ttl, and then for each node.
+//! How long a node may take to answer: computed once for each ttl, then for each node.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ const FARTHEST: Duration = Duration::from_secs(1);
 /// How long nodes may take to answer about locks of one ttl, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// The configured timeout, or the one that the ttl gives.
+    /// The configured timeout, or the timeout that follows from the ttl.
     usual: u64,
     fixed: bool,
     most: u64,
@@ -32,8 +32,8 @@ pub(crate) fn usual_timeout(ttl: Duration) -> Duration {
 impl Patience {
     /// Returns the patience for a release, which is useful at any time.
     ///
-    /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A node that is farther away gets four of its round
-    /// trips, at most a second.
+    /// The Redlock paper proposes 5 to 50 ms for a lock of 10 s. A node that is farther away gets four times its round
+    /// trip, but at most a second.
     pub(super) fn for_release(ttl: Duration, settings: &Settings) -> Self {
         let fixed = settings.node_timeout;
         Self {
@@ -43,8 +43,8 @@ impl Patience {
         }
     }
 
-    /// Returns the patience for a question that is useless when half of the lock's life is over. A configured timeout
-    /// stands; if it is longer than the ttl allows, the attempt ends as too slow.
+    /// Returns the patience for a question that is useless once half of the lock's life is over. A configured timeout
+    /// takes precedence; if it is longer than the ttl allows, the attempt ends as too slow.
     pub(super) fn for_vote(ttl: Duration, settings: &Settings) -> Self {
         let patience = Self::for_release(ttl, settings);
         match patience.fixed {
@@ -73,7 +73,7 @@ impl Patience {
     }
 }
 
-/// Returns the node timeout that the round trips of the farthest node give.
+/// Returns the node timeout that follows from the round trips of the farthest node.
 #[cfg(feature = "std")]
 pub(crate) fn distant_timeout<'n>(nodes: impl Iterator<Item = &'n Node>) -> Duration {
     let farthest = nodes.map(|node| node.connection.pulse.distance()).max();

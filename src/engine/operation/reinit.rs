@@ -1,6 +1,6 @@
 //! Reinitialisation: every node joins this group, regardless of its marker.
 //!
-//! It needs all nodes. An operator asks for it.
+//! An operator asks for it. It needs all nodes.
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ pub(in crate::engine) struct Reinit {
     done: Option<bool>,
 }
 
-/// Returns a report that names the nodes that cannot be asked, if there are any.
+/// Returns a report if some nodes cannot be asked. The report names them.
 pub(in crate::engine) fn why_unready(now: Instant, parts: &Parts) -> Option<Report> {
     let mut round = Round::new(now, parts.nodes.len(), Vec::new());
     let mut all = true;
@@ -93,7 +93,7 @@ impl Operate for Reinit {
         report.of(Asked::All)
     }
 
-    /// Cancels requests that were not sent yet.
+    /// Withdraws requests that were not sent yet.
     fn end(&mut self, parts: &mut Parts) {
         for node in parts.nodes.iter_mut() {
             node.trust.cancel_join(Mode::Reinit);

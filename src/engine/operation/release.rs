@@ -1,7 +1,7 @@
-//! Releasing a lock for a caller who waits for the outcome.
+//! Releases a lock for a caller that waits for the outcome.
 //!
-//! Every node that may hold the token is asked to delete it, and each answer counts. If a node does not answer, the
-//! claim keeps the debt after the operation has ended.
+//! The engine asks every node that may hold the token to delete it, and counts each answer. If a node does not answer,
+//! the claim keeps the debt after the operation has ended.
 
 use crate::error::{NodeOutcome, Released, Report, UnlockError};
 use crate::invariant::Must;
@@ -17,7 +17,7 @@ use crate::engine::parts::Parts;
 #[derive(Debug)]
 pub(in crate::engine) struct Release {
     claim: ClaimKey,
-    /// Whether the lock was valid when its release was asked for.
+    /// Whether the lock was still valid when the caller asked for its release.
     valid: bool,
     verdict: Option<Releasing>,
 }
@@ -34,7 +34,7 @@ impl Release {
 }
 
 impl Operate for Release {
-    /// Sends the releases of `claim`, and counts the nodes whose outcome is known already.
+    /// Sends the releases of `claim`, and counts the nodes whose outcome is already known.
     fn begin(&mut self, cx: &mut Context<'_>) {
         let claim = self.claim;
         let life = cx.parts.claims.get(claim).must().map(|claim| claim.life());

@@ -1,21 +1,22 @@
-//! Repair of fencing tokens: a node that may have lost its counters gets a counter floor again, from the other nodes.
+//! Repair of fencing tokens: a node that may have lost its counters gets a counter floor again. The floor comes from
+//! the other nodes.
 //!
-//! Every node is asked for its floor. A node without one marks itself with a nonce, in the same script. From then on it
-//! is in repair, under this nonce or under the nonce of another handle that came first. When the mark has stood for as
-//! long as the longest lock lasts, every node is asked once more. If N - q + 1 of the others have a floor, their
-//! largest number becomes the floor of the node, on condition that the mark still stands.
+//! The engine asks every node for its floor. A node without a floor marks itself with a nonce, in the same script. It
+//! is then in repair under this nonce, or under the nonce of another handle that came first. When the mark has been
+//! there for as long as the longest lock lasts, the engine asks every node again. If N - q + 1 of the other nodes have
+//! a floor, the largest of their numbers becomes the floor of the node, provided that the mark is still there.
 //!
 //! # Guarantees
 //!
-//! * No floor is repaired from numbers that were asked for before the mark had stood for that long.
+//! * A repair uses only numbers that were asked for after the mark had been there for that long.
 //! * A node counts only if it has a floor of its own, is not in quarantine, and is connected at the same time.
-//! * A loss of data in between, by a restart or a `FLUSHALL`, removes the mark, or leaves one with another `run_id`.
+//! * A loss of data in between, by a restart or a `FLUSHALL`, removes the mark, or leaves a mark with another `run_id`.
 //!   The wait then begins again.
-//! * Several handles may repair one node: the mark is the same for all of them, and only the first write finds it.
+//! * Several handles may repair one node: they share the mark, and only the first write finds it.
 //!
 //! # Not here
 //!
-//! The proof: [`manual::fencing`](crate::manual::fencing). When a repair begins, and which losses are known:
+//! The proof: see [`manual::fencing`](crate::manual::fencing). When a repair begins, and which losses are known: see
 //! `engine::fencing`.
 
 use alloc::boxed::Box;
@@ -50,8 +51,8 @@ impl Repair {
         }
     }
 
-    /// Returns a floor for the node in repair: at least as large as every token that it confirmed before it was marked.
-    /// `None` if too few other nodes have reported their floors.
+    /// Returns a floor for the node in repair. The floor is at least as large as every token that the node confirmed
+    /// before it was marked. Returns `None` if too few other nodes have reported their floors.
     fn number(&self, cx: &Context<'_>) -> Option<u64> {
         let sound = cx.round.tally.yes();
         let needed = cx.parts.nodes.len() - cx.round.tally.quorum() + 1;
@@ -59,7 +60,7 @@ impl Repair {
         numbers.max().filter(|_| needed <= sound.len())
     }
 
-    /// Repairs the floors whose marks had stood for long enough when this round was sent.
+    /// Repairs the floors whose marks were old enough when this round was sent.
     fn repair(&self, cx: &mut Context<'_>) {
         let Some(number) = self.number(cx) else {
             return;
@@ -82,7 +83,7 @@ impl Operate for Repair {
     fn begin(&mut self, cx: &mut Context<'_>) {
         let patience = Patience::for_release(Duration::MAX, &cx.parts.settings);
         for node in cx.parts.nodes.ids() {
-            let nonce = cx.parts.random.next_u64() >> 12; // Not larger than a token.
+            let nonce = cx.parts.random.next_u64() >> 12; // The nonce is not larger than a token.
             let there = cx.parts.nodes.writing_to(node);
             let asked =
                 there.access() == Access::Open && there.look_at_floor(cx.now, cx.round.key, nonce);
@@ -93,7 +94,7 @@ impl Operate for Repair {
             cx.round[node].deadline = patience.until(cx.now, there);
             cx.round[node].asked = true;
             if let Some(until) = Bounds::NONE.kept_until(node, cx) {
-                let outcome = NodeOutcome::Quarantined { until }; // The question checks no marker.
+                let outcome = NodeOutcome::Quarantined { until }; // The question does not check a marker.
                 cx.round.record(node, Vote::Abstain, outcome);
             }
         }
@@ -121,12 +122,12 @@ impl Operate for Repair {
             self.numbers[node.index()] = number;
             answer.reply.vote()
         } else {
-            (Vote::Abstain, NodeOutcome::Pending) // It is not reported.
+            (Vote::Abstain, NodeOutcome::Pending) // This outcome is not reported.
         };
         self.vote(node, said, cx);
     }
 
-    /// If a connection is lost meanwhile, the floor of its node is not known any more.
+    /// If a connection is lost meanwhile, the floor of its node is no longer known.
     fn rests_on_answers(&self) -> bool {
         true
     }
@@ -134,7 +135,7 @@ impl Operate for Repair {
 
 // ----- answers ----------------------------------------------------------------------------
 
-/// Handles the answer of `node` to the question for its floor.
+/// Handles the answer of `node` to the question about its floor.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn look_answered(
@@ -151,14 +152,15 @@ pub(in crate::engine) fn look_answered(
     }
 }
 
-/// Handles the answer of `node` that was asked to write a floor, for an operator or a repair. A refusal is tried again.
+/// Handles the answer of a `node` that was asked to write a floor, for an operator or a repair. A refused write is
+/// tried again.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn floor_answered(node: NodeId, reply: Reply, parts: &mut Parts) {
     if reply == Reply::Done {
         parts.fencing.has_floor(node);
     } else if reply == Reply::Missing {
-        // It was marked again, or another client has repaired it. The next look shows which.
+        // The node has marked itself again, or another client has repaired it. The next look shows which.
         parts.fencing.was_not_repaired(node);
     }
 }

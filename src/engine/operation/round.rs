@@ -1,7 +1,7 @@
 //! A round: one question to all nodes, and their votes.
 //!
-//! Every operation has one round at a time; an acquisition has one for each attempt. It counts votes until the outcome
-//! is certain. It owns no key: the keys that a `SET` may leave on the nodes belong to a
+//! Every operation has one round at a time; an acquisition has one for each attempt. A round counts votes until the
+//! outcome is certain. It owns no key: the keys that a `SET` may leave on the nodes belong to a
 //! [claim](crate::engine::claims::claim).
 
 use alloc::boxed::Box;
@@ -38,13 +38,13 @@ pub(crate) struct Round {
     pub(crate) started: Instant,
     /// When the present attempt began, before its first byte: the t1 of the paper.
     pub(crate) sent: Instant,
-    /// When the caller wants an outcome of any kind.
+    /// When the caller wants an outcome, whatever it is.
     pub(crate) deadline: Option<Instant>,
-    /// Attempts made, including the present one.
+    /// The number of attempts, including the present one.
     pub(crate) tries: u32,
     pub(crate) ttl: Duration,
     timer: Option<TimerKey>,
-    /// Why the timer is armed.
+    /// The reason for the timer.
     pub(crate) wake: Cause,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Round {
 pub(crate) enum State {
     /// It is counting votes.
     Voting,
-    /// Other operations that want the same come first. It waits until `until` at the latest.
+    /// It waits for other operations that want the same and come first, until `until` at the latest.
     Queued { until: Instant },
     /// It waits for the next attempt.
     Resting { until: Instant },
@@ -61,18 +61,18 @@ pub(crate) enum State {
     Decided,
 }
 
-/// What is known of one node in this attempt.
+/// The state of one node in this attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ballot {
     pub(crate) outcome: NodeOutcome,
     pub(crate) latency: Option<Duration>,
     /// When its time to answer is up.
     pub(crate) deadline: Instant,
-    /// The question was put to it; otherwise it waits for the handshake.
+    /// The question was put to the node. If not, it waits for the handshake.
     pub(crate) asked: bool,
-    /// The question was put to it once more, in this attempt.
+    /// The question was repeated in this attempt.
     pub(crate) asked_again: bool,
-    /// The most telling reason that it gave in earlier attempts.
+    /// The most telling reason from earlier attempts.
     before: NodeOutcome,
 }
 
@@ -86,13 +86,13 @@ impl Ballot {
         before: NodeOutcome::Pending,
     };
 
-    /// Returns what the node said in this attempt, and how long that took.
+    /// Returns the answer of the node in this attempt, and its latency.
     fn said(&self) -> (NodeOutcome, Option<Duration>) {
         (self.outcome, self.latency)
     }
 
-    /// Returns the outcome to report for the node if too few nodes answered. If it did not answer in this attempt, an
-    /// earlier reason is reported instead. The latency of an earlier reason is not known any more.
+    /// Returns the outcome to report for the node if too few nodes answered. If the node did not answer in this
+    /// attempt, reports an earlier reason, whose latency is no longer known.
     pub(crate) fn cause(&self) -> (NodeOutcome, Option<Duration>) {
         let silent = matches!(self.outcome, NodeOutcome::Pending | NodeOutcome::TimedOut);
         match more_telling(self.before, self.outcome) {
@@ -110,7 +110,7 @@ impl Ballot {
     }
 }
 
-/// Returns the outcome that says more about why a node did not vote. Returns `other` if they say equally much.
+/// Returns the outcome that explains better why a node did not vote. Returns `other` if both explain it equally well.
 fn more_telling(one: NodeOutcome, other: NodeOutcome) -> NodeOutcome {
     let weight = |outcome| match outcome {
         NodeOutcome::Unusable(_) => 2,
@@ -208,7 +208,7 @@ impl Round {
         self.is_voting() && self.tally.open().contains(node)
     }
 
-    /// Returns `true` if `node` should be asked: its answer would count, or at least its key keeps others out.
+    /// Returns `true` if it makes sense to ask `node`: its answer would count, or at least its key keeps others out.
     pub(crate) fn asks(&self, node: NodeId) -> bool {
         self.awaits(node) || self.is_voting() && self.uncounted.contains(node)
     }
@@ -237,7 +237,7 @@ impl Round {
         counts
     }
 
-    /// The connection to `node` is lost. Withdraws its yes, or stops waiting for its answer. Returns `true` if that
+    /// The connection to `node` is lost. Withdraws its yes, or stops waiting for its answer. Returns `true` if this
     /// changed anything.
     pub(crate) fn lose(&mut self, node: NodeId, outcome: NodeOutcome) -> bool {
         let changed = self.is_voting()
@@ -249,7 +249,7 @@ impl Round {
         changed
     }
 
-    /// The outcome is certain and is reported at the next poll. Called once for each attempt, because a decided round
+    /// The outcome is certain, and is reported at the next poll. Called once for each attempt, because a decided round
     /// no longer votes.
     pub(in crate::engine) fn decide(&mut self, parts: &mut Parts) {
         self.state = State::Decided;
@@ -263,7 +263,7 @@ impl Round {
         }
     }
 
-    /// Arms the timer for its next deadline.
+    /// Arms the timer for the next deadline of the round.
     pub(crate) fn arm(&mut self, timers: &mut Timers) {
         self.disarm(timers);
         if let Some((at, wake)) = self.next_wake() {
@@ -277,7 +277,7 @@ impl Round {
         self.timer = None;
     }
 
-    /// Lets the question to `node` wait for its handshake. Returns `false` if there is no room, so that `node` is not
+    /// Lets the question to `node` wait for the handshake. Returns `false` if there is no room; then `node` is not
     /// asked.
     pub(crate) fn wait_for(&mut self, node: NodeId, whose: Whose, nodes: &mut Nodes) -> bool {
         let room = nodes[node].connection.waiting.push(self.key, whose);
@@ -289,8 +289,8 @@ impl Round {
 
     /// Returns `true` if the question that waited for the handshake of `node` should be asked now.
     ///
-    /// An operation may make several attempts while the question waits: then the question stands in the queue once for
-    /// each. No operation waits for a node that does not vote, so that such a node is not asked late.
+    /// If an operation makes several attempts while the question waits, the question is in the queue once for each. No
+    /// operation waits for a node that does not vote, so such a node is not asked late.
     pub(crate) fn asks_late(&self, now: Instant, node: NodeId) -> bool {
         let ballot = &self[node];
         let in_time = self.awaits(node) || now < ballot.deadline;
@@ -312,8 +312,8 @@ impl Round {
         counts
     }
 
-    /// `node` has granted the lock, but its vote depends on the answers of others, however long these take. The report
-    /// says that it granted the lock.
+    /// `node` has granted the lock, but its vote depends on the answers of other nodes, however long these take. The
+    /// report says that the node granted the lock.
     pub(crate) fn granted(&mut self, now: Instant, node: NodeId) {
         self[node].outcome = NodeOutcome::Granted;
         self[node].latency = Some(now.saturating_since(self.sent));
@@ -340,7 +340,7 @@ impl Round {
         }
     }
 
-    /// Returns the next deadline of the round, and its reason.
+    /// Returns the next deadline of the round, with the reason for it.
     pub(crate) fn next_wake(&self) -> Option<(Instant, Cause)> {
         let own = match &self.state {
             State::Voting => self
@@ -357,13 +357,13 @@ impl Round {
         own.into_iter().chain(deadline).min()
     }
 
-    /// Returns what each node said, for an error.
+    /// Returns the answer of each node, for an error.
     pub(crate) fn report(&self, now: Instant, nodes: &Nodes) -> Report {
         self.report_by(now, nodes, Ballot::said)
     }
 
-    /// Names the reason for nodes that were not asked because their connection is being opened again: the failure of
-    /// the last connection says more than the missing answer.
+    /// Names a reason for nodes that were not asked because their connection is being opened again: the failure of the
+    /// last connection says more than a missing answer.
     pub(crate) fn explain(&mut self, nodes: &Nodes) {
         for node in nodes.ids() {
             let ballot = &mut self[node];
@@ -381,7 +381,7 @@ impl Round {
         }
     }
 
-    /// Returns what each node said, as `said` reads it from the ballot, for an error.
+    /// Returns the answer of each node, as `said` reads it from the ballot, for an error.
     pub(crate) fn report_by(
         &self,
         now: Instant,

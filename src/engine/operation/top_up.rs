@@ -1,23 +1,24 @@
 //! Top-up: a node that lacks its copy of a held lock gets another one.
 //!
 //! When a lock is extended, a node may answer that the key is missing: it restarted without it, it was down when the
-//! lock was taken, or it held another client's key then. Without that copy, the lock stands on fewer nodes than it
-//! could, and the next loss may end it.
+//! lock was taken, or it held another client's key then. Without this copy, fewer nodes than possible have the lock,
+//! and the next loss may end it.
 //!
-//! The copy is a `SET NX` that expires when the other copies do. It is sent only when a majority *without* that node
-//! has confirmed the token in a round that began after the loss was seen: so at the extension after the one that found
-//! it. If the node had the key again in between, nothing is sent in that round, because the key may have been lost
-//! since the round began. A nil to the copy is not a vote. A node in quarantine gets a copy too, which counts when the
-//! quarantine is over.
+//! The copy is a `SET NX` that expires when the other copies do. The engine sends it only after it has seen the loss,
+//! when a majority *without* that node has confirmed the token in a later round. So the copy follows the extension
+//! after the one that found the loss. If the node had the key again in between, this round sends nothing, because the
+//! node may have lost the key since the round began. A nil in reply to the copy is not a vote. A node in quarantine
+//! gets a copy too; it counts when the quarantine is over.
 //!
-//! A node without scripts may show how it releases locks only after a majority has granted the lock, or its `SET` may
-//! not have left by then. It gets its first copy at once, unless an extension has already found it lacking.
+//! A node without scripts may show how it releases locks only after a majority has granted the lock. Or the `SET` to a
+//! node may not have left by then. In both cases, the node gets its first copy at once, unless an extension has already
+//! found that it lacks the lock.
 //!
 //! # Not here
 //!
-//! Adopted locks: the previous owner may still release a copy that it had no answer about. Locks that were written down
-//! for another process while an extension by the engine was under way: that process may have released them. Locks that
-//! are not extended: they end as they are.
+//! Adopted locks: the previous engine may still release a copy for which it got no answer. Locks that were written down
+//! for another process during an extension by the engine: that process may have released them. Locks that are not
+//! extended: they end without new copies.
 
 use core::time::Duration;
 
@@ -34,8 +35,8 @@ use crate::engine::news::News;
 use crate::engine::parts::Parts;
 use crate::engine::restarts::whole;
 
-/// Returns the life of a copy, sent at `now`, of a lock that ends at `end`. It is rounded up, because a copy that
-/// expires before the others is useless.
+/// Returns the life of a copy that is sent at `now`, for a lock that ends at `end`. It is rounded up, because a copy
+/// that expires before the others is useless.
 pub(super) fn life_of_copy(
     now: Instant,
     end: Instant,
@@ -48,8 +49,8 @@ pub(super) fn life_of_copy(
     whole(entry.delay().life(ttl))
 }
 
-/// `node` has shown how it releases locks after the lock of `key`, which ends at `end`, was granted without it. Sends
-/// it a copy if it was sent none.
+/// `node` has shown how it releases locks, but the lock of `key`, which ends at `end`, was already granted without this
+/// node. Sends it a copy if it got none before.
 #[cold]
 pub(in crate::engine) fn copy_late(
     now: Instant,
@@ -64,7 +65,7 @@ pub(in crate::engine) fn copy_late(
     };
     let there = parts.nodes.writing_to(node);
     let wanted = now < end && !claim.may_hold.contains(node);
-    // If the copy had to wait behind other commands, it would come late and last longer than the other copies.
+    // Behind other commands, the copy would come late and last longer than the other copies.
     if wanted && there.access() == Access::Open && !there.connection.wire.outbox.is_blocked() {
         let life = life_of_copy(now, end, entry, claim.life(), drift);
         let mut command = parts.claims.command();
@@ -80,8 +81,8 @@ pub(in crate::engine) fn copy_late(
 }
 
 impl LockQuestion {
-    /// `majority` has confirmed an extension until `end`. Sends a copy to the nodes that lacked the key before it
-    /// began, and still do.
+    /// `majority` has confirmed an extension until `end`. Sends a copy to each node that lacked the key before the
+    /// extension began and still lacks it.
     pub(super) fn top_up(&self, majority: &Majority, end: Instant, cx: &mut Context<'_>) {
         let lacking = self.lacking.without(majority.nodes());
         let claim = self.claim_in(&mut cx.parts.claims);
@@ -94,8 +95,8 @@ impl LockQuestion {
         }
     }
 
-    /// Sends a copy to those of `nodes` that have got none in between, if the lock is held here and every node that has
-    /// it counts. A copy that cannot be sent is tried again with the next extension.
+    /// Sends a copy to those of `nodes` that have got none in between, provided that the lock is held here and every
+    /// node that has it counts. If a copy cannot be sent, the next extension tries again.
     pub(super) fn send_copies(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         let mut command = cx.parts.claims.command();
         let drift = cx.parts.settings.drift;
@@ -111,7 +112,7 @@ impl LockQuestion {
                     let terms = (life, None);
                     if there.take(cx.now, key, &mut command, &self.entry, terms) == Ok(true) {
                         claim.set_sent(node);
-                    } // Otherwise it is tried with the next extension.
+                    } // Otherwise the next extension tries again.
                 }
             }
         }

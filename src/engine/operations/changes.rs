@@ -1,5 +1,4 @@
-//! Changes that several operations or the holder of a lock have to learn of, and the work that the engine begins by
-//! itself.
+//! Changes that concern several operations or the holder of a lock, and the work that the engine begins by itself.
 
 use core::time::Duration;
 
@@ -33,7 +32,7 @@ impl Operations {
         }
     }
 
-    /// `node` has `said` how long the key of `place` lives on, and whether it pushes the next change.
+    /// `node` has `said` how long the key of `place` will live, and whether it pushes the next change.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn looked(
@@ -54,7 +53,7 @@ impl Operations {
         self.each(now, |operation, cx| operation.heard(Change::Stirred, cx));
     }
 
-    /// The answers of `nodes` do not count until `until`, also in open operations. `None`: they count.
+    /// The answers of `nodes` do not count until `until`, even in open operations. `None` means that they count.
     pub(in crate::engine) fn quarantine(
         &mut self,
         now: Instant,
@@ -80,7 +79,7 @@ impl Operations {
         self.extend_kept(now);
     }
 
-    /// A node that gave no answers gives them again. Wakes the operations if it completes a majority.
+    /// A node answers again. If this completes a majority, wakes the operations.
     pub(in crate::engine) fn regained(&mut self, now: Instant) {
         if self.parts.nodes.answering() == self.parts.nodes.quorum() {
             self.each(now, |operation, cx| {
@@ -110,7 +109,7 @@ impl Operations {
             let terms = (lock.ttl(), lock.delay());
             return self.parts.adopt(now, lock.into_entry(), terms);
         };
-        drop(lock); // Its claim shares the entry, and gives the buffer back when it ends.
+        drop(lock); // The claim shares the entry, and gives the buffer back when it ends.
         let open = claim.busy().questions;
         self.end_questions(now, key, open, || Verdict::Closed);
         key
@@ -127,7 +126,7 @@ impl Operations {
         there.timer = None;
         let due = match there.busy().stage {
             Stage::Held { told: false } => self.parts.keeper.due(now, claim, there, timers),
-            // If a `SET` may still run, the claim is kept until the lock is released.
+            // If a `SET` may still run, the claim stays until the lock is released.
             Stage::Held { told: true } if there.running().is_empty() => {
                 return self.parts.claims.end(claim, timers);
             }
@@ -145,8 +144,8 @@ impl Operations {
         }
     }
 
-    /// Reports to the holder of `claim` that its lock is over. An answer in the last tick does not revive a lock that
-    /// was reported as over.
+    /// Reports to the holder of `claim` that its lock is over. After this, an answer in the last tick does not make the
+    /// lock valid again.
     fn lock_is_over(&mut self, now: Instant, claim: ClaimKey) {
         let open = self.parts.tell_lost(now, claim, EXPIRED);
         self.end_questions(now, claim, open, || Verdict::Unconfirmed);
@@ -165,7 +164,7 @@ impl Operations {
         let ttl = self.parts.settings.check_ttl(ttl, delay)?;
         LockQuestion::check_extension(now, lock)?;
         if self.is_full_for_holders() {
-            return Err(ExtendError::Saturated); // It needs no new claim: the lock has one.
+            return Err(ExtendError::Saturated); // This needs no new claim: the lock has one.
         }
         let kind = Kind::Held(LockQuestion::extend(lock, &mut self.parts)?);
         self.parts.remember_ttl(ttl, delay);
@@ -186,7 +185,7 @@ impl Operations {
         }
     }
 
-    /// Releases the lock of `claim`. `is_valid`: it was valid until now.
+    /// Releases the lock of `claim`. `is_valid` says whether it was valid until now.
     pub(in crate::engine) fn release(
         &mut self,
         now: Instant,
@@ -195,7 +194,7 @@ impl Operations {
     ) -> RoundId {
         self.parts.vacate(now, claim);
         let kind = Kind::Release(Release::new(claim, is_valid));
-        let ttl = Duration::ZERO; // Each node gets the time that the claim's ttl allows.
+        let ttl = Duration::ZERO; // The claim's ttl decides how long each node may take.
         let round = self.begin(now, ttl, None, kind);
         self.lead(now);
         round
@@ -203,10 +202,11 @@ impl Operations {
 
     // ----- counter floors -----------------------------------------------------------------------
 
-    /// Gives each of `nodes`, which an operator trusts, a counter floor if this engine was asked for a fencing token.
-    /// Otherwise it says nothing about tokens, and leaves no key behind.
+    /// Gives each of `nodes`, which an operator trusts, a counter floor, if this engine was asked for a fencing token
+    /// before. Otherwise does nothing, so a handle without fencing tokens leaves no key behind.
     ///
-    /// The bound on operations does not apply: a node with much in flight is not asked, so the operation ends soon.
+    /// The limit on open operations does not apply. The operation ends soon, because a node with many unanswered
+    /// commands is not asked.
     pub(in crate::engine) fn give_floors(
         &mut self,
         now: Instant,

@@ -1,12 +1,13 @@
-//! Locks that are kept alone: no other operation wants their names, and the table of names leads to their claims.
+//! Locks that are kept alone: no other operation wants their names, and the table of names leads straight to their
+//! claims.
 //!
-//! A place takes more memory than such a lock needs. It is opened when another operation wants the name, in the state
-//! that it would have if it had existed all the time.
+//! A place takes more memory than such a lock needs. When another operation wants the name, the queues open a place in
+//! the state that it would have if it had always existed.
 //!
 //! # Not here
 //!
-//! Locks that are not kept. They are held for a short time, so to keep their place costs less than to remove it and
-//! open it again.
+//! Locks that are not kept. They are held for a short time, and keeping their place costs less than closing it and
+//! opening it again.
 
 use alloc::vec::Vec;
 
@@ -18,7 +19,7 @@ use crate::time::Instant;
 use super::Queues;
 use super::names::Where;
 
-/// This bit is set in the number of a claim in the table of names, and clear in that of a place.
+/// In the table of names, this bit is set in the number of a claim and clear in the number of a place.
 const CLAIM: u32 = 1 << 31;
 
 impl Where {
@@ -34,7 +35,7 @@ impl Where {
         }
     }
 
-    /// Returns the index of the claim; it must be one.
+    /// Returns the index of the claim. This must be a claim.
     pub(super) const fn claim(self) -> u32 {
         self.0 & !CLAIM
     }
@@ -48,7 +49,7 @@ impl From<PlaceKey> for Where {
 
 impl Queues {
     /// The lock of `claim`, held at `place`, is kept from now on. If nothing else uses the place, closes it and returns
-    /// the buffer of its name. The table of names then leads to the claim, which has the name itself.
+    /// the buffer of its name. The table of names then leads to the claim, which also stores the name.
     #[cold]
     pub(in crate::engine) fn leave_alone(
         &mut self,
@@ -65,8 +66,8 @@ impl Queues {
         Some(name)
     }
 
-    /// Opens the place of `name`, whose lock is kept alone, as the table of names has `found`. The place has two users:
-    /// the claim, and the operation that wants the name.
+    /// Opens the place of `name`, whose lock is kept alone. The table of names has `found` its claim. The place has two
+    /// users: the claim, and the operation that wants the name.
     #[cold]
     pub(super) fn join(
         &mut self,
@@ -88,7 +89,7 @@ impl Queues {
         place
     }
 
-    /// The lock of `claim` on `name`, which was kept alone, is not held any more.
+    /// The lock of `claim` on `name`, which was kept alone, is no longer held.
     pub(in crate::engine) fn vacate_alone(&mut self, now: Instant, name: &[u8], claim: ClaimKey) {
         let hash = self.names.hash(name);
         self.rows.of(now, hash).released(now);

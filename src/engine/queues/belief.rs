@@ -1,15 +1,15 @@
-//! The belief of a refused contender: when its resource becomes free on each node, and who holds it there.
+//! What a refused contender believes: when its resource becomes free on each node, and who holds it there.
 //!
-//! It rests on three things: the node's answer about the key (`PTTL` and the token), the node's notification when the
-//! key changes (a push), and time. It is pure: other files decide when a node is asked.
+//! The belief depends on three things: the node's answer about the key (`PTTL` and the token), the node's notification
+//! when the key changes (a push), and time. This file asks nothing; other files decide when to ask a node.
 //!
 //! # Guarantees
 //!
-//! * A node that has said nothing is not believed free.
-//! * A resource is believed free when a majority of the configured nodes is. Each node counts only from the time at
-//!   which its vote counts.
-//! * A sorted set is held by readers or permits. It keeps a reader out no longer than the random delay. It is not free
-//!   because it has changed, unless a permit is wanted.
+//! * A node that has said nothing is not believed to be free.
+//! * A resource is believed to be free when a majority of the configured nodes is. Each node counts only from the time
+//!   at which its vote counts.
+//! * Readers or permits hold a sorted set. It keeps a reader out no longer than the random delay. A change of the set
+//!   does not mean that the lock is free, unless the contender wants a permit.
 //! * Only the owner text of a token leaves this file. The random part is never shown.
 
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ use crate::quorum::quorum_of;
 use crate::resource::{OwnedToken, Token};
 use crate::time::Instant;
 
-/// The time after the reported end of a key until it is believed gone: the answer was rounded down by up to a
+/// How long after its reported end a key is still believed to exist: the node has rounded its answer down by up to a
 /// millisecond.
 pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 
@@ -30,13 +30,14 @@ pub(in crate::engine) const ROUNDED: Duration = Duration::from_millis(1);
 enum Registration {
     /// The node was asked, and has not answered.
     Asked,
-    /// The node was asked, and a write of our own followed before it answered: its answer registers nothing.
+    /// The node was asked, but before it answered, we have written to the key ourselves, so the answer registers
+    /// nothing.
     Erased,
-    /// It will.
+    /// The node will push the next change.
     Pushed,
-    /// It will not: it was asked, but sends no notifications.
+    /// The node will not push it: it was asked, but sends no notifications.
     Untold,
-    /// It will not: it was not asked since its last push.
+    /// The node will not push it: it was not asked since its last push.
     None,
 }
 
@@ -45,7 +46,7 @@ enum Registration {
 struct Seen {
     /// When the resource becomes free there; [`Instant::MAX`] if that is not known.
     free: Instant,
-    /// It is not believed free before this time, whatever the node says.
+    /// The node is not believed to be free before this time, whatever it says.
     not_before: Instant,
     /// The key has no expiry, so it does not become free by itself.
     permanent: bool,
@@ -70,7 +71,7 @@ const UNKNOWN: Seen = Seen {
 pub(crate) struct Belief {
     nodes: Vec<Seen>,
     wants: Wants,
-    /// A reader believes a sorted set free from this time on.
+    /// A reader believes that a sorted set is free from this time on.
     reads_from: Instant,
 }
 
@@ -104,7 +105,7 @@ impl Seen {
 }
 
 impl Belief {
-    /// Makes a belief about this number of `nodes`, of which nothing is known.
+    /// Makes a belief about this number of `nodes` in an unknown state.
     pub(crate) fn new(nodes: usize) -> Self {
         let nodes = (0..nodes).map(|_| UNKNOWN);
         Self {
@@ -128,8 +129,8 @@ impl Belief {
         self.wants == Wants::Reader
     }
 
-    /// `node` has no free slot before `until`. It was asked to push the next change, and does so or does not, if it
-    /// `pushes`. `None`: it was not asked.
+    /// `node` has no free slot before `until`. `pushes` says whether it will push the next change, or is `None` if it
+    /// was not asked to.
     pub(in crate::engine) fn is_full(
         &mut self,
         node: NodeId,
@@ -146,8 +147,8 @@ impl Belief {
         }
     }
 
-    /// Forgets everything, including registrations. No node is believed free before the time that `not_before` gives
-    /// for it.
+    /// Forgets everything, including registrations. No node is believed to be free before the time that `not_before`
+    /// returns for it.
     pub(crate) fn forget(&mut self, not_before: impl Fn(NodeId) -> Instant) {
         for (node, seen) in NodeId::first(self.nodes.len()).zip(&mut self.nodes) {
             *seen = Seen {
@@ -157,7 +158,7 @@ impl Belief {
         }
     }
 
-    /// Makes the next look ask the nodes that have answered, too. What is known of them stays.
+    /// Makes the next look also ask the nodes that have answered. Their answers stay.
     pub(crate) fn ask_again(&mut self) {
         for seen in &mut self.nodes {
             if !seen.is_asked() {
@@ -173,13 +174,13 @@ impl Belief {
         }
     }
 
-    /// `node` was asked how much time is left of the key, and was asked to push the next change. What is known of it
-    /// stands until it answers.
+    /// `node` was asked how much time is left of the key, and to push the next change. Its earlier answer stays until
+    /// it answers.
     pub(crate) fn asked(&mut self, node: NodeId) {
         self.nodes[node.index()].registration = Registration::Asked;
     }
 
-    /// `node` has answered. `pushes`: it will push the next change.
+    /// `node` has answered. `pushes` says whether it will push the next change.
     pub(crate) fn looked(&mut self, now: Instant, node: NodeId, left: Remaining, pushes: bool) {
         let seen = &mut self.nodes[node.index()];
         // A push between the question and this answer was for an earlier registration.
@@ -190,13 +191,13 @@ impl Belief {
         };
         seen.permanent = left == Remaining::Permanent;
         seen.free = match left {
-            // A permit may become free before the last of them ends.
+            // A permit may become free before the last permit ends.
             Remaining::For(_) if self.wants == Wants::Slot && seen.free != Instant::MAX => {
                 seen.free
             }
             Remaining::Missing => {
                 if self.wants == Wants::Reader && now < seen.free && seen.free != Instant::MAX {
-                    seen.not_before = Instant::ZERO; // It was there, and has gone.
+                    seen.not_before = Instant::ZERO; // The key was there, and has gone.
                 }
                 now.min(seen.free)
             }
@@ -206,15 +207,16 @@ impl Belief {
         seen.is_set &= left != Remaining::Missing;
     }
 
-    /// `node` has named the token in the key, if there is one. `is_set`: it has said that the key is a sorted set.
+    /// `node` has named the token in the key, if there is one. `is_set` means that it has said that the key is a sorted
+    /// set.
     pub(crate) fn named(&mut self, node: NodeId, token: Option<OwnedToken>, is_set: bool) {
         let seen = &mut self.nodes[node.index()];
         (seen.token, seen.is_set) = (token, is_set);
     }
 
-    /// `node` has reported a change of the key. It is free at `now`, unless another holder of a sorted set may have come
-    /// or gone. The key may also have changed on nodes that push nothing, so those are to be asked. A reader asks `rest`
-    /// later at the latest, because what has kept it out may be over.
+    /// `node` has reported a change of the key. The node is free at `now`, unless the change may only be a holder that
+    /// has joined or left a sorted set. The key may also have changed on nodes that push nothing, so the contender has
+    /// to ask these. A reader asks after `rest` at the latest, because the reason that kept it out may be gone.
     pub(crate) fn changed(&mut self, now: Instant, node: NodeId, rest: Duration) {
         let latest = match self.wants == Wants::Reader {
             true => now.saturating_add(rest),
@@ -247,7 +249,7 @@ impl Belief {
         self.nodes[node.index()].registration = Registration::None;
     }
 
-    /// Returns `true` if `node` has to be asked: it was not asked since it last reported anything.
+    /// Returns `true` if `node` has to be asked, because it was not asked since its last report.
     pub(crate) fn is_to_be_asked(&self, node: NodeId) -> bool {
         matches!(
             self.nodes[node.index()].registration,
@@ -255,14 +257,14 @@ impl Belief {
         )
     }
 
-    /// Returns `true` if a majority pushes changes, or was asked to.
+    /// Returns `true` if a majority pushes changes, or was asked to do so.
     pub(crate) fn is_told(&self) -> bool {
         let told = self.nodes.iter().filter(|seen| seen.is_told()).count();
         quorum_of(self.nodes.len()) <= told
     }
 
-    /// Returns the owner text of the holder, empty if it has none. `None` if no token is on a majority of the nodes,
-    /// counting only nodes whose answers `count`.
+    /// Returns the owner text of the holder, empty if there is no text. Returns `None` if no token is on a majority of
+    /// the nodes. Only nodes whose answers `count` are included.
     pub(crate) fn holder(&self, counts: impl Fn(NodeId) -> bool) -> Option<&[u8]> {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let counted = nodes.filter(|(node, _)| counts(*node));
@@ -275,8 +277,8 @@ impl Belief {
         tokens.iter().find(has_majority).map(|token| token.label())
     }
 
-    /// Returns `true` if the key has no expiry on so many nodes that no majority ever becomes free by itself. Only
-    /// nodes whose answers `count` are included.
+    /// Returns `true` if the key has no expiry on too many nodes for a majority to become free by itself. Only nodes
+    /// whose answers `count` are included.
     pub(crate) fn is_permanent(&self, counts: impl Fn(NodeId) -> bool) -> bool {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let permanent = nodes.filter(|(node, seen)| seen.permanent && counts(*node));
@@ -294,7 +296,7 @@ impl Belief {
         quorum_of(self.nodes.len()) <= sets
     }
 
-    /// Returns when a majority is believed to become free. `from` says when the vote of each node begins to count.
+    /// Returns when a majority is believed to become free. `from` returns when the vote of each node begins to count.
     pub(crate) fn free_at(&self, from: impl Fn(NodeId) -> Instant) -> Instant {
         let nodes = NodeId::first(self.nodes.len()).zip(&self.nodes);
         let mut times: Vec<_> = nodes
@@ -330,7 +332,7 @@ mod tests {
         Remaining::For(Duration::from_millis(millis))
     }
 
-    /// Makes the belief about three nodes that were asked and have given these answers.
+    /// Makes the belief about three nodes that have given these answers.
     fn looked(answers: [Remaining; 3]) -> Belief {
         let mut belief = Belief::new(3);
         for (node, answer) in NodeId::first(3).zip(answers) {

@@ -1,10 +1,11 @@
-//! Callers in the order in which they came. Each can leave at any time.
+//! Callers in the order of their arrival. Each can leave at any time.
 //!
 //! All lines share one memory for waiters, which grows to the largest number that waited at once. Each call takes
 //! constant time.
 //!
-//! A waiter is not an operation yet: it has no round, no ballots and no claim. It is opened when its turn comes or its
-//! time is up. From then on its record leads to the operation, because its caller knows only the key of the record.
+//! A waiter is not an operation yet: it has no round, no ballots and no claim. The operation is opened when its turn
+//! comes or its time is up. From then on, the record leads to the operation, because the caller knows only the key of
+//! the record.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::timer::TimerKey;
 pub(super) struct Line {
     first: Link,
     last: Link,
-    /// The number of callers in it.
+    /// The number of callers in the line.
     len: u32,
 }
 
@@ -32,7 +33,7 @@ pub(in crate::engine) struct Waiters {
     slab: Slab<(Caller, Links)>,
     /// The number of waiters.
     waiting: usize,
-    /// Wishes that hardly any waiter has.
+    /// Additional wishes that few waiters have.
     extras: BTreeMap<Key, Extra>,
 }
 
@@ -40,37 +41,37 @@ pub(in crate::engine) struct Waiters {
 #[derive(Debug)]
 pub(in crate::engine) enum Caller {
     Waits(Waiter),
-    /// The operation is open under this key: it is a set, which stands in the line of each of its names, or a reader
+    /// The operation is open under this key. It is a set, which waits in the line of each of its names, or a reader
     /// that was refused beside others.
     Set(OperationKey),
-    /// The operation is open under this key, and stands in no line any more.
+    /// The operation is open under this key, and is no longer in a line.
     Open(OperationKey),
 }
 
-/// The neighbours of a caller that stands in a line.
+/// The neighbours of a caller in a line.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     before: Link,
     behind: Link,
 }
 
-/// The wishes of a waiter besides its lock.
+/// The additional wishes of a waiter.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(in crate::engine) struct Extra {
-    /// How many nanoseconds the engine keeps the lock. Zero: it does not.
+    /// How many nanoseconds the engine keeps the lock. Zero if it does not keep it.
     pub(in crate::engine) keep: u64,
     /// It wants a fencing token.
     pub(in crate::engine) fenced: bool,
     /// It wants a shared lock.
     pub(in crate::engine) shared: bool,
-    /// It wants one of so many permits. Zero: it does not.
+    /// The number of permits, if it wants one of them. Zero if it does not.
     pub(in crate::engine) permits: u16,
-    /// The owner of its lock. `None`: that of the handle.
+    /// The owner of its lock. `None` for the owner of the handle.
     pub(in crate::engine) owner: Option<Box<Owner>>,
 }
 
-/// All that is stored of an operation that waits for its turn. It is packed, because the links of the slab and the line
-/// beside it would otherwise cost eight bytes more.
+/// The record of an operation that waits for its turn. It is packed, because otherwise the links of the slab and the
+/// line beside it would cost eight more bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
 pub(in crate::engine) struct Waiter {
@@ -79,15 +80,15 @@ pub(in crate::engine) struct Waiter {
     pub(in crate::engine) started: Instant,
     /// [`Instant::MAX`] if the caller waits without end.
     deadline: Instant,
-    /// In nanoseconds.
+    /// The ttl in nanoseconds.
     ttl: u64,
-    /// `u32::MAX`: as many as the time allows.
+    /// The number of attempts. `u32::MAX` if only time limits it.
     tries_allowed: u32,
     pub(in crate::engine) extensions: u32,
     pub(in crate::engine) timer: Option<TimerKey>,
 }
 
-// There may be very many waiters.
+// The size matters, because there may be very many waiters.
 const _: () = assert!(size_of::<slab::Place<(Caller, Links)>>() <= 64);
 
 impl Waiter {
@@ -130,7 +131,7 @@ impl Line {
         len: 0,
     };
 
-    /// Returns the number of callers in it.
+    /// Returns the number of callers in the line.
     pub(super) const fn len(&self) -> u32 {
         self.len
     }
@@ -178,7 +179,7 @@ impl Waiters {
         }
     }
 
-    /// Returns the open operation that `key` names, whether or not it has waited.
+    /// Returns the open operation to which `key` leads, whether or not it has waited.
     pub(in crate::engine) fn opened(&self, key: OperationKey) -> Option<OperationKey> {
         let Some(waiter) = key.waiter() else {
             return Some(key);
@@ -200,7 +201,7 @@ impl Waiters {
         WaiterKey(key)
     }
 
-    /// Puts the open `operation` at the front of `line`, but behind other open operations that stand there.
+    /// Puts the open `operation` at the front of `line`, but behind other open operations there.
     pub(super) fn push_front(&mut self, line: &mut Line, operation: OperationKey) -> WaiterKey {
         let (mut before, mut behind) = (Link::NONE, line.first);
         while let Some(index) = behind.index()
@@ -217,18 +218,18 @@ impl Waiters {
         WaiterKey(key)
     }
 
-    /// Records the other wishes of `waiter`.
+    /// Records the additional wishes of `waiter`.
     pub(in crate::engine) fn want(&mut self, waiter: WaiterKey, extra: Extra) {
         self.extras.insert(waiter.0, extra);
     }
 
-    /// Returns the other wishes of `waiter`.
+    /// Returns the additional wishes of `waiter`.
     pub(in crate::engine) fn wanted(&self, waiter: WaiterKey) -> Extra {
         self.extras.get(&waiter.0).cloned().unwrap_or_default()
     }
 
-    /// Returns the first of `line`, which becomes the contender. A set then leaves the line; a waiter leaves it when it
-    /// is opened.
+    /// Returns the first of `line`, which becomes the contender. A set leaves the line at once; a waiter leaves it when
+    /// it is opened.
     pub(super) fn next(&mut self, line: &mut Line) -> Option<OperationKey> {
         let index = line.first.index()?;
         let key = WaiterKey(self.slab.key_at(index));
@@ -239,7 +240,7 @@ impl Waiters {
         Some(OperationKey::of_waiter(key))
     }
 
-    /// Returns `true` if the first of `line` wants a permit, and has not asked for one yet.
+    /// Returns `true` if the first of `line` wants a permit and has not asked for it yet.
     pub(super) fn is_for_permit(&self, line: &Line) -> bool {
         let first = line.first.index().map(|index| self.slab.key_at(index));
         let extra = first.and_then(|first| self.extras.get(&first));
@@ -255,7 +256,7 @@ impl Waiters {
         }
     }
 
-    /// Ends `waiter`, which leaves `line` if it still stands in it.
+    /// Ends `waiter`, and takes it out of `line` if it is still in it.
     pub(super) fn remove(&mut self, line: &mut Line, waiter: WaiterKey) {
         if let Some(caller) = self.slab.remove(waiter.0) {
             self.leave(line, waiter, caller);
@@ -271,7 +272,7 @@ impl Waiters {
         }
     }
 
-    /// Makes `behind` follow `before`. If there is none of one, the other is an end of `line`.
+    /// Makes `behind` follow `before`. If one of them is missing, the other becomes an end of `line`.
     fn join(&mut self, line: &mut Line, before: Link, behind: Link) {
         match before.index() {
             None => line.first = behind,
@@ -283,7 +284,7 @@ impl Waiters {
         }
     }
 
-    /// Forgets `waiter`, which must not wait any more.
+    /// Forgets `waiter`, which must no longer wait.
     pub(in crate::engine) fn forget(&mut self, waiter: WaiterKey) {
         self.slab.discard(waiter.0);
     }
@@ -344,7 +345,7 @@ mod tests {
         Push,
         /// Opens the first.
         Open,
-        /// Removes one of all callers that were ever pushed. It may be open, or gone.
+        /// Removes any caller that was ever pushed. It may be open or gone.
         Remove(usize),
     }
 

@@ -1,28 +1,28 @@
-//! A table of names: finds by its hash where a name is stored.
+//! A table that finds a name by its hash.
 //!
-//! Open addressing with linear probing. A removal closes the gap, so that no marker stays (Knuth, *The Art of Computer
-//! Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of the hashes, so that the
-//! table can grow by an eighth: it is read and written once from front to back. The names themselves are elsewhere, and
-//! the caller compares them.
+//! It uses open addressing with linear probing. A removal closes the gap and leaves no marker (Knuth, *The Art of
+//! Computer Programming*, volume 3, section 6.4, algorithms L and R). The slots are in the order of the hashes, so that
+//! the table can grow by an eighth: growing reads and writes it once from front to back. The table does not store the
+//! names themselves; the caller compares them.
 //!
 //! # Guarantees
 //!
 //! * Finding, inserting and removing take constant time on average, if the names were chosen without knowing the seed.
-//! * No allocation while there are no more names at once than ever before.
-//! * At most twelve bytes for each name, if there are more than a few and none was removed.
+//! * The table allocates only when it has more names than ever before.
+//! * Each name takes at most twelve bytes, if there are more than a few and none was removed.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::invariant::Must;
 
-/// Multiplier of the hash: an odd number without a pattern, 2^64 divided by the golden ratio.
+/// The multiplier of the hash: 2^64 divided by the golden ratio, an odd number without a pattern.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The least number of slots of a table that is used.
 const SLOTS_MIN: usize = 16;
 
-/// Where a name is stored: a number of the caller's choice, below 2^32 - 1.
+/// The place of a name: a number of the caller's choice, below 2^32 - 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Where(pub(super) u32);
 
@@ -43,7 +43,7 @@ const EMPTY: Slot = Slot {
 #[derive(Debug)]
 pub(super) struct Names {
     seed: u64,
-    /// At most three quarters of them are taken.
+    /// The slots. At most three quarters are taken.
     slots: Vec<Slot>,
     taken: usize,
 }
@@ -108,7 +108,7 @@ impl Names {
         };
         self.taken -= 1;
         self.slots[gap] = EMPTY;
-        // Move up each name that stands behind the gap only because its own slot was taken.
+        // Move up each name that is behind the gap only because its own slot was taken.
         for next in self.from(gap).skip(1) {
             if self.slots[next].is_empty() {
                 return;
@@ -122,7 +122,7 @@ impl Names {
         }
     }
 
-    /// Returns the slot that `is` accepts, among the slots where a name with this `hash` may stand.
+    /// Returns the slot that `is` accepts, among the slots that may contain a name with this `hash`.
     fn slot(&self, hash: u64, is: impl Fn(Where) -> bool) -> Option<usize> {
         let mut slots = self.from(self.first(hash as u32));
         slots
@@ -210,7 +210,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(effort(50, 256)))]
 
-        /// Compares with a map. Equal hashes are common here, because the whole hash is a number below 24.
+        /// Compares the table with a map. Equal hashes are common here, because the whole hash is a number below 24.
         #[test]
         fn the_table_is_a_map(steps in prop::collection::vec((0u64..24, 0u8..40), 1..200)) {
             let mut names = Names::new(0);

@@ -1,5 +1,5 @@
-//! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only the random
-//! delay is drawn elsewhere (`acquire::waiting`), because it depends on the tries and the time that are left.
+//! Decides when a refused contender asks again, and when an engine leaves a lock to other programs. Only
+//! `acquire::waiting` draws the random delay, because it depends on the remaining tries and time.
 //!
 //! | the latest attempt | the next one |
 //! | --- | --- |
@@ -10,25 +10,25 @@
 //! | no node granted the last [`WASTED_MAX`], and the key changes often | two round trips after that, so that it looks before it asks |
 //! | a node did not take it, or refused it for another name of its set | not believed free before the random delay |
 //!
-//! While a window runs, the contender looks whether another client was earlier. It also looks from time to time: often
-//! if nodes send no notifications, rarely if they do. If one lock lasts for long, or its wait covers several locks, it
-//! also asks who holds the lock.
+//! During a window, the contender looks whether another client was earlier. It also looks from time to time: often if
+//! nodes send no notifications, and rarely if they do. If one lock lasts for long, or if the contender has waited for
+//! several locks, it also asks who holds the lock.
 //!
-//! A reader asks as soon as it may be free, and after the random delay if other readers hold it. It asks who holds the
-//! lock with each look, because a `PTTL` does not say whether that keeps it out. A contender of the exclusive lock that
-//! finds readers leaves its *intent* on all nodes, which keeps new readers out, and renews it with its looks. It looks
-//! when the set has changed, and asks when it has gone.
+//! A reader asks as soon as the lock may be free. If other readers hold it, it asks after the random delay. With each
+//! look it asks who holds the lock, because a `PTTL` does not say whether the holder keeps it out. A contender for the
+//! exclusive lock that finds readers leaves its *intent* on all nodes. The intent keeps new readers out, and each look
+//! renews it. Such a contender looks when the set has changed, and asks when the set is gone.
 //!
-//! A contender that wants a permit does not look, but asks: a refused attempt says when the first slot becomes free, and
+//! A contender that wants a permit does not look; it asks. A refused attempt says when the first slot becomes free, and
 //! registers the key.
 //!
-//! A program that releases a lock and asks for it again is always faster than one that first has to learn of the
+//! A program that releases a lock and asks for it again is always faster than a program that first has to learn of the
 //! release. So an engine leaves the lock to others for a moment after a [`Row`] of its own locks. It does so often if
-//! it has met others lately, and rarely if it has not, because it might not notice them.
+//! it has met others lately. If it has not, it does so rarely, but not never, because it may not notice the others.
 //!
-//! Each constant says what it rests on. Figures were measured with the simulator (`contention_in_numbers`: three nodes,
-//! holds of 1 ms, and unless stated otherwise 16 programs with one caller each and a round trip of 200 us). The longest
-//! wait is given in fair shares. Messages are counted per node and hand-over.
+//! The comment of each constant gives the reason for its value. The figures were measured with the simulator
+//! (`contention_in_numbers`: three nodes, holds of 1 ms, and unless stated otherwise 16 programs with one caller each
+//! and a round trip of 200 us). The longest wait is given in fair shares. Messages are counted per node and hand-over.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -45,129 +45,131 @@ use crate::time::{Instant, NANOS_PER_TICK, nanos};
 use super::Refusal;
 use super::belief::{Belief, Wants};
 
-/// A contender that gets notifications still looks after this time, or up to twice as long. No push reports a `SWAPDB`,
-/// so without this look such a contender would wait until its call ends. At this rate it costs a node one look in three
-/// seconds. No figure of contention depends on it: half a second and eight seconds give the same.
+/// How long a contender that gets notifications waits between looks: this time, or up to twice as long. No push reports
+/// a `SWAPDB`, so without this look such a contender would wait until its call ends. This rate costs a node one look in
+/// three seconds. No figure of contention depends on it: half a second and eight seconds give the same.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// A contender that has looked at one lock for this long asks who holds it, with each look from then on. If attempts
-/// come between, it asks at most twice in this time. Asking with each look would make a hand-over between two programs
-/// cost six messages instead of five. Otherwise no figure of contention depends on it: 100 ms and two seconds give the
-/// same. But a caller of the exclusive lock finds readers only by that: with twice as long, readers who hold for two
-/// seconds keep it waiting for more than 2.5 s.
+/// A contender that has looked at one lock for this long then asks with each look who holds it. If there are attempts
+/// in between, it asks at most twice in this time. If it asked with each look from the start, a hand-over between two
+/// programs would cost six messages instead of five. Otherwise no figure of contention depends on this constant: 100 ms
+/// and two seconds give the same. But a contender for the exclusive lock finds readers only in this way: with twice as
+/// long, readers that hold for two seconds keep it waiting for more than 2.5 s.
 const WHO: Duration = Duration::from_millis(200);
 
 /// After one node has reported a change, the contender waits this long for a majority before it asks that node again.
 /// Measured: with 0.1 ms a hand-over costs one more message.
 const LOOK_SOON: Duration = Duration::from_millis(2);
 
-/// For each count of its splits, a contender that has just come waits this many round trips longer than one that has
-/// waited for [`OLD`]. A split adds two to the count, and each lock that another client has held since takes one away.
-/// Measured with a round trip of 1 ms: if the first split costs 30 round trips, two programs of one caller have 202
-/// hand-overs in a second instead of 308, and sixteen have 366 instead of 432.
+/// For each count of its splits, a contender that has just arrived waits this many round trips longer than one that has
+/// waited for [`OLD`]. A split adds two to the count, and each later lock of another client takes one away. Measured
+/// with a round trip of 1 ms: if the first split costs 30 round trips, two programs of one caller have 202 hand-overs
+/// in a second instead of 308, and sixteen have 366 instead of 432.
 const BEHIND: u32 = 3;
 
 /// After this wait a contender no longer gives way to others. Measured with 32 programs and a round trip of 1 ms: with
 /// 50 ms the longest wait is 3.6 at 86 messages, instead of 1.9 at 59.
 const OLD: Duration = Duration::from_millis(100);
 
-/// The number of round trips that an engine leaves the lock to others, and at least a tick: the others have to be
-/// scheduled. Measured with a round trip of 50 us: without the tick there is one more message. With a round trip of 1
-/// ms and two programs of eight callers, a tick alone costs 4.2 messages instead of 3.3, and four round trips cost 3.7.
-/// Sixteen cost the same as eight.
+/// For how many round trips, and at least a tick, an engine leaves the lock to others. The tick is needed because the
+/// others have to be scheduled. Measured with a round trip of 50 us: without the tick, there is one more message.
+/// Measured with a round trip of 1 ms and two programs of eight callers: a tick alone costs 4.2 messages instead of
+/// 3.3, and four round trips cost 3.7. Sixteen cost the same as eight.
 const LEFT_TO_OTHERS: u32 = 8;
 
-/// After this number of attempts in a row that no node granted, with changes less than a [`ROW`] apart, the key changes
-/// without becoming free. A look costs two messages and an attempt three. After twice this number, the contender waits
-/// longer and longer until it acts on a reported change, up to ten times [`LOOK_SOON`]. Otherwise it would look 1,000
-/// times in a second at a key that other clients write that often. Where locks are held for longer than a row, others
-/// were faster each time, and with a look first it would always be too late: measured in the world `readers`, with six
-/// programs and holds of 50 ms, one such caller made no attempt in 40 hand-overs.
+/// If this number of attempts in a row was granted by no node, with changes less than a [`ROW`] apart, the key changes
+/// without becoming free. The contender then looks first: a look costs two messages, and an attempt three. After twice
+/// this number, it reacts to a reported change more and more slowly, up to ten times [`LOOK_SOON`]. Otherwise it would
+/// look 1,000 times in a second at a key that other clients write that often. If the changes are further apart than a
+/// row, others were just faster each time, and a contender that looks first would always be too late: measured in the
+/// world `readers`, with six programs and holds of 50 ms, one such caller made no attempt in 40 hand-overs.
 const WASTED_MAX: u32 = 20;
 
-/// After this number of attempts in which nodes gave slots that differ, a contender asks after the random delay. It may
-/// be that each node has a free slot, but no majority has the same.
+/// After this number of attempts in which nodes gave different slots, a contender asks after the random delay. Each
+/// node may have a free slot, but no majority has the same one.
 const MISSED_MAX: u32 = 3;
 
 /// The length of a row if the engine has met others lately. Measured with two programs of eight callers: the longest
 /// wait is 123 without this limit, and 6.4 with it. A further limit, of sixteen locks in a row, changed nothing.
 const ROW: Duration = Duration::from_millis(10);
 
-/// The length of a row of several callers of an engine that has met no others. Measured: with a second instead, a
-/// program overtakes another that waits more than 350 times.
+/// The length of a row of several callers of an engine that has met no others. Measured with a second instead: a
+/// program overtakes another waiting program more than 350 times.
 const ROW_AMONG_US: Duration = Duration::from_millis(100);
 
-/// The length of a row of one caller that has met no others, and the time for which others are remembered. Leaving the
-/// lock for a tick then costs a thousandth of the time. With 100 ms it would cost a hundredth, and nothing measured is
-/// better. With 300 ms or three seconds no figure differs by a fifth.
+/// The length of a row of one caller that has met no others, and how long the engine remembers others. Leaving the lock
+/// for a tick then costs a thousandth of the time. With 100 ms it would cost a hundredth, and no measured figure
+/// improves. With 300 ms or three seconds no figure differs by a fifth.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// A contender of the exclusive lock that knows of readers looks this often, and renews its intent.
+/// A contender for the exclusive lock that knows of readers looks this often, and renews its intent.
 const BEHIND_READERS: Duration = Duration::from_millis(250);
 
-/// A contender of the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
-/// Measured in the world `readers`: without it, 2 of 100 histories have a wait of more than 2.5 s; with it none of these has
-/// one, and 2 of 300 do.
+/// A contender for the exclusive lock that has waited for this long leaves its intent as soon as it knows of readers.
+/// Measured in the world `readers`: without this rule, 2 of 100 histories have a wait of more than 2.5 s; with it, none
+/// of these and 2 of 300 do.
 const POLITE: Duration = Duration::from_millis(750);
 
-/// How long an intent lasts: two looks, and a round trip. A contender ends it when it has the lock. Otherwise it would
-/// keep readers out for longer than that lock: measured with four programs of six callers, each with holds of 10 ms, there
-/// are 4,900 locks in 20 s instead of 440, and the longest wait is 0.7 s instead of 2.7. After a contender that has gone it
-/// keeps them out until it ends.
+/// How long an intent lasts: two looks and a round trip. A contender that gets the lock ends its intent. Otherwise the
+/// intent would keep readers out for longer than that lock does. Measured with four programs of six callers, each with
+/// holds of 10 ms: ending it gives 4,900 locks in 20 s instead of 440, and a longest wait of 0.7 s instead of 2.7. If a
+/// contender goes away without the lock, its intent keeps readers out until it expires.
 pub(in crate::engine) const INTENT: Duration = Duration::from_millis(600);
 
-/// The shortest time between two looks at nodes that report nothing, and the least time that a lock is left to others.
+/// The shortest time between two looks at nodes that report nothing, and the shortest time for which a lock is left to
+/// others.
 const TICK: Duration = Duration::from_nanos(NANOS_PER_TICK);
 
 /// The history of a contender since it was refused; see the [module](self).
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Wait {
-    /// Why the latest attempt was refused, and what each node said.
+    /// Why the latest attempt was refused, with the answer of each node.
     pub(in crate::engine) why: Refusal,
     pub(in crate::engine) said: Vec<NodeOutcome>,
     pub(in crate::engine) belief: Belief,
-    /// When the delay after the latest attempt ends, and how long a random one is.
+    /// When the delay after the latest attempt ends, and the length of a random delay.
     delay: Instant,
     rest: Duration,
     /// Its place in the window after the latest attempt, out of `u32::MAX`.
     luck: u32,
-    /// It leaves the lock to others until then.
+    /// Until when the contender leaves the lock to others.
     left: Option<Instant>,
-    /// When it made its first look, and the first one after the latest attempt.
+    /// When the contender made its first look, and the first one after the latest attempt.
     began: Instant,
     since: Instant,
-    /// From this time on, the looks after an attempt ask at once who holds the lock. The flag says whether the looks
-    /// after the latest attempt do.
+    /// The time from which the looks after an attempt ask at once who holds the lock. The flag says whether the looks
+    /// after the latest attempt do so.
     who: Instant,
     asks_at_once: bool,
-    /// When it looks next.
+    /// When the contender looks next.
     look: Instant,
-    /// When it looks next if nodes send no notifications.
+    /// When the contender looks next if nodes send no notifications.
     often: Instant,
-    /// When it looks at the nodes that have nothing registered any more.
+    /// When the contender looks at the nodes that have nothing registered any more.
     soon: Instant,
-    /// When it leaves its intent again, if readers hold the lock, and since when it has done so.
+    /// When the contender renews its intent, if readers hold the lock, and since when it has had one.
     intent: Instant,
     behind: Option<Instant>,
-    /// When it last asked the nodes for a look, and how long their answers take: on average, and at least.
+    /// When the contender last sent a look, and how long the answers take: on average, and at least.
     asked: Instant,
     took: Duration,
     round_trip: Duration,
     /// The number of attempts in a row that no node has granted.
     wasted: u32,
-    /// The count of recent splits: two for each split, less one for each other holder that it saw after an attempt of
-    /// its own.
+    /// The count of recent splits: two for each split, less one for each other holder that the contender saw after its
+    /// own attempt.
     splits: u32,
-    /// Since the latest attempt, a node has said that another client holds the lock, or that the key has changed.
+    /// Whether a node has said, since the latest attempt, that another client holds the lock or that the key has
+    /// changed.
     told: bool,
 }
 
 /// The next step of a contender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::engine) enum Next {
-    /// It asks for the lock.
+    /// The contender asks for the lock.
     Attempt(Instant),
-    /// It looks whether the lock is free.
+    /// The contender looks whether the lock is free.
     Look(Instant),
 }
 
@@ -178,8 +180,8 @@ impl Next {
         }
     }
 
-    /// Returns the time of an attempt for which its contender needs a reminder. If the attempt is later than two rows
-    /// from now, a tick does not matter.
+    /// Returns the time of an attempt for which the contender needs a reminder. If the attempt is more than two rows
+    /// away, the precision of a tick is enough.
     pub(in crate::engine) fn reminder(self, now: Instant) -> Option<Instant> {
         match self {
             Self::Attempt(at) if at < now.saturating_add(ROW * 2) => Some(at),
@@ -189,7 +191,7 @@ impl Next {
 }
 
 impl Wait {
-    /// Makes the wait of a contender that asks this number of `nodes`, of which nothing is known.
+    /// Makes the wait of a contender that asks this number of `nodes`, in an unknown state.
     pub(in crate::engine) fn new(nodes: usize) -> Self {
         Self {
             belief: Belief::new(nodes),
@@ -205,7 +207,7 @@ impl Wait {
 
     // ----- the decision -----------------------------------------------------------------------
 
-    /// Returns the next step of a contender that has waited since `started`. `from` says when the vote of each node
+    /// Returns the next step of a contender that has waited since `started`. `from` returns when the vote of each node
     /// begins to count.
     pub(in crate::engine) fn next(
         &self,
@@ -219,7 +221,7 @@ impl Wait {
         let believed = self.belief.free_at(|_| Instant::ZERO);
         let free = match self.has_asked() {
             true => self.belief.free_at(from),
-            false => believed, // The nodes should say themselves why there is no lock.
+            false => believed, // The nodes themselves should say why there is no lock.
         };
         let attempt = match self.left {
             Some(left) => free.max(left),
@@ -235,9 +237,9 @@ impl Wait {
             return Next::Attempt(attempt.min(look).max(rest).max(left));
         }
         let look = if free <= now && now < attempt && self.soon != Instant::MAX {
-            now // While its window runs, it checks whether another client was earlier.
+            now // During its window, the contender checks whether another client was earlier.
         } else if believed <= now && free == Instant::MAX {
-            self.soon.min(self.often) // The votes may count soon, which no node reports.
+            self.soon.min(self.often) // The votes may count soon, and no node reports this.
         } else {
             self.soon.min(self.look)
         };
@@ -247,13 +249,13 @@ impl Wait {
         }
     }
 
-    /// Returns how long it leaves the lock to contenders that have waited longer than `waited`.
+    /// Returns how long the contender leaves the lock to contenders that have waited longer than `waited`.
     fn window(&self, waited: Duration) -> Duration {
         let step = self.took.max(self.round_trip);
         if self.splits == 0 && self.told {
             return match self.wasted < WASTED_MAX || self.belief.wants() == Wants::Slot {
                 true => Duration::ZERO,
-                false => step * 2, // Until then the nodes have answered its look.
+                false => step * 2, // By then, the nodes have answered the look.
             };
         }
         let young = OLD.saturating_sub(waited).as_secs_f64() / OLD.as_secs_f64();
@@ -269,8 +271,8 @@ impl Wait {
         !self.said.is_empty()
     }
 
-    /// This engine has released the lock and leaves it to others. Afterwards it asks like a contender whose votes were
-    /// split, because it has met other clients.
+    /// This engine has released the lock and leaves it to others. After that the contender behaves as if its votes had
+    /// been split, because it has met other clients.
     pub(in crate::engine) fn leave_to_others(&mut self, now: Instant, round_trip: Duration) {
         let left = now.saturating_add((round_trip * LEFT_TO_OTHERS).max(TICK));
         self.left = Some(left);
@@ -278,9 +280,10 @@ impl Wait {
         self.belief.suppose(left); // The lock was free a moment ago, and nodes may report nothing.
     }
 
-    /// An attempt was refused. The delay after it lasts until `delay`, and a random one for `rest`. The nodes in `elsewhere` have refused it
-    /// because of another resource that it wants too. They are not believed free before the delay is over, whatever
-    /// they say of this resource. The same holds for nodes that did not take the `SET`.
+    /// An attempt was refused. The delay after it lasts until `delay`, and a random delay lasts `rest`. The nodes in
+    /// `elsewhere` have refused the attempt because of another of its resources. They are not believed to be free
+    /// before the delay is over, whatever they say about this resource. The same holds for nodes that did not take the
+    /// `SET`.
     pub(in crate::engine) fn refused(
         &mut self,
         why: Refusal,
@@ -297,7 +300,7 @@ impl Wait {
         if self.said.contains(&NodeOutcome::Granted) {
             (self.splits, self.wasted) = (self.splits.saturating_add(2), 0);
         } else if self.belief.wants() == Wants::Slot {
-            self.splits = self.splits.saturating_sub(1); // Its attempts are its looks.
+            self.splits = self.splits.saturating_sub(1); // For a permit, each attempt is also a look.
         }
         (self.delay, self.luck) = (delay, random.random());
         if self.belief.wants() != Wants::Slot {
@@ -322,7 +325,7 @@ impl Wait {
 
     // ----- its looks --------------------------------------------------------------------------
 
-    /// Returns `true` if its look also asks who holds the lock.
+    /// Returns `true` if the next look also asks who holds the lock.
     pub(in crate::engine) fn asks_holder(&self, now: Instant) -> bool {
         self.has_looked_for_long(now) || self.asks_at_once || self.belief.reads()
     }
@@ -331,23 +334,23 @@ impl Wait {
         self.since.saturating_add(WHO) <= now
     }
 
-    /// Makes it look at `at` at the nodes that have nothing registered any more.
+    /// Makes the contender look, at `at`, at the nodes that have nothing registered any more.
     pub(in crate::engine) fn look_soon(&mut self, at: Instant) {
         self.soon = self.soon.min(at);
     }
 
-    /// Returns `true` if its intent still stands: it waits for the end of readers.
+    /// Returns `true` if the contender waits for readers to end, and its intent still exists.
     pub(in crate::engine) fn is_behind_readers(&self, now: Instant) -> bool {
         let stands = INTENT.saturating_sub(BEHIND_READERS);
         now < self.intent.saturating_add(stands) && self.intent != Instant::ZERO
     }
 
-    /// Readers have had the lock until now, so the first look asks who holds it.
+    /// Readers have had the lock until now, so the first look asks for the holder.
     pub(in crate::engine) fn ask_at_once(&mut self) {
         self.who = Instant::ZERO;
     }
 
-    /// Called before a look. If the regular look is due, all nodes are asked, and returns `true`.
+    /// Called before a look. If the regular look is due, makes it ask all nodes, and returns `true`.
     pub(in crate::engine) fn begin_to_look(&mut self, now: Instant) -> bool {
         let is_due = self.look <= now;
         if self.since == Instant::MAX || is_due {
@@ -378,9 +381,10 @@ impl Wait {
         self.told = true;
     }
 
-    /// If it has to leave its intent now, returns the age of that. It looks again before the intent ends. After an attempt
-    /// it waits for a while, so that readers who have waited behind another caller of the exclusive lock come first. It does
-    /// not if it has waited for long: those readers come again and again.
+    /// If the contender has to leave its intent now, returns the age of the intent. It looks again before the intent
+    /// ends. After an attempt it waits for a while, so that readers that have waited behind another contender for the
+    /// exclusive lock come first. If it has already waited for long, it does not do so, because such readers come again
+    /// and again.
     pub(in crate::engine) fn leaves_intent(&mut self, now: Instant) -> Option<Duration> {
         if !self.belief.is_set() || self.belief.wants() != Wants::Lock {
             return None;
@@ -396,14 +400,14 @@ impl Wait {
         leaves.then(|| now.saturating_since(*self.behind.get_or_insert(now)))
     }
 
-    /// Returns the age of its intent in milliseconds, if that still stands.
+    /// Returns the age of the intent in milliseconds, if it still exists.
     pub(in crate::engine) fn age_of_intent(&self, now: Instant) -> Option<u64> {
         let behind = self.behind.filter(|_| self.is_behind_readers(now))?;
         Some(now.saturating_since(behind).as_millis() as u64)
     }
 
-    /// All nodes that had to be asked were asked at `now`. If nodes send no notifications, the next look follows after
-    /// one of these `delays`.
+    /// At `now`, the contender has asked all nodes that needed it. If nodes send no notifications, the next look
+    /// follows after one of these `delays`.
     pub(in crate::engine) fn looked(
         &mut self,
         now: Instant,
@@ -420,7 +424,7 @@ impl Wait {
             true => after(now, LOOK_AGAIN, LOOK_AGAIN * 2),
             false => after(self.since, WHO, WHO * 3 / 2),
         };
-        // A look at some of the nodes does not put off the next look at all of them.
+        // A look at some nodes does not put off the next look at all of them.
         self.look = match now < self.look {
             true => self.look.min(look),
             false => look,
@@ -430,7 +434,7 @@ impl Wait {
         self.look_often();
     }
 
-    /// If no majority sends notifications, it looks often.
+    /// If no majority sends notifications, makes the contender look often.
     fn look_often(&mut self) {
         if !self.belief.is_told() {
             self.look = self.look.min(self.often);
@@ -445,7 +449,7 @@ impl Wait {
         left: Remaining,
         pushes: bool,
     ) {
-        let took = now.saturating_since(self.asked).min(LOOK_SOON); // Or this process was not scheduled.
+        let took = now.saturating_since(self.asked).min(LOOK_SOON); // Longer: this process was not scheduled.
         self.took = (self.took * 7 + took) / 8;
         self.belief.looked(now, node, left, pushes);
         self.look_often();
@@ -460,10 +464,10 @@ impl Wait {
         }
     }
 
-    /// `node` has reported a change of the key. A contender that does not believe a majority free by that looks soon. If
-    /// the contender has heard of no change for as long as a row, it is not one of many, and a lock was held meanwhile.
-    /// After many attempts in vain it believes a change later and later, because another client may be writing the key
-    /// all the time.
+    /// `node` has reported a change of the key. If the contender still does not believe that a majority is free, it
+    /// looks soon. If it has heard of no change for as long as a row, it is not one of many contenders, and a lock was
+    /// held meanwhile. After many attempts in vain, it reacts to a change more and more slowly, because another client
+    /// may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);
@@ -472,12 +476,12 @@ impl Wait {
         let step = self.took.max(self.round_trip);
         let rest = step.saturating_mul(vain).min(LOOK_SOON * 10);
         let from = match self.belief.wants() {
-            Wants::Slot => self.asked.saturating_add(rest).max(now), // Those who have not waited as long do not rest.
+            Wants::Slot => self.asked.saturating_add(rest).max(now), // Contenders that have waited less do not rest.
             Wants::Lock | Wants::Reader => now.saturating_add(rest),
         };
         let was_told = self.belief.is_told();
         self.belief.changed(from, node, self.rest);
-        // A majority has reported it. A contender for a permit would ask for that in place of looking.
+        // A majority has reported the change. A contender for a permit would make an attempt in place of a look.
         let is_all = was_told && !self.belief.is_told() && self.belief.wants() != Wants::Slot;
         let soon = if is_all { Duration::ZERO } else { LOOK_SOON };
         self.look_soon(from.saturating_add(soon));
@@ -485,7 +489,7 @@ impl Wait {
     }
 }
 
-/// Returns `false` if a node that has said this did not take the `SET` and may still not take one. A node on which
+/// Returns `false` if a node that has `said` this did not take the `SET`, and may still not take one. A node on which
 /// others were faster counts as taking it.
 const fn takes_a_set(said: NodeOutcome) -> bool {
     matches!(
@@ -504,10 +508,10 @@ pub(in crate::engine) fn between(random: &mut StdRng, from: Duration, to: Durati
 /// The number of resources that are remembered, a power of two.
 const REMEMBERED: usize = 64;
 
-/// Locks on one resource that one engine has had in a row.
+/// A series of locks that one engine has had on one resource.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
-    /// When the row began. `None`: it has not.
+    /// When the row began. `None` if it has not begun.
     since: Option<Instant>,
     released: Instant,
     /// Until this time the engine remembers that it met others.
@@ -522,14 +526,16 @@ impl Row {
         self.released = now;
     }
 
-    /// Other clients hold the lock or ask for it. That ends the row, unless others may have it beside this engine.
+    /// Other clients hold the lock or ask for it. This ends the row, unless they may hold the lock at the same time as
+    /// this engine.
     pub(super) fn met_others(&mut self, now: Instant, ends: bool) {
         self.met = now.saturating_add(LATELY);
         self.since = self.since.filter(|_| !ends);
     }
 
-    /// Returns `true` if the lock is left to others before our next caller has it; then a new row begins. `lone`: the
-    /// next caller has just come back to the lock. If others were met, it leaves the lock to them each time.
+    /// Returns `true` if the engine leaves the lock to others before our next caller gets it; then a new row begins.
+    /// `lone` means that the next caller has just come back to the lock. If it has met others, the engine leaves the
+    /// lock to them each time.
     #[inline]
     pub(super) fn is_over(&mut self, now: Instant, lone: bool) -> bool {
         let most = match (now < self.met, lone) {
@@ -543,8 +549,8 @@ impl Row {
     }
 }
 
-/// The rows of the resources that were released last: each has the slot of its hash. A row is remembered for a moment
-/// even while the resource has no place, because a thread that locks in a loop has none between two locks.
+/// The rows of the resources that were released most recently, each in the slot of its hash. A row outlives the place
+/// of its resource for a moment, because a thread that locks in a loop has no place between two locks.
 #[derive(Debug)]
 pub(super) struct Rows {
     slots: [(u64, Row); REMEMBERED],
@@ -563,8 +569,8 @@ impl Rows {
         self.of_wanted(now, hash, false)
     }
 
-    /// Like [`of`](Self::of), but the row also continues if the name `is_wanted` by callers that wait. The lock may have
-    /// been held for long.
+    /// Like [`of`](Self::of), but the row also continues if waiting callers want the name (`is_wanted`). In that case
+    /// the lock may have been held for long.
     #[inline]
     pub(super) fn of_wanted(&mut self, now: Instant, hash: u64, is_wanted: bool) -> &mut Row {
         let (of, row) = &mut self.slots[hash as usize % REMEMBERED];

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{Outcomes, Stats};
 use crate::histogram::Histogram;
 
-/// The bounds of the buckets, in microseconds. A histogram has more.
+/// The bounds of the buckets, in microseconds. The histogram itself has more.
 const BOUNDS: [u64; 14] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 1_000_000,
     5_000_000, 30_000_000,
@@ -18,7 +18,7 @@ impl Stats {
     /// Returns the statistics in the text format of Prometheus (version 0.0.4). The page `troubles` of the manual has
     /// alert rules for them. A histogram has fourteen buckets, from 0.1 ms to 30 s.
     ///
-    /// Serve it from the web server that the program has, or as the example `prometheus` does:
+    /// A program can serve this text from its own web server, or in the way of the example `prometheus`:
     ///
     /// ```
     /// let page = shearline::Stats::default().to_prometheus();
@@ -63,7 +63,7 @@ impl Stats {
         ]
     }
 
-    /// Returns the single numbers, each with its name and a help text. A name with `_total` is that of a counter.
+    /// Returns the single numbers, each with its name and a help text. Names of counters end in `_total`.
     fn numbers(&self) -> [(&str, &str, u64); 7] {
         let adopted = "Locks from another engine or process.";
         let lost = "Locks that ended before they were released.";
@@ -113,7 +113,7 @@ impl Page {
         self.0 += &format!("shearline_{name}{labels} {value}\n");
     }
 
-    /// A bucket counts all that is no longer than its bound, so it contains the shorter ones.
+    /// A bucket counts everything that is no longer than its bound, so it includes all shorter buckets.
     fn buckets(&mut self, name: &str, label: &str, histogram: &Histogram) {
         let before = if label.is_empty() { "" } else { "," };
         let bucket = |bound: &dyn Display| format!("{label}{before}le=\"{bound}\"");
@@ -169,7 +169,7 @@ mod tests {
              shearline_node_latency_seconds_bucket{node=\"unix:///a\\\"b\\n\",le=\"0.05\"} 2",
         );
         has("shearline_node_latency_seconds_count{node=\"unix:///a\\\"b\\n\"} 3");
-        // Each metric has one head, and each line is of the metric of its head.
+        // Each metric has one head, and each line belongs to the metric of the latest head.
         let mut of = "";
         for line in page.lines() {
             if let Some(head) = line.strip_prefix("# HELP ") {

@@ -1,8 +1,8 @@
-//! Nodes that refuse scripts in unknown words, with errors that Redis and Valkey do not have: proxies, and servers that
-//! resemble Redis.
+//! Nodes that refuse scripts in unknown words, with errors that Redis and Valkey do not have. These are proxies, and
+//! servers that resemble Redis.
 //!
 //! Such a refusal may mean that the node runs no scripts, or only that it is in trouble for a while. So the node is
-//! asked in another way only if the refused command cannot have left a key, and scripts are tried again later:
+//! asked in another way only if the refused command cannot have left a key. Scripts are tried again later:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -11,8 +11,8 @@
 //! | it has loaded the scripts, and refuses one of them in words that name scripts | doubt |
 //! | it has loaded them, and refused one in such words on an earlier connection | doubt |
 //!
-//! If a node in doubt refuses a question or a release, that is sent again without scripts; a refused `SET` is reported.
-//! Before the next `SET` the node gets a script that does nothing:
+//! If a node in doubt refuses a question or a release, the command is sent again without scripts; a refused `SET` is
+//! reported. Before the next `SET`, the node gets a script that does nothing:
 //!
 //! | what the node does | what follows |
 //! | --- | --- |
@@ -22,14 +22,14 @@
 //!
 //! # Guarantees
 //!
-//! * If a `SET` by a script is refused in unknown words, it counts as one that may have run. A question or a release
-//!   does no harm if it is done twice.
+//! * If a node refuses a `SET` by a script in unknown words, this `SET` counts as one that may have run. A question or
+//!   a release does no harm if it runs twice.
 //! * On every connection with doubt, a script is tried before the first `SET`.
 //!
 //! # Not here
 //!
-//! Nodes with a marker: they have run a script already. The scripts of fenced locks, shared locks and permits: nothing
-//! replaces them, so nodes in doubt get them too, and the answer shows whether they run them.
+//! Nodes with a marker: they have already run a script. The scripts of fenced locks, shared locks and permits: nothing
+//! replaces these scripts, so nodes in doubt get them too, and the answer shows whether they run them.
 
 use crate::error::{NodeOutcome, ServerError, names_scripts};
 use crate::node::handshake::Words;
@@ -38,7 +38,7 @@ use crate::node::request::{Dialect, Request, Taking};
 
 use super::Abilities;
 
-/// How scripts were refused: the error, and its text for reports.
+/// How the node refused scripts: the error, and its text for reports.
 #[derive(Clone, Debug)]
 pub(super) struct Doubt {
     error: ServerError,
@@ -53,23 +53,24 @@ impl Doubt {
 }
 
 impl Abilities {
-    /// Returns `true` if the node seems to run no scripts, but has not said so in known words.
+    /// Returns `true` if the node seems to run no scripts, but has not said this in known words.
     fn is_doubted(&self) -> bool {
         (self.scripts.refused || self.doubt.is_some()) && self.may_be_doubted()
     }
 
-    /// Returns `true` if scripts can be done without, and the node has not said in known words that it runs none.
+    /// Returns `true` if this handle can do without scripts, and the node has not said in known words that it runs
+    /// none.
     fn may_be_doubted(&self) -> bool {
         !self.needs_scripts && !self.runs_no_scripts()
     }
 
-    /// Returns `true` if a script has to be tried before the node's first `SET`.
+    /// Returns `true` if the node's first `SET` has to wait until a script was tried.
     pub(in crate::node) fn is_to_try_scripts(&self) -> bool {
         self.scripts.refused && !self.scripts.tried && self.is_doubted()
     }
 
-    /// Takes the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if it
-    /// can be sent, with or without scripts.
+    /// Handles the answer to a script that does nothing. Returns the reason why the first `SET` is not sent; `None` if
+    /// it can be sent, with or without scripts.
     pub(super) fn scripts_tried(
         &mut self,
         refusal: Option<Refusal>,
@@ -77,7 +78,7 @@ impl Abilities {
     ) -> Option<NodeOutcome> {
         match refusal {
             None => {
-                self.trust_scripts(); // The answer to the `SET` will name a missing permission again.
+                self.trust_scripts(); // The answer to the `SET` will name the missing permission again.
                 self.scripts.ran();
                 return None;
             }
@@ -103,8 +104,8 @@ impl Abilities {
         self.doubt = Some(Doubt { error, words });
     }
 
-    /// The node has refused the same request without scripts too. Scripts are tried again, and the refusal of the
-    /// script is reported.
+    /// The node has refused the same request without scripts too. Scripts will be tried again, and the report names the
+    /// refusal of the script.
     #[cold]
     pub(super) fn doubt_again(&mut self, words: &mut Words) -> Option<ServerError> {
         let doubt = self.doubt.clone()?;
@@ -143,7 +144,8 @@ impl Abilities {
             Refusal::Forbidden(Forbidden::Command | Forbidden::Part)
         );
         let asks = matches!(request, Request::Question { by, .. } if by != Dialect::TextOnly);
-        // A forbidden transaction that takes keys is not meant here: it has taken nothing, and its refusal says enough.
+        // A forbidden transaction that takes keys is not handled here: it has taken nothing, and its refusal says
+        // enough.
         if transacted && (asks && (refuses || forbids) || request.takes() && refuses) {
             return self.doubt_again(words).map_or(refusal, Refusal::Error);
         }
@@ -155,7 +157,7 @@ impl Abilities {
             || matches!(request, Request::Release { by, .. } if !by.is_script());
         if !transacted && !is_native {
             self.doubt(refusal.error(), words);
-            self.scripts.tried = false; // The cause may have passed by the next `SET`.
+            self.scripts.tried = false; // The cause may be gone before the next `SET`.
         }
         Refusal::Forbidden(Forbidden::Command)
     }
@@ -165,7 +167,7 @@ fn are_about_scripts(words: &Words) -> bool {
     matches!(words, Some((_, words)) if names_scripts(words))
 }
 
-/// Returns `true` if the node was asked by a script that other commands can replace.
+/// Returns `true` if the node was asked with a script that other commands can replace.
 fn asks_a_script(request: Request) -> bool {
     if let Request::Question { by, .. } | Request::Release { by, .. } = request {
         return by.is_script();

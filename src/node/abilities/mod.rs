@@ -1,8 +1,8 @@
-//! What one node can do for locks: which commands its server knows and permits to our user.
+//! The commands for locks that one node can run: its server knows them and permits them to our user.
 //!
-//! A user who may take a lock but not release it would leave a key that stands until its ttl has passed. So the first
-//! lock on a connection is taken by a script, which first checks whether the user could release it. Permissions can
-//! depend on the name of the key, so the check uses the name of this lock.
+//! If a user may take a lock but not release it, the key would stay until its ttl has passed. So the first lock on a
+//! connection is taken by a script that first checks whether the user could release it. Permissions can depend on the
+//! name of the key, so the script checks them for the name of this lock.
 //!
 //! | the user may not | what follows |
 //! | --- | --- |
@@ -13,13 +13,13 @@
 //!
 //! # Guarantees
 //!
-//! * No plain `SET` goes over a connection that has not shown yet that the user may release locks in some way.
-//! * After that, nothing more is asked on that connection.
+//! * No plain `SET` goes over a connection until it has shown that the user may release locks in some way.
+//! * After that, this connection asks nothing more.
 //!
 //! # Not here
 //!
-//! Sending: what has to be sent is returned as [`Then`]. Permissions that are taken away later, and names whose
-//! permissions differ from those of the first one: then the command itself is refused (`refused`).
+//! Sending: this file returns the commands to send as [`Then`]. Permissions that are taken away later, and names with
+//! other permissions than the first one: in these cases the node refuses the command itself (`refused`).
 
 mod doubt;
 mod refused;
@@ -45,8 +45,8 @@ use ways::Ways;
 
 pub(super) use ways::ORDER;
 
-/// The commands that a lock needs if it is released by a script, in the order in which they are checked. The last one
-/// is checked only if scripts are sent by their digests.
+/// The commands that a lock needs if a script releases it, in the order of the checks. The last one is checked only if
+/// scripts are sent by their digests.
 const TO_LOCK: [&str; 4] = ["get", "del", "set", "evalsha"];
 
 /// The commands that an extension or a confirmation needs.
@@ -55,20 +55,19 @@ pub(super) const TO_EXTEND: [&str; 3] = ["get", "pttl", "pexpire"];
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Abilities {
-    /// The restart guard reads a marker, and so needs scripts.
+    /// The restart guard reads a marker, so it needs scripts.
     needs_scripts: bool,
     pub(super) scripts: Scripts,
-    /// How scripts were refused, if that was in unknown words.
+    /// How the node refused scripts, if it did so in unknown words.
     doubt: Option<Doubt>,
     ways: Ways,
-    /// The native command for a release that the server's version has. `None` if there is none, or the node has refused
-    /// it.
+    /// The server's native command for a release. `None` if its version has none, or the node has refused it.
     native: Option<Dialect>,
     /// The node has refused its native command for a release, and has not refused a script since.
     native_refused: bool,
-    /// How locks may be released on this connection.
+    /// The ways to release locks that this connection has shown.
     shown: Shown,
-    /// The permission that the latest check found missing, on this connection or an earlier one.
+    /// The permission that the latest check found missing, on this or an earlier connection.
     pub(crate) missing: Option<Unusable>,
     /// How long a counter of fencing tokens lives after its last token.
     pub(super) counter_ttl: Duration,
@@ -76,35 +75,35 @@ pub(crate) struct Abilities {
     trials: VecDeque<(ClaimKey, Entry)>,
 }
 
-/// What a connection has shown about releases.
+/// The ways to release locks that a connection has shown.
 #[derive(Clone, Copy, Debug, Default)]
 enum Shown {
     #[default]
     Nothing,
-    /// They are permitted by the native command.
+    /// The native command works.
     Native,
-    /// They are permitted by scripts. Every other way falls back to them.
+    /// Scripts work. Every other way falls back to them.
     Scripts,
 }
 
-/// What has to be sent.
+/// The commands to send next.
 #[derive(Debug)]
 pub(super) enum Then {
     Nothing,
     /// The scripts.
     LoadScripts,
-    /// A trial of this way to release the lock.
+    /// A trial of this way of releasing the lock.
     Try(Entry, Dialect),
     /// Trials of all ways without scripts.
     TryAll(Entry),
 }
 
-/// What the connection knows of a refusal, besides the refusal itself.
+/// The facts about a refusal that the connection knows, besides the refusal itself.
 #[derive(Debug)]
 pub(super) struct Hints<'a> {
     /// The text of the error, for reports.
     pub(super) words: &'a mut Words,
-    /// The command that was forbidden last in a transaction.
+    /// The latest command that was forbidden in a transaction.
     pub(super) forbidden: &'static str,
 }
 
@@ -129,8 +128,8 @@ impl Abilities {
         self.native = native.filter(|_| !self.native_refused);
     }
 
-    /// The handshake is done. A server that has loaded the scripts is asked by them; but if it has refused one on an
-    /// earlier connection in words that name scripts, it has to show first that it runs them.
+    /// The handshake is done. If the server has loaded the scripts, they are used. If it has refused a script on an
+    /// earlier connection in words that name scripts, it first has to show that it runs them.
     pub(super) fn ready(&mut self) {
         if self.scripts.knows(Taught::Release) {
             let doubt = self.doubt.take();
@@ -139,7 +138,7 @@ impl Abilities {
         }
     }
 
-    /// The connection is gone. What it has shown does not hold for the next one.
+    /// The connection is gone. The next one has to show its abilities again.
     pub(super) fn disconnected(&mut self) {
         self.scripts = Scripts::default();
         self.shown = Shown::Nothing;
@@ -162,13 +161,13 @@ impl Abilities {
         matches!(self.shown, Shown::Scripts)
     }
 
-    /// Returns `true` if a script that only reads may be run: a node that only ever gave shared locks and permits has not
-    /// shown how it releases others.
+    /// Returns `true` if the connection may run a script that only reads. If a node has only ever given shared locks
+    /// and permits, it has not shown how it releases others.
     pub(super) const fn may_read_by_scripts(&self) -> bool {
         self.may_run_scripts() || !matches!(self.scripts.members, Digests::Unknown)
     }
 
-    /// Returns the form in which the node gets a command that runs this script.
+    /// Returns the form in which the node gets this script.
     #[inline]
     pub(super) fn dialect(&self, taught: Taught) -> Dialect {
         match self.scripts.knows(taught) {
@@ -177,7 +176,8 @@ impl Abilities {
         }
     }
 
-    /// Returns the commands that a user needs for a lock on this node; `evalsha` only if it gets digests.
+    /// Returns the commands that a user needs for a lock on this node. They include `evalsha` only if the node gets
+    /// digests.
     pub(super) fn to_lock(&self) -> &'static [&'static str] {
         &TO_LOCK[..TO_LOCK.len() - usize::from(!self.takes_digests())]
     }
@@ -210,11 +210,11 @@ impl Abilities {
         })
     }
 
-    /// Returns the form of a release for this node; never a digest if the release has to `repair`.
+    /// Returns the form of a release for this node. It is never a digest if the release has to `repair`.
     ///
-    /// Debts too are released natively first, because the user may not be allowed to run scripts. If the native command
-    /// was refused on the connection before, the script comes first. A connection that is given up after its handshake,
-    /// such as one to a second name of the same server, leaves time for one way only.
+    /// Debts are also released natively first, because the user may not be allowed to run scripts. If the previous
+    /// connection has refused the native command, the script comes first. A connection that is given up after its
+    /// handshake, as under a second name of the same server, leaves time for one way only.
     pub(super) fn release_dialect(&self, repair: bool) -> Dialect {
         match self.native_release() {
             Some(native) => native,
@@ -225,7 +225,7 @@ impl Abilities {
 
     // ----- what it has shown ----------------------------------------------------------------
 
-    /// Keeps `entry` until the node has answered what was sent for `claim`.
+    /// Keeps `entry` until the node has answered the commands for `claim`.
     pub(super) fn begin_trial(&mut self, claim: ClaimKey, entry: &Entry) {
         self.trials.push_back((claim, entry.clone()));
     }
@@ -237,7 +237,8 @@ impl Abilities {
         Some(self.trials.remove(place)?.1)
     }
 
-    /// A script has taken the keys of `claim`, or says why not. Returns what that means, and what follows.
+    /// A script has taken the keys of `claim`, or says why not. Returns the meaning of its answer, and the next
+    /// commands.
     #[cold]
     #[inline(never)]
     pub(super) fn taken(&mut self, claim: ClaimKey, by: Taking, reply: Reply) -> (Reply, Then) {
@@ -253,11 +254,11 @@ impl Abilities {
                 self.forbidden(missing);
             }
             (Taking::Fenced { by }, missing) if by != Dialect::TextOnly => {
-                // If a permission is missing, the next script has to check the permissions too.
+                // If a permission is missing, the next script also has to check the permissions.
                 self.scripts.has_run_fenced = !matches!(missing, Some(Unusable::Permission { .. }));
                 self.trust_scripts();
             }
-            // A lock of another kind needs other permissions, so this says nothing about it.
+            // A lock of another kind needs other permissions, so the answer says nothing about it.
             (Taking::Member { .. }, None) => {
                 self.scripts.members.run();
                 self.trust_scripts();
@@ -269,13 +270,13 @@ impl Abilities {
         (reply, Then::Nothing)
     }
 
-    /// Records that locks may be released by scripts.
+    /// Records that scripts may release locks.
     pub(crate) fn scripts_permitted(&mut self) {
         self.missing = None;
         self.shown = Shown::Scripts;
     }
 
-    /// Records that locks may be released by the native command.
+    /// Records that the native command may release locks.
     pub(crate) fn native_permitted(&mut self) {
         self.missing = None;
         self.shown = Shown::Native;
@@ -290,12 +291,12 @@ impl Abilities {
     }
 }
 
-/// Returns which command the user may not run, according to this answer of a script that takes a lock.
+/// Returns the command that the user may not run, from the answer of a script that takes a lock.
 pub(super) fn forbidden_to_lock(answer: i64) -> Option<Unusable> {
     named(&TO_LOCK, answer)
 }
 
-/// Returns which command the user may not run, according to this answer of the script that takes a fenced lock.
+/// Returns the command that the user may not run, from the answer of the script that takes a fenced lock.
 pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     match answer {
         -2 => Some(Unusable::Permission { command: "time" }),
@@ -303,14 +304,13 @@ pub(super) fn forbidden_to_fence(answer: i64) -> Option<Unusable> {
     }
 }
 
-/// Returns which command the user may not run, according to this answer of the script that takes a shared lock or a
-/// permit.
+/// Returns the command that the user may not run, from the answer of the script that takes a shared lock or a permit.
 pub(super) fn forbidden_to_join(answer: i64) -> Option<Unusable> {
     let answer = answer.checked_add(4)?;
     named(&TO_JOIN, answer).or_else(|| named(&TO_NUMBER, answer.checked_add(TO_JOIN.len() as i64)?))
 }
 
-/// Returns which command the user may not run, according to this answer to the question why an extension was refused.
+/// Returns the command that the user may not run, from the answer to the question why an extension was refused.
 pub(super) fn forbidden_to_extend(answer: i64) -> Option<Unusable> {
     named(&TO_EXTEND, answer).or_else(|| forbidden_to_join(answer))
 }

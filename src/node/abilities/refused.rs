@@ -1,4 +1,4 @@
-//! What follows when a node refuses a command about a lock: the command is sent in another form, or the reason is
+//! The consequences when a node refuses a command about a lock: the command is sent in another form, or the reason is
 //! reported.
 //!
 //! | refused | what follows |
@@ -30,7 +30,7 @@ use super::ways::Refused;
 use super::{Abilities, Hints, Then};
 
 impl Abilities {
-    /// Returns what the `refusal` of `request` means, and what follows from it. `transacted` says that a transaction
+    /// Returns the meaning of the `refusal` of `request`, and the next commands. `transacted` says that a transaction
     /// was used.
     #[cold]
     #[inline(never)]
@@ -70,7 +70,7 @@ impl Abilities {
             | Request::Name { .. }
             | Request::Probe { .. } => reported(refusal, Dialect::Text.verb()),
         };
-        // The script of such a lock is never loaded, so the server may still have the others.
+        // The script of such a lock is never loaded, so the server may still have the other scripts.
         let is_never_loaded = matches!(
             request,
             Request::Take {
@@ -98,8 +98,8 @@ impl Abilities {
         (Reply::Later, entry.map_or(Then::Nothing, Then::TryAll))
     }
 
-    /// The script that takes a lock has found that the user may not release it by a script. Tries the native command of
-    /// the node, if it has one.
+    /// The script that takes a lock has found that no script of this user may release it. Tries the native command of
+    /// the node, if there is one.
     #[cold]
     pub(super) fn first_withheld(&mut self, claim: ClaimKey, missing: Unusable) -> (Reply, Then) {
         let withheld = self.withheld(missing);
@@ -109,7 +109,7 @@ impl Abilities {
         }
     }
 
-    /// Records that the user lacks a permission without which no lock is taken.
+    /// Records that the user lacks a permission that every lock needs.
     fn withheld(&mut self, missing: Unusable) -> Reply {
         self.forbidden(missing);
         Reply::lacks(missing)
@@ -198,7 +198,7 @@ impl Abilities {
 
     // ----- releasing a lock -----------------------------------------------------------------------
 
-    /// The release is sent again in another form, or stays owed ([`Reply::Unsure`]).
+    /// Sends the release again in another form, or leaves it as a debt ([`Reply::Unsure`]).
     fn release_refused(
         &mut self,
         by: Dialect,
@@ -238,7 +238,7 @@ impl Abilities {
         })
     }
 
-    /// A node that runs scripts has refused a release. Returns `true` if the release can be written in another way.
+    /// A node that runs scripts has refused a release. Returns `true` if there is another way to write the release.
     fn find_another_way(&mut self, by: Dialect, error: ServerError) -> bool {
         let refused = refuses_the_verb(error);
         match by {
@@ -275,17 +275,17 @@ fn count_refused(refusal: Refusal) -> Reply {
     }
 }
 
-/// The script was not run, because the user may not run `verb`. The node is asked without scripts from now on.
+/// The script did not run, because the user may not run `verb`. From now on, the node is asked without scripts.
 const fn again_for(verb: &'static str) -> Reply {
     Reply::Again(NodeOutcome::Unusable(Unusable::Permission {
         command: verb,
     }))
 }
 
-/// The `refusal` of `command` is only reported.
+/// Only reports the `refusal` of `command`.
 fn reported(refusal: Refusal, command: &'static str) -> Reply {
     if refusal == Refusal::Forbidden(Forbidden::Within) {
-        // What the script did before that call stays done.
+        // The earlier commands of the script have run.
         return Reply::Unsure(NodeOutcome::Unusable(Unusable::NoPermission));
     }
     let outcome = refusal.outcome(command);
@@ -305,7 +305,7 @@ mod tests {
     use crate::resp::Value;
     use crate::slab::Slab;
 
-    /// A node that refuses a script which nothing can replace is asked in the same way again, and other locks are not
+    /// If a node refuses a script that nothing can replace, it is asked in the same way again, and other locks are not
     /// affected.
     #[test]
     fn a_refused_script_of_a_shared_lock_says_nothing_about_other_locks() {
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// A script that adds a member goes by its digest once the server has run one, until that is refused.
+    /// Once the server has run a script that adds a member, this script goes by its digest until that is refused.
     #[test]
     fn a_script_that_was_run_goes_by_its_digest() {
         let claim = ClaimKey(Slab::new().insert(()));

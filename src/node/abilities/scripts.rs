@@ -1,4 +1,4 @@
-//! The scripts that a server has been taught on this connection.
+//! The scripts that a server has loaded on this connection.
 
 use crate::error::ServerError;
 use crate::node::refusal::is_known;
@@ -18,7 +18,7 @@ impl Taught {
         }
     }
 
-    /// Returns the script's index in [`Scripts`]. No server is taught both extensions.
+    /// Returns the script's index in [`Scripts`]. A server never loads both extensions.
     const fn place(self) -> usize {
         match self {
             Self::Release => 0,
@@ -30,13 +30,13 @@ impl Taught {
     }
 }
 
-/// Whether a script that adds a member, which is never loaded, is sent by its digest.
+/// Whether a script that adds a member is sent by its digest. Such a script is never loaded in the handshake.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Digests {
-    /// The server may not know it.
+    /// The server may not know the script.
     #[default]
     Unknown,
-    /// The server has run one of them. It may not know the other.
+    /// The server has run one of these scripts. It may not know the other.
     Known,
     /// The user may not run scripts by their digests.
     Forbidden,
@@ -54,13 +54,13 @@ impl Digests {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Scripts {
     known: [bool; 5],
-    /// The server could not load them at that moment.
+    /// Whether the server could not load them at that moment.
     postponed: bool,
-    /// The server has refused to load or run them, in unknown words.
+    /// Whether the server has refused to load or run them, in unknown words.
     pub(super) refused: bool,
-    /// A script that does nothing was tried after that, and was run or refused.
+    /// Whether a script that does nothing was tried after that. The server has run or refused it.
     pub(super) tried: bool,
-    /// The script that takes a fenced lock has run, and was not refused since: the next one goes by its digest.
+    /// Whether the script that takes a fenced lock has run, and was not refused since: the next one goes by its digest.
     pub(in crate::node) has_run_fenced: bool,
     pub(super) members: Digests,
 }
@@ -71,7 +71,7 @@ impl Scripts {
         self.known[taught.place()]
     }
 
-    /// Takes the answer to a `SCRIPT LOAD`, which is the digest on success.
+    /// Handles the answer to a `SCRIPT LOAD`, which is the digest on success.
     pub(in crate::node) fn loaded(&mut self, taught: Taught, value: Value<'_>) {
         if let Some(error) = value.as_error().map(ServerError::from_line) {
             self.postponed |= is_known(error) && error.code() != "NOPERM";
@@ -82,8 +82,8 @@ impl Scripts {
         self.refused &= !self.known[taught.place()];
     }
 
-    /// The server has run the script that does nothing. If it has refused to load the others, it is asked once more after
-    /// its next answer.
+    /// The server has run the script that does nothing. If it has refused to load the others, it gets another chance
+    /// after its next answer.
     pub(super) fn ran(&mut self) {
         let is_loaded = self.knows(Taught::Release);
         self.tried = true;
@@ -96,7 +96,7 @@ impl Scripts {
         core::mem::take(self).known.contains(&true)
     }
 
-    /// The server runs scripts again. Returns `true` if it has to be asked again to load them.
+    /// The server runs scripts again. Returns `true` if it has to be asked to load them again.
     pub(crate) fn take_postponed(&mut self) -> bool {
         core::mem::take(&mut self.postponed)
     }

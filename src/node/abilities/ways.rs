@@ -1,11 +1,12 @@
-//! The ways to release a lock on one node without a script. Its answers show which of them it has.
+//! The ways to release a lock on one node without a script. The answers of the node show which of them it has.
 //!
-//! A node that refuses to run a script (the user may not, or the server knows no such command) is asked without scripts
-//! from then on. It is asked by scripts again if it loads them in a later handshake.
+//! A node may refuse to run a script, because the user may not run it or the server does not know the command. From
+//! then on, it is asked without scripts. If it loads the scripts in a later handshake, it is asked with scripts again.
 //!
-//! Before the first `SET` of a connection, all ways are tried at once with a token that no key has. The first way that
-//! the node knows and permits is used from then on. It is remembered when the connection is gone, because debts need it
-//! first. The version of the server is not used: a proxy that answers in its place may know fewer commands.
+//! Before the first `SET` of a connection, the engine tries all ways at once with a token that no key has. From then
+//! on, it uses the first way that the node knows and permits. It remembers this way when the connection is gone,
+//! because debts come first on the next one. It does not use the version of the server: a proxy that answers in its
+//! place may know fewer commands.
 //!
 //! | answer to a way | means |
 //! | --- | --- |
@@ -15,10 +16,10 @@
 //!
 //! # Guarantees
 //!
-//! * No `SET` goes over a connection unless some way to release was shown to be permitted on it.
-//! * A debt is tried in one way after the other, even if the node has refused all ways. After that it is sent by a
-//!   script again, unless the configuration forbids scripts.
-//! * A node that runs scripts is not asked for other ways.
+//! * No `SET` goes over a connection until it has shown that some way to release is permitted.
+//! * The engine tries a debt in one way after another, even if the node has refused all ways. After that it sends the
+//!   debt by a script again, unless the configuration forbids scripts.
+//! * If a node runs scripts, the engine does not try other ways.
 //!
 //! # Not here
 //!
@@ -44,28 +45,28 @@ pub(in crate::node) const ORDER: [Dialect; 4] = [
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Ways {
-    /// Scripts are not used at present.
+    /// Whether the node is asked without scripts at present.
     on: bool,
-    /// The configuration forbids scripts.
+    /// Whether the configuration forbids scripts.
     never: bool,
-    /// The command that was to run a script and was refused.
+    /// The command for scripts that the node has refused.
     script_verb: &'static str,
-    /// The index of the way that is used, or tried next.
+    /// The index of the way that is in use, or is tried next.
     place: usize,
-    /// The ways that the node does not know, or forbids.
+    /// The ways that the node does not know or forbids.
     refused: [bool; ORDER.len()],
-    /// The only way for a lock on several resources was refused.
+    /// Whether the only way for a lock on several resources was refused.
     several_refused: bool,
 }
 
 /// What to do after a node has refused a way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Refused {
-    /// Try it again later: it may be permitted then.
+    /// Try it again later: the node may permit it then.
     ForNow,
     /// Use another way.
     UseAnother,
-    /// No way is left. Holds what is missing.
+    /// No way is left. Contains the missing command or permission.
     NoneLeft(Unusable),
 }
 
@@ -89,8 +90,8 @@ impl Ways {
         !self.refused.contains(&false)
     }
 
-    /// Records that the node refuses `way`. The next way that it has not refused is used from then on. If it has
-    /// refused all, the ways take turns.
+    /// Records that the node refuses `way`. From now on, the next way that it has not refused is used. If it has
+    /// refused all ways, they take turns.
     fn refuse(&mut self, way: Dialect) {
         let Some(place) = ORDER.iter().position(|other| *other == way) else {
             return;
@@ -103,8 +104,8 @@ impl Ways {
         }
     }
 
-    /// Records that the node permits `way`. If `used`, it replaces the present way in any case; otherwise only if it is
-    /// better.
+    /// Records that the node permits `way`. A way that was `used` replaces the present way in any case; any other only
+    /// if it is better.
     fn permit(&mut self, way: Dialect, used: bool) {
         if let Some(place) = ORDER.iter().position(|other| *other == way) {
             self.refused[place] = false;
@@ -140,7 +141,7 @@ impl Abilities {
         !self.ways.never
     }
 
-    /// The node has refused `verb`, which runs scripts: it is asked without scripts from now on.
+    /// The node has refused `verb`, which runs scripts. From now on, it is asked without scripts.
     ///
     /// # Errors
     ///
@@ -161,7 +162,7 @@ impl Abilities {
         Ok(())
     }
 
-    /// Uses scripts again, because the node runs them or they are worth another try.
+    /// Uses scripts again, because the node runs them or because they are worth another try.
     #[cold]
     pub(super) fn use_scripts(&mut self) {
         if self.ways.never || !self.ways.on {
@@ -188,7 +189,7 @@ impl Abilities {
         self.ways.several_refused |= is_final(Dialect::Watch, refusal);
     }
 
-    /// Returns the command for which the user needs a permission after `forbidden` was refused in a transaction. The
+    /// A transaction was refused because of `forbidden`. Returns the command for which the user needs a permission. The
     /// permission to run scripts is enough, unless the configuration forbids scripts.
     pub(super) fn verb_of_transaction(&self, forbidden: &'static str) -> &'static str {
         match forbidden {
@@ -206,7 +207,7 @@ impl Abilities {
         }
     }
 
-    /// The node has answered that `way` may be used.
+    /// The node has answered that it permits `way`.
     pub(crate) fn way_permitted(&mut self, way: Dialect) {
         let is_news = !self.may_release();
         self.ways.permit(way, is_news);
@@ -215,8 +216,8 @@ impl Abilities {
 
     // ----- trials ---------------------------------------------------------------------------
 
-    /// Takes the answer to the trial of a way to release. The trial names a token that no key has, so any answer about
-    /// the key shows that the user may use the way.
+    /// Handles the answer to the trial of a way to release. The trial names a token that no key has, so any answer
+    /// about the key shows that the user may use the way.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn tried(
@@ -271,8 +272,8 @@ impl Abilities {
         }
     }
 
-    /// All ways are being tried, and this one was answered. The first way that is permitted decides, or the last one if
-    /// all are refused.
+    /// All ways are on trial, and the node has answered this one. The first way that is permitted decides. If all are
+    /// refused, the last one decides.
     fn way_tried(
         &mut self,
         claim: ClaimKey,
@@ -286,13 +287,13 @@ impl Abilities {
             false => false,
         };
         if !self.is_without_scripts() {
-            return is_last.then_some(Reply::Done); // Scripts are tried again meanwhile.
+            return is_last.then_some(Reply::Done); // Meanwhile, scripts are tried again.
         }
         let Some(refusal) = refusal else {
             self.way_permitted(way);
             return is_waited_for.then_some(Reply::Done);
         };
-        // Another lock may have shown a way meanwhile. For the name of this lock that way may be forbidden.
+        // Another lock may have shown a way meanwhile. That way may still be forbidden for the name of this lock.
         let is_told = is_last && (is_waited_for || !self.may_release());
         if !is_told {
             self.way_refused(way, refusal, hints);
@@ -309,7 +310,7 @@ impl Abilities {
                     self.forbidden(missing);
                     NodeOutcome::Unusable(missing)
                 }
-                // This way, or one of the others, was refused for now.
+                // The node has refused this way, or one of the others, for now.
                 (Refused::ForNow | Refused::UseAnother, None) => {
                     NodeOutcome::Refused(refusal.error())
                 }
@@ -371,7 +372,7 @@ mod tests {
             }
         }
         assert!(ways.is_none_left());
-        // Meanwhile the ways take turns for the debts.
+        // Meanwhile, the ways take turns for the debts.
         let first = ways.way();
         ways.refuse(first);
         assert_ne!(ways.way(), first);
@@ -385,7 +386,7 @@ mod tests {
         assert_eq!(ways.way(), Dialect::Watch);
         ways.refuse(Dialect::DelEx);
         assert_eq!(ways.way(), Dialect::Watch);
-        // A better way is preferred, and a worse one is not.
+        // A better way replaces the present one, and a worse one does not.
         ways.permit(Dialect::SetIfEq, false);
         assert_eq!(ways.way(), Dialect::SetIfEq);
         ways.permit(Dialect::Watch, false);

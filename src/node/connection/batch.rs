@@ -1,29 +1,29 @@
 //! Batches: renewals of kept locks that are due together go to a node in one command.
 //!
-//! Renewals are collected until another command is sent, or until the socket is written to. Then they are written as
-//! scripts that take many keys; a single one is written as an ordinary extension. If it is not the node's turn, they
-//! wait. Another module decides whose turn it is and how long the renewals wait.
+//! The node collects renewals until another command is sent, or until the socket is written to. Then it writes them as
+//! scripts that take many keys. A single renewal is written as an ordinary extension. Renewals wait for the node's
+//! turn; another module decides whose turn it is and how long they wait.
 //!
-//! Releases share the second half of this: their batches are made elsewhere, and are answered here.
+//! Releases share the second half of this: another module makes their batches, and this one handles the answers.
 //!
-//! Among the commands in flight, a batch stands in front of its renewals. Each renewal is answered as if it were a
+//! Among the commands in flight, a batch comes before its renewals. Each renewal gets its own answer, as if it were a
 //! command of its own, so the layers above do not know about batches.
 //!
 //! # Guarantees
 //!
 //! * Each renewal gets the answer for its own key. If the number of answers is wrong, the connection ends.
-//! * A command that is sent after a renewal is written behind it. Only the `SET`s and releases of other locks go ahead
-//!   of renewals that wait for the turn of their node.
-//! * A refusal that may be due to the batch is not passed on. Each renewal of the batch is sent again alone, and so are
-//!   all later ones on this connection.
+//! * A command that is sent after a renewal is also written after it. Only the `SET`s and releases of other locks
+//!   overtake renewals that wait for the turn of their node.
+//! * If a refusal may be due to the batch, it is not passed on. Each renewal of the batch is sent again alone, and so
+//!   are all later ones on this connection.
 //!
 //! # Not here
 //!
-//! A renewal cannot be taken out of a command that was written. If the connection has no room for a long time, a
-//! renewal may reach the node after its lock is over, but before the release of the lock.
+//! The node cannot take a renewal out of a command that was written. If the connection has no room for a long time, a
+//! renewal may reach the server after its lock is over, but still before the release of the lock.
 //!
-//! Nodes with a marker, nodes that have forgotten the script, and locks on several resources are asked one renewal at a
-//! time.
+//! Renewals to nodes with a marker, to nodes that have forgotten the script, and for locks on several resources are
+//! sent one at a time.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -45,24 +45,25 @@ use crate::node::reply::{Reply, in_batch};
 use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::node::script::{self, Script};
 
-/// An emptied buffer larger than this is given back to the allocator.
+/// If an emptied buffer is larger than this, the allocator gets it back.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The collected renewals. A renewal that also asks for a notification of the next change of its key goes in the
-    /// first pile. It is written first, in commands of its own.
+    /// The collected renewals. If a renewal also asks for a notification of the next change of its key, it is in the
+    /// first pile, which is written first and in separate commands.
     piles: [Pile; 2],
     /// When the first renewal was added.
     pub(super) since: Instant,
-    /// The renewals wait until it is this node's turn (`nodes::turns`). Set only while some are collected.
+    /// Whether the renewals wait for this node's turn (`nodes::turns`). Set only while some are collected.
     pub(crate) waits: bool,
-    /// The number of renewals in batches that are not answered.
+    /// The number of renewals in unanswered batches.
     unanswered: usize,
-    /// The server has refused a batch on this connection.
+    /// Whether the server has refused a batch on this connection.
     pub(in crate::node) is_refused: bool,
-    /// The answers to the renewals or releases at the front of the commands in flight. `None`: the answer made no sense.
+    /// The answers to the renewals or releases at the front of the commands in flight. `None` for an answer that made
+    /// no sense.
     pub(in crate::node) answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
@@ -89,9 +90,9 @@ struct Collected {
 pub(in crate::node) struct Renewal<'a> {
     pub(in crate::node) request: Request,
     pub(in crate::node) entry: &'a Entry,
-    /// How long the key has to live at least, from now on.
+    /// The shortest time for which the key has to live, from now on.
     pub(in crate::node) life: Duration,
-    /// The node also has to notify us of the next change of the key.
+    /// Whether the node also has to report the next change of the key.
     pub(in crate::node) watched: bool,
 }
 
@@ -199,19 +200,19 @@ impl Batch {
         drop(self.collected());
     }
 
-    /// Returns `true` if the node works on so many renewals that others wait.
+    /// Returns `true` if the node works on so many renewals that other commands have to wait.
     pub(super) fn is_worked_on(&self) -> bool {
         RENEWALS_FEW < self.unanswered
     }
 
-    /// Takes out all collected renewals.
+    /// Takes all collected renewals.
     fn collected(&mut self) -> impl Iterator<Item = Request> {
         self.waits = false;
         let [watched, others] = &mut self.piles;
         watched.taken().chain(others.taken())
     }
 
-    /// Forgets everything because the connection is gone. Yields the collected renewals; none of them has left.
+    /// Forgets everything because the connection is gone. Yields the collected renewals. None of them has left.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         self.answers.clear();
         self.is_refused = false;
@@ -219,7 +220,7 @@ impl Batch {
         self.collected().map(|request| (request, false))
     }
 
-    /// Takes the server's answer to a batch of `count` renewals or releases.
+    /// Handles the server's answer to a batch of `count` renewals or releases.
     ///
     /// # Errors
     ///
@@ -254,8 +255,8 @@ impl Batch {
         Ok(())
     }
 
-    /// A batch was refused as a whole: returns the refusal that each of its parts gets. If it may help, each is sent
-    /// again alone, by the text of the ordinary script. A part that is done twice does no harm.
+    /// A batch was refused as a whole. Returns the refusal for each of its parts. If this may help, each part is sent
+    /// again alone, by the text of the ordinary script. It does no harm if a part runs twice.
     fn refusal(&mut self, refusal: Refusal) -> Refusal {
         let error = refusal.error();
         let code = error.code();
@@ -299,8 +300,8 @@ impl Pile {
         true
     }
 
-    /// Returns how many renewals go into the next command, starting with the one at `first`, and the number of bytes
-    /// that they have in `keys` and in `arguments`.
+    /// Returns how many renewals go into the next command, beginning with `first`, and how many bytes these have in
+    /// `keys` and in `arguments`.
     fn next_command(&self, first: usize) -> (usize, usize, usize) {
         let (mut count, mut keys, mut arguments) = (0, 0, 0);
         for renewal in &self.collected[first..] {
@@ -314,7 +315,7 @@ impl Pile {
         (count, keys, arguments)
     }
 
-    /// Takes out all renewals of the pile.
+    /// Takes all renewals of the pile.
     fn taken(&mut self) -> impl Iterator<Item = Request> {
         empty(&mut self.keys);
         empty(&mut self.arguments);
@@ -322,7 +323,7 @@ impl Pile {
     }
 }
 
-/// Empties `buffer`. A buffer that is much larger than usual is given back to the allocator.
+/// Empties `buffer`. If the buffer is much larger than usual, the allocator gets it back.
 pub(super) fn empty(buffer: &mut Vec<u8>) {
     buffer.clear();
     if buffer.capacity() > KEPT_BYTES {
@@ -330,7 +331,8 @@ pub(super) fn empty(buffer: &mut Vec<u8>) {
     }
 }
 
-/// Writes a command that runs `script` on `keys` keys, up to those. So many `words` are the keys and the arguments.
+/// Writes a command that runs `script` on this number of `keys`, up to the keys. `words` is the number of keys and
+/// arguments.
 pub(super) fn begin_command(out: &mut Vec<u8>, script: &Script, keys: usize, words: usize) {
     out.push(b'*');
     out.extend_from_slice(decimal(3 + words).as_bytes());

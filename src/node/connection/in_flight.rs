@@ -1,6 +1,6 @@
-//! The commands that one node has not answered, in the order in which it will answer them.
+//! The commands that one node has not answered, in the order in which it will answer.
 //!
-//! Replies match commands by count alone: the next reply answers the front.
+//! Replies are matched by count alone: the next reply answers the command at the front.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -15,18 +15,18 @@ use crate::node::request::{Asker, Purpose, Remaining, Request};
 /// An event from a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Heard {
-    /// The command was done, as most are. It is not an `Answer`, which is twice as large.
+    /// The command was done, as most are. This variant exists because an `Answer` is twice as large.
     Done(Request),
-    /// Another answer to a lock command.
+    /// Another answer to a command about locks.
     Answer(Answer),
-    /// The server accepts us: debts are sent first, then [`Node::survey`](crate::node::Node::survey).
+    /// The server accepts the connection: debts are sent first, then [`Node::survey`](crate::node::Node::survey).
     Admitted,
-    /// An answer to a lock command, which does not count as a vote.
+    /// An answer to a command about locks that does not count as a vote.
     Uncounted {
         answer: Answer,
         /// The outcome for the report.
         outcome: NodeOutcome,
-        /// The node's answers counted until now.
+        /// Whether the node's answers counted until now.
         first: bool,
     },
     /// The server has identified itself, and has to be asked to join.
@@ -35,25 +35,25 @@ pub(crate) enum Heard {
     Joined,
     /// The handshake is done.
     Ready,
-    /// The node's clock was stepped.
+    /// The node's clock has stepped.
     Stepped,
     /// The answer to a look.
     Looked {
         place: PlaceKey,
-        /// How long the key lives on. `None` if the answer does not say.
+        /// How much longer the key lives. `None` if the answer does not say.
         left: Option<Remaining>,
-        /// The node will push the next change of the key.
+        /// Whether the node will push the next change of the key.
         pushes: bool,
     },
     /// The node has shown whether it can release a lock in some way without scripts.
     Tried {
-        /// The answer for the claim, if it is known now.
+        /// The answer for the claim, if it is already known.
         answer: Option<Answer>,
-        /// The error by which the node has refused.
+        /// The error with which the node has refused.
         error: Option<ServerError>,
-        /// It can, and may be asked for locks again. A permission was missing before.
+        /// Whether a permission that was missing is there now, so that the node may be asked for locks again.
         is_usable_again: bool,
-        /// It can, and had not shown that before.
+        /// Whether the node has shown this for the first time.
         is_news: bool,
     },
     /// The answers to a batch: see [`Node::next_in_batch`](crate::node::Node::next_in_batch).
@@ -62,40 +62,40 @@ pub(crate) enum Heard {
     Pushed,
 }
 
-/// A command on its way.
+/// A command in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) purpose: Purpose,
-    /// When it was put into the out buffer.
+    /// When the command was put into the out buffer.
     pub(crate) at: Instant,
-    /// Where it starts in the stream, and its length: zero if the command is part of a batch.
+    /// The start of the command in the stream, and its length. The length is zero if the command is part of a batch.
     start: u64,
     len: u32,
-    /// The command was written for the marker with this number.
+    /// The number of the marker for which the command was written.
     pub(crate) era: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     queue: VecDeque<Sent>,
-    /// The number of `SET`s. A place is reserved for the release of each.
+    /// The number of `SET`s. The release of each has a reserved place.
     sets: usize,
-    /// The number of releases that repair, usually none.
+    /// The number of repeated releases, usually zero.
     repairs: usize,
     era: u32,
-    /// Every question starts at this position or before it.
+    /// Every question starts at or before this position.
     latest_question: u64,
     /// The number of withdrawn commands.
     withdrawn: usize,
     unsent: Unsent,
 }
 
-/// Where the question of each asker starts among the bytes that are not written to the socket yet. The index is empty
-/// until a question is looked for among many.
+/// An index of the start of each asker's question, among the bytes that are not written to the socket yet. The index is
+/// empty until a question has to be found among many.
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
-    /// The index holds the questions that start before this position, except those that had left.
+    /// The index contains the questions that start before this position, except those that had left.
     until: u64,
     /// The number of commands that were looked at.
     #[cfg(test)]
@@ -131,7 +131,8 @@ impl InFlight {
         Some(sent)
     }
 
-    /// The reply to the command that was popped last made no sense: puts it back, and returns why the connection ends.
+    /// The reply to the latest command from [`pop`](Self::pop) made no sense. Puts the command back, and returns why
+    /// the connection ends.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn nonsense(&mut self, sent: Sent) -> Trouble {
@@ -141,13 +142,14 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the place of the first of the last `count` commands, and where it starts in the stream.
+    /// Returns the place of the first of the last `count` commands, and its start in the stream.
     pub(super) fn last(&self, count: usize) -> (usize, u64) {
         let place = self.queue.len() - count;
         (place, self.queue[place].start)
     }
 
-    /// The `count` releases from `place` on became one command at this position. Returns the place behind it.
+    /// The `count` releases from `place` on have become one command at this position. Returns the place behind this
+    /// command.
     pub(super) fn join(&mut self, place: usize, count: usize, start: u64, len: usize) -> usize {
         // What is put behind it may start before this position.
         self.unsent.until = self.unsent.until.min(start);
@@ -179,7 +181,7 @@ impl InFlight {
         sent.era == self.era
     }
 
-    /// Reserves a place for work that waits.
+    /// Reserves a place for waiting work.
     pub(in crate::node) fn reserve(&mut self) {
         self.sets += 1;
     }
@@ -189,7 +191,7 @@ impl InFlight {
         self.sets -= 1;
     }
 
-    /// Returns how many places are taken, by the commands and by later releases of their `SET`s.
+    /// Returns the number of places that are taken, by the commands and by later releases of their `SET`s.
     pub(crate) fn reserved(&self) -> usize {
         self.len() + self.sets
     }
@@ -198,14 +200,14 @@ impl InFlight {
         self.queue.len() - self.withdrawn
     }
 
-    /// Returns where the first command starts in the stream.
+    /// Returns the start of the first command in the stream.
     #[inline]
     pub(crate) fn front(&self) -> Option<u64> {
         self.queue.front().map(|sent| sent.start)
     }
 
-    /// Returns `true` if a release that repairs is on its way, and `same` holds for its claim. It costs one step for
-    /// each command, but only while there is a release that repairs.
+    /// Returns `true` if a repeated release is in flight for which `same` holds. This takes one step for each command,
+    /// but only while there is a repeated release.
     pub(crate) fn is_repairing(&self, mut same: impl FnMut(ClaimKey) -> bool) -> bool {
         self.repairs != 0
             && self.queue.iter().any(|sent| {
@@ -214,10 +216,10 @@ impl InFlight {
     }
 
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns its length. The question
-    /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it are not moved each time.
+    /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
     ///
-    /// If all questions have left, this costs one step, so a failed attempt does not search through the releases of all
-    /// other locks. Among many questions that have not left, an index finds it.
+    /// If all questions have left, this takes one step, so a failed attempt does not search through the releases of all
+    /// other locks. If there are many questions that have not left, an index finds the right one.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;
@@ -238,12 +240,12 @@ impl InFlight {
         Some(len)
     }
 
-    /// Returns the index of the question of `asker`. None of the commands from `first` on has left.
+    /// Returns the index of the question of `asker`. No command from `first` on has left.
     #[cold]
     fn find(&mut self, first: usize, asker: Asker) -> Option<usize> {
         let Self { queue, unsent, .. } = self;
         if queue.len() - first < unsent.starts.len() / 2 {
-            *unsent = Unsent::default(); // Most of the index has left.
+            *unsent = Unsent::default(); // Most of the indexed commands have left.
         }
         let known = queue.partition_point(|sent| sent.start < unsent.until);
         for sent in queue.range(known.max(first)..) {
@@ -270,13 +272,13 @@ impl InFlight {
         FEW < self.withdrawn && self.queue.len() < 2 * self.withdrawn
     }
 
-    /// Records that the popped command was a withdrawn one.
+    /// Records that the command from [`pop`](Self::pop) was withdrawn.
     #[cold]
     pub(in crate::node) fn popped_withdrawn(&mut self) {
         self.withdrawn -= 1;
     }
 
-    /// Removes all withdrawn commands. Calls `remove` with start and length of each, in order.
+    /// Removes all withdrawn commands. Calls `remove` with the start and the length of each, in order.
     #[cold]
     #[inline(never)]
     pub(crate) fn sweep(&mut self, mut remove: impl FnMut(u64, usize)) {
@@ -304,7 +306,7 @@ impl InFlight {
         self.unsent.steps
     }
 
-    /// Removes all commands because the connection is gone. Yields each request, and whether its bytes may have left.
+    /// Removes all commands because the connection is gone. Yields each request, with whether its bytes may have left.
     pub(crate) fn drain(
         &mut self,
         unsent: impl Fn(u64) -> bool,
@@ -369,7 +371,7 @@ mod tests {
         };
         assert_eq!(in_flight.withdraw(Asker::Claim(claim), unsent), None);
         assert_eq!(steps.get(), 1);
-        // A later command is found.
+        // A later command is found too.
         in_flight.push(set(other), Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
@@ -405,7 +407,7 @@ mod tests {
         assert_eq!(in_flight.reserved(), 0);
     }
 
-    /// Tens of thousands of unsent commands are withdrawn in any order, at once, with few steps for each.
+    /// Tens of thousands of unsent commands are withdrawn in any order, with few steps for each.
     #[test]
     fn many_that_have_not_left_are_withdrawn_with_few_steps_each() {
         const ALL: u64 = 20_000;

@@ -1,7 +1,7 @@
-//! The operations whose question to one node has to wait: until the handshake is done, or later until the release of an
-//! earlier key of our own is written.
+//! The operations whose question to one node has to wait. It waits until the handshake is done, or later until the
+//! release of an earlier key of our own is written.
 //!
-//! There are two queues, each with its own bound. Questions about held locks are asked first, and other questions never
+//! There are two queues, each with its own limit. Questions about held locks are asked first, and other questions never
 //! take their room.
 
 use alloc::collections::VecDeque;
@@ -26,7 +26,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Puts `operation` behind those of the same kind. Returns `false` if there is no room.
+    /// Puts `operation` behind the others of the same kind. Returns `false` if there is no room.
     pub(crate) fn push(&mut self, operation: OperationKey, whose: Whose) -> bool {
         let queue = match whose {
             Whose::Holder => &mut self.holders,

@@ -1,9 +1,8 @@
-//! The connection to one node: the bytes in both directions, the requests that are not answered, and how fast the node
-//! answers.
+//! The connection to one node: the bytes in both directions, the unanswered requests, and how fast the node answers.
 //!
 //! # Not here
 //!
-//! How a connection begins: see `handshake`. What is sent, and the meaning of the answers.
+//! How a connection begins: see `handshake`. What to send, and the meaning of the answers.
 
 mod batch;
 mod in_flight;
@@ -40,7 +39,7 @@ pub(super) use transaction::Transactions;
 pub(crate) use transaction::Work;
 pub(super) use wire::Wire;
 
-/// The shortest silence after which a node is suspect. A busy machine is silent for almost this long now and then.
+/// The shortest silence that makes a node suspect. A busy machine may be silent for almost this long now and then.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
@@ -58,13 +57,13 @@ pub(crate) struct Connection {
     pub(crate) token: Option<OwnedToken>,
     /// The holders that an inspection has found in place of a token, until they are taken.
     pub(crate) members: Option<Box<[Member]>>,
-    /// How often a probe has ended the connection since the node last answered a lock command, and the time before
-    /// which no further probe is opened.
+    /// How often a probe has ended the connection since the node last answered a command about locks, and the time
+    /// before which the engine opens no further probe.
     pub(super) probed: u32,
     pub(super) probed_until: Instant,
     /// The node timeout of the latest question, in nanoseconds.
     pub(crate) timeout: u64,
-    /// The timer of a silence, and the time at which it fires.
+    /// The timer for a silence, and the time at which it fires.
     pub(crate) silence_timer: Option<(TimerKey, Instant)>,
 }
 
@@ -97,8 +96,8 @@ impl Connection {
         self.pulse.connected(now);
     }
 
-    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every request
-    /// that was not answered, and whether its command may have left.
+    /// The connection is gone, or could not be opened. Forgets everything that belongs to it. Returns every unanswered
+    /// request, with whether its command may have left.
     pub(super) fn disconnected(&mut self) -> Vec<(Request, bool)> {
         let mut lost = self.wire.drain();
         lost.extend(self.transactions.drain());
@@ -108,12 +107,12 @@ impl Connection {
         lost
     }
 
-    /// Returns how many requests are not answered.
+    /// Returns the number of unanswered requests.
     pub(crate) fn in_flight(&self) -> usize {
         self.wire.in_flight.len() + self.wire.batch.len() + self.transactions.len()
     }
 
-    /// Returns `true` if nothing waits that was asked for in an earlier turn.
+    /// Returns `true` if nothing waits that was requested in an earlier turn.
     #[inline]
     pub(super) fn keeps_up(&self) -> bool {
         let wire = &self.wire;
@@ -136,9 +135,9 @@ impl Connection {
             || wire.withdraw(asker)
     }
 
-    // ----- how it is heard ------------------------------------------------------------------
+    // ----- listening ------------------------------------------------------------------------
 
-    /// One turn has read everything that had arrived. Returns when the node's silence began, if it is silent. Commands
+    /// This turn has read everything that had arrived. If the node is silent, returns when the silence began. Commands
     /// that still wait to be written do not count as unanswered.
     pub(crate) fn listen(&mut self, now: Instant) -> Option<Instant> {
         let first = self.wire.in_flight.front();
@@ -159,7 +158,7 @@ impl Connection {
         self.probed = self.probed.saturating_add(1);
     }
 
-    /// Returns `true` if the node works on so many renewals that others wait.
+    /// Returns `true` if the node works on so many renewals that other commands have to wait.
     pub(crate) fn is_renewing(&self) -> bool {
         self.wire.batch.is_worked_on() && !self.pulse.is_suspect()
     }

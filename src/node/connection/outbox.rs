@@ -1,36 +1,36 @@
 //! The bytes that wait to be written to one node.
 //!
 //! A position counts from the first byte of the connection, so it stays valid when bytes leave at the front. Bytes that
-//! the operating system took are gone. A command can be withdrawn if the system took none of its bytes.
+//! the operating system has taken are gone. A command can be withdrawn if the system has taken none of its bytes.
 
 use alloc::vec::Vec;
 
-/// The rest is moved to the front once this many bytes have left.
+/// Once this many bytes have left, the rest moves to the front.
 const COMPACT_BYTES: usize = 64 << 10;
 
-/// An emptied buffer larger than this is given back to the allocator.
+/// If an emptied buffer is larger than this, the allocator gets it back.
 const KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     bytes: Vec<u8>,
-    /// The number of `bytes` that have left.
+    /// The number of bytes in `bytes` that have left.
     sent: usize,
-    /// The number of other bytes that belong to withdrawn commands.
+    /// The number of bytes that belong to withdrawn commands and have not left.
     withdrawn: usize,
     /// The position of the first byte of `bytes`.
     base: u64,
-    /// The last write was cut short, so nothing is offered until the socket is writable.
+    /// Whether the last write was cut short. If so, nothing is offered until the socket is writable.
     blocked: bool,
 }
 
 impl Outbox {
-    /// Queues `command`. Returns the position at which it starts.
+    /// Queues `command`. Returns its start position.
     pub(crate) fn push(&mut self, command: &[u8]) -> u64 {
         self.push_with(|bytes| bytes.extend_from_slice(command))
     }
 
-    /// Queues the command that `write` appends. Returns the position at which it starts.
+    /// Queues the command that `write` appends. Returns its start position.
     #[inline(always)]
     pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.end();
@@ -38,7 +38,7 @@ impl Outbox {
         start
     }
 
-    /// Moves the bytes from `start` on to `tail`, which is empty. None of them has left or is withdrawn.
+    /// Moves the bytes from `start` on to `tail`, which is empty. No byte among them has left or is withdrawn.
     pub(crate) fn cut_off(&mut self, start: u64, tail: &mut Vec<u8>) {
         tail.extend(self.bytes.drain((start - self.base) as usize..));
     }
@@ -53,8 +53,8 @@ impl Outbox {
         (!self.blocked && !self.is_empty()).then(|| &self.bytes[self.sent..])
     }
 
-    /// The operating system took the first `len` of the offered bytes. A larger `len` counts as all of them. Once the
-    /// connection is gone, nothing is offered and this does nothing.
+    /// The operating system has taken the first `len` of the offered bytes. A larger `len` counts as all of them. Once
+    /// the connection is gone, nothing is offered, and this does nothing.
     pub(crate) fn transmitted(&mut self, len: usize) {
         let offered = self.len();
         let len = len.min(offered);
@@ -100,8 +100,8 @@ impl Outbox {
         self.withdrawn != 0
     }
 
-    /// Removes the bytes of all withdrawn commands. `places` passes the start and length of each of them, in order, to
-    /// its argument.
+    /// Removes the bytes of all withdrawn commands. `places` passes the start and the length of each, in order, to its
+    /// argument.
     pub(crate) fn remove(&mut self, places: impl FnOnce(&mut dyn FnMut(u64, usize))) {
         let (mut kept, mut read) = (0, 0);
         let Self { bytes, base, .. } = self;
@@ -123,7 +123,7 @@ impl Outbox {
         self.withdrawn = 0;
     }
 
-    /// Returns how many bytes wait.
+    /// Returns the number of waiting bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.sent - self.withdrawn
     }

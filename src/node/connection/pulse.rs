@@ -5,23 +5,23 @@ use core::time::Duration;
 use crate::histogram::Histogram;
 use crate::time::Instant;
 
-/// The round trip is that of the fastest of this many answers.
+/// The round trip is the shortest of this many answers.
 const SAMPLES: usize = 32;
 
-/// If the path becomes longer during a connection, the node timeout allows for a round trip of up to this many
-/// nanoseconds: four times this is 240 ms. An even longer path looks the same as a node that stalls at each question.
+/// If the path becomes longer during a connection, the node timeout follows up to a round trip of this many
+/// nanoseconds; four times this is 240 ms. An even longer path looks the same as a node that stalls at each question.
 const FOLLOWED: u64 = 60_000_000;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    /// The last round trips in nanoseconds; [`u64::MAX`] for those that do not exist yet.
+    /// The latest round trips in nanoseconds. [`u64::MAX`] for those that do not exist yet.
     samples: [u64; SAMPLES],
-    /// The index of the latest one.
+    /// The index of the latest round trip.
     latest: usize,
-    /// The smallest one.
+    /// The shortest of these round trips.
     round_trip: u64,
-    /// The smallest one on this connection.
+    /// The shortest round trip on this connection.
     nearest: u64,
     /// When the latest sample was taken.
     sampled_at: Instant,
@@ -29,9 +29,9 @@ pub(crate) struct Pulse {
     measured_from: Instant,
     /// The round trips of all answers, except those that may have waited unread.
     pub(crate) latency: Histogram,
-    /// When the present silence began: answers have been due since then, and no byte has come.
+    /// When the present silence began: since then, answers are due and no byte has arrived.
     silent_since: Option<Instant>,
-    /// The silence has lasted too long.
+    /// Whether the silence has lasted too long.
     suspect: bool,
 }
 
@@ -59,7 +59,7 @@ impl Pulse {
         self.measured_from = now;
     }
 
-    /// The driver did not read until `now`, so the arrival times of answers that are read now are unknown.
+    /// The driver did not read before `now`, so the arrival times of the answers that are read now are not known.
     #[cfg(any(test, feature = "std"))]
     pub(crate) fn was_away(&mut self, now: Instant) {
         self.measured_from = now;
@@ -72,7 +72,7 @@ impl Pulse {
     }
 
     /// A command sent at `sent` is answered `now`. All answers that are read at once give one sample, the shortest,
-    /// because they measure one round trip.
+    /// because together they measure one round trip.
     pub(in crate::node) fn answered(&mut self, now: Instant, sent: Instant) {
         if sent < self.measured_from {
             return;
@@ -95,8 +95,8 @@ impl Pulse {
         self.nearest = self.nearest.min(sample);
     }
 
-    /// One turn has read everything that had arrived. If answers are still `open`, a silence begins here, unless one
-    /// lasts already. Returns when it began.
+    /// This turn has read everything that had arrived. If answers are still `open`, a silence begins here, unless there
+    /// is one already. Returns when the silence began.
     pub(in crate::node) fn listen(&mut self, now: Instant, open: bool) -> Option<Instant> {
         if !open {
             self.silent_since = None;
@@ -124,16 +124,16 @@ impl Pulse {
         (self.round_trip != u64::MAX).then(|| Duration::from_nanos(self.round_trip))
     }
 
-    /// Returns `true` if the path seems to have become so much longer that no answer comes in time. Only the handshake
-    /// of another connection can distinguish this from stalls.
+    /// Returns `true` if the path seems to have become so much longer that no answer arrives in time. Only the
+    /// handshake of another connection can tell this from stalls.
     pub(in crate::node) fn has_moved_away(&self) -> bool {
         let far = self.nearest.max(FOLLOWED).saturating_mul(4) < self.round_trip;
-        // The sample that is replaced next is the oldest. If it exists, all samples exist.
+        // The next sample to be replaced is the oldest. If it exists, all samples exist.
         far && self.samples[(self.latest + 1) % SAMPLES] != u64::MAX
     }
 
     /// Returns the round trip for which the node timeout allows. It exceeds [`FOLLOWED`] only after a new connection,
-    /// so that stalls, however many, do not make all callers wait for the node.
+    /// so that any number of stalls does not make all callers wait for the node.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }
@@ -151,8 +151,8 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    /// Returns the round trip and the distance in milliseconds after these samples. Each sample is read in a turn of
-    /// its own.
+    /// Returns the round trip and the distance in milliseconds after these samples. Each sample is read in its own
+    /// turn.
     fn measured(samples: &[u64]) -> (u64, u64) {
         let mut pulse = Pulse::default();
         let mut now = 1_000;
@@ -178,13 +178,13 @@ mod tests {
             measured(&samples)
         };
         assert_eq!(with(&[1], 31, 10_000), (1, 1));
-        // All 32 were stalls: the round trip is now theirs, but the node timeout hardly grows.
+        // All 32 were stalls: the round trip follows them, but the node timeout hardly grows.
         assert_eq!(with(&[1], 32, 10_000), (10_000, 60));
         assert_eq!(with(&[1], 320, 60), (60, 60));
         assert_eq!(with(&[9, 1], 30, 5), (1, 1));
         assert_eq!(with(&[9, 1], 31, 5), (1, 1));
         assert_eq!(with(&[9, 1], 32, 5), (5, 5));
-        // The path was as long as this when the node was connected.
+        // The path was already this long when the node was connected.
         assert_eq!(with(&[200], 31, 900), (200, 200));
         assert_eq!(with(&[200], 32, 900), (900, 200));
         assert_eq!(with(&[200], 32, 100), (100, 100));

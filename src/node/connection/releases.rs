@@ -1,22 +1,22 @@
-//! Releases that stand one behind the other in the out buffer become one command.
+//! Joins releases that follow one another in the out buffer into one command.
 //!
-//! Each release is put into the out buffer as a command of its own. [`Wire`](super::Wire) counts the row of them at the
-//! end of the buffer. When another command is put behind the row, and before it is written to the socket, it is
-//! rewritten in place as a script that takes many keys. A single release stays as it is. A server takes two thirds of
-//! the time, measured with 64 keys.
+//! Each release enters the out buffer as a command of its own. [`Wire`](super::Wire) counts the row of releases at the
+//! end of the buffer. The row is rewritten in place as a script that takes many keys, before another command goes
+//! behind it or the socket is written to. A single release stays as it is. A server needs two thirds of the time for
+//! such a script, measured with 64 keys.
 //!
-//! Among the commands in flight, a batch of releases is what a batch of renewals is: see [`batch`](super::batch).
+//! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!
 //! # Guarantees
 //!
-//! * The order in which commands were put stays.
+//! * The commands keep their order.
 //! * A release in a row is an ordinary command until the row ends: it takes the same room, and if the connection ends,
-//!   it has not left.
+//!   it counts as not sent.
 //!
 //! # Not here
 //!
-//! Nodes with a native release, nodes that have forgotten the script, releases that repair, and locks on several
-//! resources are asked one release at a time.
+//! Releases are sent one at a time to nodes with a native release and to nodes that have forgotten the script, and so
+//! are repeated releases and releases of locks on several resources.
 
 use alloc::vec::Vec;
 
@@ -31,8 +31,8 @@ use super::outbox::Outbox;
 const HEAD: usize =
     b"*5\r\n$7\r\nEVALSHA\r\n$40\r\n\r\n$1\r\n1\r\n".len() + RELEASE_EACH.sha1.len();
 
-/// Rewrites the last `count` commands, which are releases by digest: at most as many as one command may have. `singles`
-/// is a buffer for their bytes, empty before and after.
+/// Rewrites the last `count` commands, which are releases by digest, no more than fit into one command. `singles` is a
+/// buffer for their bytes. It is empty before and after.
 #[cold]
 #[inline(never)]
 pub(super) fn join(
@@ -81,7 +81,7 @@ fn write(out: &mut Vec<u8>, count: usize, commands: &[u8]) {
     }
 }
 
-/// Returns key and token of each of these releases, as arguments in wire form.
+/// Returns the key and the token of each of these releases, as arguments in wire form.
 fn each(mut commands: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     core::iter::from_fn(move || {
         let (key, behind) = split_argument(commands.get(HEAD..)?);
@@ -91,7 +91,7 @@ fn each(mut commands: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Splits behind the first of these arguments in wire form.
+/// Splits these arguments in wire form behind the first one.
 fn split_argument(arguments: &[u8]) -> (&[u8], &[u8]) {
     let digits = arguments[1..].iter().take_while(|byte| **byte != b'\r');
     let (mut header, mut len) = (b"$\r\n".len(), 0);

@@ -1,19 +1,19 @@
-//! Looks at a key: they ask what is left of it, and for a notification of its next change.
+//! Looks at a key: a look asks for the remaining time of the key, and for a notification of its next change.
 //!
-//! Redis and Valkey call this client-side caching. `CLIENT TRACKING ON OPTIN NOLOOP` is sent once on a connection, when
-//! the first look needs it. `CLIENT CACHING YES` makes the next command register its key. It goes in one piece with the
-//! `PTTL` behind it, because a command between the two would take the registration. The next change of the key is then
-//! pushed, once, to this connection.
+//! Redis and Valkey call this client-side caching. When the first look of a connection needs it, the node sends `CLIENT
+//! TRACKING ON OPTIN NOLOOP` once. `CLIENT CACHING YES` makes the next command register its key. It is written in one
+//! piece with the `PTTL` behind it, because a command between the two would take the registration. The server then
+//! pushes the next change of the key, once, to this connection.
 //!
 //! # Guarantees
 //!
-//! * Nothing stands between `CACHING` and its `PTTL`.
+//! * Nothing comes between `CACHING` and its `PTTL`.
 //! * A look says whether it has registered. If the user may not track, or the connection speaks RESP2, which has no
 //!   pushes, only the `PTTL` is sent.
 //!
 //! # Not here
 //!
-//! What follows from a look. A later write of our own to the key, which uses up the registration.
+//! The consequences of a look. A later write of our own to the key, which uses up the registration.
 
 use core::time::Duration;
 
@@ -31,8 +31,8 @@ const TRACK: &[u8] =
 const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
 impl Waking {
-    /// Takes an answer to a tracking command. If `value` is an error, the node sends no notifications; if the error
-    /// passes, the next look asks again.
+    /// Handles an answer to a tracking command. If `value` is an error, the node sends no notifications. If the error
+    /// is one that passes, the next look asks again.
     pub(in crate::node) fn refused(&mut self, value: Value<'_>) {
         if let (Self::Push, Some(line)) = (*self, value.as_error()) {
             let error = ServerError::from_line(line);
@@ -66,7 +66,7 @@ pub(in crate::node) fn register_next(
         in_flight.push(Purpose::Track, now, start, command.len());
     };
     if *waking == Waking::Unasked {
-        *waking = Waking::Push; // Unless it refuses.
+        *waking = Waking::Push; // Unless the server refuses.
         put(TRACK);
     }
     if *waking == Waking::Push {
@@ -74,7 +74,7 @@ pub(in crate::node) fn register_next(
     }
 }
 
-/// Takes the answer to a look at the key of `place`. A look that is forbidden registers nothing.
+/// Handles the answer to a look at the key of `place`. A look that is forbidden registers nothing.
 pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value<'_>) -> Heard {
     let forbidden = |line: &[u8]| line.starts_with(b"NOPERM");
     if value.as_error().is_some_and(forbidden) {
@@ -87,7 +87,7 @@ pub(in crate::node) fn looked(waking: &mut Waking, place: PlaceKey, value: Value
     }
 }
 
-/// Returns what is left of the key, by this answer to a look. `None` if it does not say.
+/// Returns the remaining time of the key from this answer to a look. Returns `None` if the answer does not say.
 fn left(value: Value<'_>) -> Option<Remaining> {
     match value.as_integer()? {
         -2 => Some(Remaining::Missing),
@@ -100,8 +100,8 @@ fn left(value: Value<'_>) -> Option<Remaining> {
 }
 
 /// Passes the keys that a push reports as changed to `changed`; `None` stands for all keys. A key of
-/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins so. Other pushes are
-/// ignored. Returns `true` if `changed` returns `true` for any key.
+/// [`STRING_BYTES_MAX`](crate::limits::STRING_BYTES_MAX) bytes stands for every key that begins with these bytes. Other
+/// pushes are ignored. Returns `true` if `changed` returns `true` for any key.
 #[cold]
 #[inline(never)]
 pub(in crate::node) fn changes(

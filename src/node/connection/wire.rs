@@ -1,15 +1,15 @@
-//! The way to one node: the commands that wait to be written, and those that the node has not answered.
+//! The commands to one node that wait to be written, and those that the node has not answered.
 //!
 //! # Guarantees
 //!
-//! * **Order.** Commands leave in the order in which they were put, and are answered in that order. Collected renewals
-//!   are written before a command that has to come behind them: see [`Batch`]. A row of releases becomes one command
-//!   where it stands: see [`releases`].
+//! * **Order.** Commands leave in the order in which they were put, and get their answers in that order. Collected
+//!   renewals are written before a command that has to follow them: see [`Batch`]. A row of releases becomes one
+//!   command in its place: see [`releases`].
 //! * A command is withdrawn only if none of its bytes has left.
 //!
 //! # Not here
 //!
-//! The choice of what to send, and the work that takes several commands: see `transaction`.
+//! The choice of what to send, and work that takes several commands: see `transaction`.
 
 use alloc::vec::Vec;
 
@@ -34,7 +34,7 @@ pub(crate) struct Wire {
     pub(crate) batch: Batch,
     /// The number of releases at the end of the out buffer that may become one command.
     releases: usize,
-    /// The buffer in which a row of releases stands while it becomes one command.
+    /// A buffer for a row of releases while it becomes one command.
     row: Vec<u8>,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
@@ -52,7 +52,7 @@ impl Wire {
         self.in_flight.push(purpose, now, start, command.len());
     }
 
-    /// Does the same with a command that `write` appends.
+    /// Does the same for a command that `write` appends.
     pub(super) fn put_with(
         &mut self,
         now: Instant,
@@ -97,14 +97,14 @@ impl Wire {
         self.in_flight.len() >= IN_FLIGHT_MAX / 2 || self.outbox.len() >= OUT_BYTES_MAX / 2
     }
 
-    /// Returns `true` if so many commands are not answered that looks which can wait are postponed.
+    /// Returns `true` if too many commands are unanswered for looks that can wait.
     pub(crate) fn is_busy(&self) -> bool {
         BUSY <= self.in_flight.len()
     }
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// Does what [`put`](Self::put) does with a release by digest, which may become one command with those beside it.
+    /// Works like [`put`](Self::put) for a release by digest, which may join its neighbours in one command.
     // Inlined into its only caller, which is on the hot path.
     #[inline(always)]
     pub(in crate::node) fn put_release(&mut self, now: Instant, request: Request, command: &[u8]) {
@@ -117,8 +117,8 @@ impl Wire {
         self.in_flight.push(purpose, now, start, command.len());
     }
 
-    /// Ends the row of releases at the end of the out buffer. Several of them become one command, unless the server has
-    /// refused such commands.
+    /// Ends the row of releases at the end of the out buffer. If there are several, joins them into one command, unless
+    /// the server has refused such commands.
     #[inline(always)]
     fn end_row(&mut self) {
         if 1 < self.releases && !self.batch.is_refused {
@@ -128,7 +128,7 @@ impl Wire {
         self.releases = 0;
     }
 
-    // ----- what stands before a command -----------------------------------------------------
+    // ----- writes before a command ----------------------------------------------------------
 
     /// Returns `true` if something may have to be written before the next command.
     #[inline(always)]
@@ -144,7 +144,7 @@ impl Wire {
         self.write_before_release(now, purpose);
     }
 
-    /// Does the same before a release, which ends only a row that cannot become longer.
+    /// Does the same before a release: ends the row only if it cannot grow any more.
     #[cold]
     #[inline(never)]
     fn write_before_release(&mut self, now: Instant, purpose: Purpose) {
@@ -162,7 +162,7 @@ impl Wire {
     pub(in crate::node) fn collect(&mut self, now: Instant, renewal: &Renewal<'_>) {
         self.batch.add(now, renewal);
         if self.batch.is_full() && self.outbox.is_blocked() {
-            self.write_batch(now); // In the out buffer, one of many is cheaper to withdraw.
+            self.write_batch(now); // One of many is cheaper to withdraw from the out buffer.
         }
     }
 
@@ -175,13 +175,13 @@ impl Wire {
         self.batch.flush(now, &mut self.waking, outbox, in_flight);
     }
 
-    /// Returns `true` if renewals can be written now, and there are so many that the node needs a turn for them.
+    /// Returns `true` if renewals can be written now, and the node needs a turn because there are so many.
     #[inline]
     pub(crate) fn is_to_renew(&self) -> bool {
         RENEWALS_FEW < self.batch.len() && !self.batch.waits && !self.outbox.is_blocked()
     }
 
-    /// Returns since when renewals have waited for the node's turn. `None` if they wait for the socket too.
+    /// Returns since when renewals have waited for the node's turn. Returns `None` if they also wait for the socket.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         (self.batch.waits && !self.outbox.is_blocked()).then_some(self.batch.since)
     }
@@ -232,7 +232,7 @@ impl Wire {
         self.outbox.offer()
     }
 
-    /// The operating system took the first `len` of the offered bytes.
+    /// The operating system has taken the first `len` of the offered bytes.
     pub(crate) fn transmitted(&mut self, len: usize) {
         if self.outbox.has_withdrawn() {
             self.sweep();
@@ -240,12 +240,12 @@ impl Wire {
         self.outbox.transmitted(len);
     }
 
-    /// Returns how many bytes wait to be written.
+    /// Returns the number of bytes that wait to be written.
     pub(crate) fn unsent(&self) -> usize {
         self.outbox.len() + self.batch.bytes()
     }
 
-    /// The connection is gone. Returns every request that was not answered, and whether its command may have left.
+    /// The connection is gone. Returns every unanswered request, with whether its command may have left.
     pub(super) fn drain(&mut self) -> Vec<(Request, bool)> {
         let unsent = |start| self.outbox.is_unsent(start);
         let lost = self.in_flight.drain(unsent).chain(self.batch.drain());

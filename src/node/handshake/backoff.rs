@@ -1,6 +1,6 @@
 //! The delay before a connection is tried again: none at first, then longer and longer.
 //!
-//! The delay starts at 50 ms and doubles up to 2 s. Each is shortened by a random part of up to a half, so that many
+//! The delay starts at 50 ms and doubles up to 2 s. A random part of up to a half is taken off each, so that many
 //! clients do not come back in step.
 
 use core::time::Duration;

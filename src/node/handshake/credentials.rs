@@ -1,5 +1,4 @@
-//! The questions of the handshake, as commands. They depend on the user, the password, the client name and the
-//! database.
+//! The commands of the handshake. They depend on the user, the password, the client name and the database.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -15,7 +14,7 @@ use crate::resp;
 pub(in crate::node) struct Credentials {
     node: NodeConfig,
     client_name: Option<String>,
-    /// A provider gives the credentials for each connection.
+    /// Whether a provider gives the credentials for each connection.
     is_given: bool,
     given: Option<Given>,
 }
@@ -81,7 +80,7 @@ impl Credentials {
         }
     }
 
-    /// Writes the command of `step`. Returns `false` if there is nothing to ask.
+    /// Writes the command of `step`. Returns `false` if the step needs no command.
     pub(in crate::node) fn ask(&self, out: &mut Vec<u8>, step: Step) -> bool {
         let database = resp::Decimal::new(u64::from(self.node.database()));
         let words: &[&[u8]] = match step {
@@ -102,7 +101,7 @@ impl Credentials {
             Step::Memory => &[b"INFO", b"memory"],
             Step::Load(taught) => &[b"SCRIPT", b"LOAD", taught.script().text.as_bytes()],
             Step::Durability => &[b"CONFIG", b"GET", b"*append*"],
-            // `Node` writes this question itself, because it differs from one connection to the next.
+            // `Node` writes this command itself, because it differs between connections.
             Step::Join => return false,
         };
         resp::command(out, words);

@@ -1,7 +1,8 @@
-//! The beginning of a connection to one node: when it is opened, which server it is, and whether it can serve.
+//! The beginning of a connection to one node: when it is opened, which server answers, and whether this server can
+//! serve.
 //!
 //! `HELLO 3` with credentials and client name comes first and alone, because its answer shows whether anything else
-//! makes sense. The rest goes in one write: the database, the debts from the connection before, the questions that
+//! makes sense. The rest goes in one write: the database, the debts from the previous connection, the questions that
 //! identify the server, and the scripts. A server that does not know `HELLO` gets the same questions in RESP2.
 //!
 //! # Not here
@@ -36,14 +37,14 @@ use super::request::Purpose;
 use backoff::Backoff;
 use credentials::Credentials;
 
-/// The command of a probe. Every server answers it in some way, even one that refuses us.
+/// The command of a probe. Every server answers it in some way, even a server that refuses us.
 pub(crate) const HELLO: &[u8] = b"*1\r\n$5\r\nHELLO\r\n";
 
-/// A connection that lasted at least this long is opened again at once when it ends: it was closed because it was idle,
+/// If a connection that lasted at least this long ends, the next one is opened at once: it ended because it was idle,
 /// or because its server restarted.
 const LASTED: Duration = Duration::from_secs(1);
 
-/// A server may overstate its uptime by this much: it subtracts two times in whole seconds, and was seen to tick some
+/// A server may overstate its uptime by this much: it subtracts two times in whole seconds, and may tick some
 /// milliseconds early.
 pub(super) const UPTIME_GRAIN: Duration = Duration::from_secs(2);
 
@@ -54,17 +55,17 @@ pub(super) type Words = Option<(Option<ServerError>, Arc<str>)>;
 #[derive(Debug)]
 pub(crate) struct Handshake {
     pub(super) phase: Phase,
-    /// Why the node is not ready. Has no meaning while it is.
+    /// Why the node is not ready. Has no meaning while the node is ready.
     pub(crate) trouble: Trouble,
-    /// The latest text about the node: the server's, with its error, or that of the provider of the credentials
-    /// (`None`).
+    /// The latest text about the node. It comes from the server, with its error, or from the provider of the
+    /// credentials, with `None`.
     pub(super) words: Words,
     pub(super) credentials: Credentials,
     backoff: Backoff,
     /// When a connection was last tried.
     pub(crate) tried_at: Instant,
-    /// The timer of the connection and the time at which it fires: the end of a back-off, or the deadline for
-    /// connecting and handshake.
+    /// The timer of the connection and the time at which it fires: the end of a back-off, or the deadline for the
+    /// connection and its handshake.
     pub(crate) timer: Option<(TimerKey, Instant)>,
 }
 
@@ -117,7 +118,7 @@ impl Handshake {
         self.trouble = trouble;
     }
 
-    /// Returns what follows from bytes that are not RESP.
+    /// Returns the consequence of bytes that are not RESP.
     #[cold]
     pub(super) fn not_resp(&self) -> Trouble {
         match self.phase {
@@ -128,13 +129,13 @@ impl Handshake {
         }
     }
 
-    /// Keeps the text of an error, the answer to a command with this `purpose`.
+    /// Keeps the text of an error that answers a command with this `purpose`.
     #[cold]
     pub(super) fn keep_words(&mut self, purpose: Purpose, line: &[u8]) {
         self.words = self.credentials.words_of(purpose, line);
     }
 
-    /// Returns how long to wait before the next connection, which depends on how long the last one lasted. Must be
+    /// Returns how long to wait before the next connection. This depends on how long the last one lasted, so it must be
     /// called before [`Self::disconnected`].
     pub(crate) fn delay(&mut self, now: Instant, random: &mut StdRng) -> Duration {
         let lasted = matches!(&self.phase, Phase::Ready { since, .. }
@@ -186,8 +187,8 @@ impl Handshake {
         self.identity()?.run_id.as_deref()
     }
 
-    /// Returns the least time for which the server has been up. A server reports whole seconds, and may overstate them
-    /// by [`UPTIME_GRAIN`].
+    /// Returns the shortest time for which the server has been up. A server reports whole seconds, and may overstate
+    /// them by [`UPTIME_GRAIN`].
     pub(crate) fn uptime(&self, now: Instant) -> Option<Duration> {
         let Phase::Ready { server, since } = &self.phase else {
             return None;

@@ -1,4 +1,4 @@
-//! The phases of a connection, and what can be asked in each.
+//! The phases of a connection, and the questions that each allows.
 
 use core::fmt;
 use core::time::Duration;
@@ -19,14 +19,14 @@ pub enum NodeState {
     Connecting,
     /// The node votes.
     Ready,
-    /// The node is asked and answers, but does not vote yet. It may have forgotten locks because it restarted or was
-    /// replaced, its clock was stepped, or a barrier stands on it. See [`RestartGuard`](crate::RestartGuard) and
+    /// The node is asked and answers, but does not vote yet. Either it restarted or was replaced and may have forgotten
+    /// locks, or its clock has stepped, or it has a barrier. See [`RestartGuard`](crate::RestartGuard) and
     /// [`Builder::watch_clocks`](crate::Builder::watch_clocks).
     Quarantined {
         /// The time until it may vote. Zero while the node is being asked.
         left: Duration,
     },
-    /// The node has a connection, but has been silent for so long that it is not asked.
+    /// The node has a connection, but is not asked, because it has been silent for too long.
     Suspect,
     /// There is no connection. The next one is tried after a delay.
     Down(LinkError),
@@ -34,7 +34,7 @@ pub enum NodeState {
     Unusable(Unusable),
 }
 
-/// The text for operators: the state, and the reason if the node does not vote.
+/// The text for operators: the state, with the reason if the node does not vote.
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -59,7 +59,7 @@ impl fmt::Display for NodeState {
 pub(in crate::node) enum Phase {
     /// There is no connection; the next one is tried when the timer fires.
     Down,
-    /// A connection was asked for.
+    /// A connection is wanted, and is not up yet.
     Connecting,
     /// The connection is up, and the server has not identified itself yet.
     Handshake(Server),
@@ -67,7 +67,7 @@ pub(in crate::node) enum Phase {
     Ready { server: Server, since: Instant },
 }
 
-/// Why a node cannot be asked.
+/// The reason why a node cannot be asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Trouble {
     Link(LinkFault),
@@ -82,8 +82,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble behind a reply that was not asked for. Some servers say why they close a connection before
-    /// they get a command.
+    /// Returns the trouble behind an unexpected reply. Some servers say why they close a connection before they get a
+    /// command.
     pub(in crate::node) fn of_unasked(value: Value<'_>) -> Self {
         let Some(line) = value.as_error() else {
             return Self::Link(LinkFault::Protocol);
@@ -103,12 +103,12 @@ impl Trouble {
 pub(crate) enum Access {
     /// It can be asked now.
     Open,
-    /// It can be asked when the handshake is done.
+    /// It can be asked after the handshake.
     Handshake {
-        /// The node has never been reached before.
+        /// Whether the node has never been reached before.
         first: bool,
     },
-    /// It cannot be asked. Holds the outcome that a question has.
+    /// It cannot be asked. Contains the outcome of a question.
     Shut(NodeOutcome),
 }
 

@@ -1,9 +1,9 @@
-//! What a server says about itself: its answers to the questions of the handshake.
+//! The facts that a server reports about itself in the handshake.
 //!
 //! # Not here
 //!
-//! The meaning of an identity: whether a node restarted, or is the same server as another. `Trust` decides that, and
-//! the engine, because it knows all nodes.
+//! The meaning of an identity: whether a node restarted, or is the same server as another. `Trust` decides this, with
+//! the engine, which knows all nodes.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -17,15 +17,15 @@ use crate::resp::Value;
 pub(crate) enum Next {
     /// Wait for the other answers.
     Wait,
-    /// Ask again in RESP2, then go on as after [`Next::Survey`].
+    /// Ask again in RESP2, then continue as after [`Next::Survey`].
     Fallback,
-    /// The server accepts us: send the debts, then ask the remaining questions.
+    /// The server accepts the connection: send the debts, then ask the remaining questions.
     Survey,
     /// The node has joined again, after its handshake.
     Joined,
 }
 
-/// What a server says about itself.
+/// The facts that a server reports about itself.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Identity {
     /// The identifier that the server makes at each of its starts. `None` if `INFO` is forbidden.
@@ -34,17 +34,17 @@ pub(crate) struct Identity {
     pub(crate) replid: Option<String>,
     /// How long the server has run, by its own clock.
     pub(crate) uptime: Option<Duration>,
-    /// The server's policy evicts keys that have an expiry, so it may evict locks.
+    /// Whether the server's policy evicts keys that have an expiry. Such a server may evict locks.
     pub(crate) evicts_locks: bool,
     /// The share of `maxmemory` in use, in percent, if there is such a limit.
     pub(crate) memory_percent: Option<u8>,
-    /// Every write is on disk before it is answered. `None` if the server does not report it.
+    /// Whether every write is on disk before it is answered. `None` if the server does not report this.
     writes_through: Option<bool>,
-    /// The server has no replica, and is not and was not one itself.
+    /// Whether the server has no replica, and neither is nor was a replica itself.
     is_alone: bool,
     /// Product and version as the server reports them, such as `valkey 9.1.2`.
     pub(crate) product: Option<String>,
-    /// The shortest way to release by the server's version.
+    /// The shortest way to release that the server's version has.
     pub(in crate::node) native_release: Option<Dialect>,
 }
 
@@ -55,15 +55,15 @@ impl Identity {
     }
 }
 
-/// The answers of a server on this connection, in its handshake and after it.
+/// The answers of a server on this connection, during the handshake and after it.
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     pub(crate) identity: Identity,
-    /// The number of questions that are not answered.
+    /// The number of unanswered questions.
     pub(in crate::node) open: usize,
-    /// The last questions have been sent.
+    /// Whether the last questions have been sent.
     pub(in crate::node) surveyed: bool,
-    /// The node has joined.
+    /// Whether the node has joined.
     pub(in crate::node) joined: bool,
 }
 
@@ -73,7 +73,7 @@ impl Server {
         self.surveyed && self.open == 0
     }
 
-    /// Takes an answer and returns what to do next.
+    /// Handles an answer and returns what to do next.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Server {
             Step::Durability => self.identity.writes_through = writes_through(value),
             Step::Join => self.joined = true,
             Step::Load(_) => {} // See `abilities`.
-            // A name is a courtesy to the operator; a server that refuses it can still serve.
+            // A client name only helps the operator, so a server that refuses it can still serve.
             Step::SetName => {}
         }
         Ok(Next::Wait)
@@ -119,7 +119,7 @@ impl Server {
     }
 
     fn server(&mut self, info: &[u8]) -> Result<(), Unusable> {
-        // Valkey 9 has another name for this field.
+        // Valkey 9 uses another name for this field.
         let mode = field(info, b"redis_mode").or_else(|| field(info, b"server_mode"));
         check_mode(mode)?;
         self.identity.run_id = field(info, b"run_id").and_then(name);
@@ -138,14 +138,15 @@ impl Server {
     }
 }
 
-/// Returns `true` if this `INFO memory` says that keys with an expiry may be evicted.
+/// Returns `true` if this `INFO memory` says that the server may evict keys with an expiry.
 fn evicts_locks(info: &[u8]) -> bool {
     let limited = field(info, b"maxmemory").is_some_and(|limit| limit != b"0");
     let keeps = field(info, b"maxmemory_policy").is_none_or(|policy| policy == b"noeviction");
     limited && !keeps
 }
 
-/// Returns the share of `maxmemory` in use by this `INFO memory`, in percent, if there is such a limit. At most 255.
+/// Returns, from this `INFO memory`, the share of `maxmemory` in use in percent, at most 255. Returns `None` if there
+/// is no such limit.
 fn memory_percent(info: &[u8]) -> Option<u8> {
     let number = |name: &[u8]| core::str::from_utf8(field(info, name)?).ok()?.parse().ok();
     let (used, most): (u64, u64) = (number(b"used_memory")?, number(b"maxmemory")?);
@@ -154,7 +155,7 @@ fn memory_percent(info: &[u8]) -> Option<u8> {
 }
 
 /// Returns whether `CONFIG GET *append*` says that writes go through to the disk. The reply is a map, or a flat array
-/// of the same items. `None` if the server refuses it.
+/// of the same items. Returns `None` if the server refuses the command.
 fn writes_through(value: Value<'_>) -> Option<bool> {
     let is = |key: &[u8], wanted: &[u8]| {
         let text = match value.as_pairs() {
@@ -176,7 +177,7 @@ fn hello_refused(line: &[u8]) -> Result<Next, Unusable> {
     let says = |text: &[u8]| line.windows(text.len()).any(|part| part == text);
     match error.code() {
         "ERR" if says(b"max number of clients") => Err(Unusable::TooManyClients),
-        // Proxies have texts of their own for an unknown command.
+        // Proxies use their own texts for an unknown command.
         "NOPROTO" | "NOPERM" | "HELLO" => Ok(Next::Fallback),
         _ if error.is_plain() => Ok(Next::Fallback),
         _ => Err(refused(error)),
@@ -193,8 +194,8 @@ pub(in crate::node) fn refused(error: ServerError) -> Unusable {
     }
 }
 
-/// Returns what a refused `AUTH` means. An error without a code of its own comes from a server that wants no password,
-/// or from an old one that refuses this password. In both cases the configuration is wrong.
+/// Returns the meaning of a refused `AUTH`. An error without its own code comes from a server that wants no password,
+/// or from an old server that refuses this password. In both cases the configuration is wrong.
 fn auth_refused(error: ServerError) -> Unusable {
     match error.code() {
         "NOAUTH" | "NOPERM" | "DENIED" => refused(error),
@@ -214,9 +215,9 @@ fn error_in(value: Value<'_>) -> Option<ServerError> {
     value.as_error().map(ServerError::from_line)
 }
 
-/// Returns the text of an `INFO`. `None` if it is forbidden or not available: the node can serve without these facts.
-/// If the server is busy with a script, the handshake fails and is retried later: without this `INFO` one server could
-/// have two votes, and a busy server does not vote anyway.
+/// Returns the text of an `INFO`. Returns `None` if `INFO` is forbidden or not available, because the node can serve
+/// without these facts. If the server is busy with a script, the handshake fails and is retried later: without this
+/// `INFO` one server could have two votes, and a busy server does not vote anyway.
 fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     match error_in(value).as_ref().map(ServerError::code) {
         Some("NOAUTH") => Err(Unusable::NoCredentials),
@@ -225,7 +226,7 @@ fn info(value: Value<'_>) -> Result<Option<&[u8]>, Unusable> {
     }
 }
 
-/// Returns the value of `key` in an `INFO`, which has lines `key:value`.
+/// Returns the value of `key` in an `INFO`, whose lines have the form `key:value`.
 fn field<'a>(info: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     info.split(|byte| *byte == b'\n').find_map(|line| {
         let value = line.strip_prefix(key)?.strip_prefix(b":")?;
@@ -243,7 +244,7 @@ fn check_mode(mode: Option<&[u8]>) -> Result<(), Unusable> {
     right.then_some(()).ok_or(Unusable::Mode)
 }
 
-/// Returns `text` if it can be an identifier: alphanumeric, and no longer than any server's.
+/// Returns `text` if it can be an identifier: alphanumeric, and no longer than the identifier of any server.
 fn name(text: &[u8]) -> Option<String> {
     let fits = (1..=64).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric);
     let text = fits.then(|| core::str::from_utf8(text).ok())??;
@@ -254,7 +255,7 @@ fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Returns product and version of a server, if they can be shown.
+/// Returns the product and the version of a server, if they can be shown.
 fn product(server: Option<&[u8]>, version: Option<&[u8]>) -> Option<String> {
     const LONGEST: usize = 64;
     let text = [server?, b" ", version?].concat();

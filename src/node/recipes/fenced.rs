@@ -2,11 +2,11 @@
 //!
 //! A script takes a fenced lock and raises a counter for each of its names. A node refuses it unless its counter floor
 //! belongs to the present `run_id`: see [`script::fencing`](crate::node::script). All other commands about a fenced
-//! lock are those of a lock without a token.
+//! lock are the same as for a lock without a fencing token.
 //!
 //! # Not here
 //!
-//! The choice of the number that is proposed, and the meaning of a majority of answers.
+//! The choice of the proposal, and the meaning of a majority of answers.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -23,17 +23,17 @@ use crate::resp::{Decimal, argument, command};
 use super::shared::{TO_JOIN, passes, prefix};
 use super::{Filling, permit, to_ask};
 
-/// What is filled into a command about counters.
+/// The variable parts of a command about counters.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::node) struct Counters<'a> {
-    /// The number to which they are raised at least.
+    /// The number to which the counters are raised at least.
     pub(in crate::node) number: u64,
-    /// How long they live after their last token.
+    /// How long the counters live after their last token.
     pub(in crate::node) ttl: Duration,
     pub(in crate::node) run_id: &'a str,
 }
 
-/// Takes the keys of `entry`, or none of them, and raises the counters, if the user may run all of `commands`.
+/// Takes all keys of `entry`, or none, and raises the counters, if the user may run all of `commands`.
 pub(in crate::node) fn take(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -50,7 +50,7 @@ pub(in crate::node) fn take(
     to_ask(out, commands);
 }
 
-/// Adds a reader or takes a slot, and raises the counter. Each such command also asks for the permissions.
+/// Adds a reader or takes a slot, and raises the counter. Each such command also checks the permissions.
 fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters: &Counters<'_>) {
     let (life, marker) = (Decimal::millis(filling.life), filling.marker);
     let commands = TO_JOIN.len() + TO_NUMBER.len();
@@ -72,7 +72,7 @@ fn take_member(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>, counters
     to_ask(out, &TO_NUMBER);
 }
 
-/// The command that a number needs, besides [`TO_JOIN`].
+/// The command that a fencing token needs, besides [`TO_JOIN`].
 pub(in crate::node) const TO_NUMBER: [&str; 1] = ["set"];
 
 /// Raises the counters of `entry`, if the keys are there.
@@ -100,7 +100,7 @@ pub(in crate::node) fn set_floor(run_id: &str, [seen, proposal]: [u64; 2]) -> Ve
     about_floor(&SET_FLOOR, run_id, [seen, proposal])
 }
 
-/// Asks for the counter floor. A floor that is missing, or belongs to another `run_id`, is in repair from then on,
+/// Asks for the counter floor. If the floor is missing or belongs to another `run_id`, it is in repair from then on,
 /// under `nonce`.
 pub(in crate::node) fn look_at_floor(run_id: &str, nonce: u64) -> Vec<u8> {
     about_floor(&LOOK_AT_FLOOR, run_id, [nonce])
@@ -111,7 +111,7 @@ pub(in crate::node) fn repair_floor(run_id: &str, nonce: u64, number: u64) -> Ve
     about_floor(&REPAIR_FLOOR, run_id, [nonce, number])
 }
 
-/// Asks how many counters there are behind `cursor`, among the keys that the node scans at once.
+/// Asks how many counters there are behind `cursor`, among the keys that the node scans in one step.
 pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     let (mut out, cursor) = (Vec::new(), Decimal::new(cursor));
     let script = COUNT_COUNTERS.text.as_bytes();
@@ -119,7 +119,7 @@ pub(in crate::node) fn count(cursor: u64) -> Vec<u8> {
     out
 }
 
-/// Writes a script whose only key is the counter floor, by its text because it is rare.
+/// Writes a script whose only key is the counter floor. It goes by its text, because it is rare.
 fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N]) -> Vec<u8> {
     let (mut out, numbers) = (Vec::new(), numbers.map(Decimal::new));
     let (script, run_id) = (script.text.as_bytes(), run_id.as_bytes());
@@ -129,7 +129,7 @@ fn about_floor<const N: usize>(script: &Script, run_id: &str, numbers: [u64; N])
     out
 }
 
-/// Writes the command up to the token, with room for `more` words beside those of [`tail`].
+/// Writes the command up to the token, with room for the words of [`tail`] and `more` others.
 fn head(
     out: &mut Vec<u8>,
     script: (&Script, Dialect),
@@ -144,7 +144,7 @@ fn head(
     super::head(out, script, entry, keys, marker, 5 + more);
 }
 
-/// Writes the ttl, the marker, a number, how long a counter is kept, and the `run_id`.
+/// Writes the ttl, the marker, a number, the life of a counter, and the `run_id`.
 fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>, counters: &Counters<'_>) {
     super::tail(out, ttl, marker);
     argument(out, Decimal::new(counters.number).as_bytes());
@@ -159,7 +159,7 @@ pub(super) mod tests {
     use crate::time::Instant;
     use alloc::string::{String, ToString};
 
-    /// A command without its text.
+    /// Returns a command without the text of its script.
     pub(in crate::node) fn shown(out: &[u8]) -> String {
         let mut decoder = Decoder::new(Limits::default());
         let frame = decoder.decode(out).expect("RESP").expect("whole");

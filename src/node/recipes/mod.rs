@@ -11,9 +11,9 @@
 //! A node without scripts gets a transaction in place of each script, and no fenced lock, shared lock or permit: see
 //! [`transaction`](super::connection). To add a kind of lock, write its file with its row, and choose it in [`of`].
 //!
-//! Each command is a template that was encoded at compile time. Only the entry (key and token in wire form) is copied
-//! into it, and the numbers are written. This is done once for each round and form; the nodes that take a command in
-//! the same form share its bytes. A node that carries a marker gets scripts that check it, except for releases: see
+//! Each command is a template that was encoded at compile time. At run time, the entry (key and token in wire form) and
+//! the numbers are filled in. This happens once for each round and form; the nodes that take a command in the same form
+//! share its bytes. A node that carries a marker gets scripts that check the marker, except for releases: see
 //! [`script`](super::script). These are written for that node alone.
 
 pub(super) mod fenced;
@@ -49,13 +49,13 @@ impl Command {
         }
     }
 
-    /// Returns the buffer, for the pool.
+    /// Returns the buffer for reuse.
     pub(crate) fn into_buffer(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Returns the command in `dialect`. Calls `write` unless the command is already there in that form. A command that
-    /// checks a `marker` is written for one node alone.
+    /// Returns the command in `dialect`. Calls `write` unless the command already has this form. A command that checks
+    /// a `marker` is written for one node alone.
     #[inline]
     pub(super) fn written(
         &mut self,
@@ -72,19 +72,19 @@ impl Command {
     }
 }
 
-/// What is filled into a command, besides the entry.
+/// The variable parts of a command, besides the entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling<'a> {
     /// How long the keys are kept.
     pub(super) life: Duration,
-    /// The marker to check, an argument in wire form.
+    /// The marker to check, as an argument in wire form.
     pub(super) marker: Option<&'a [u8]>,
     /// The form of a script.
     pub(super) by: Dialect,
 }
 
 impl Filling<'_> {
-    /// For a script that is only asked for the permissions.
+    /// For a script that only checks the permissions.
     const TO_ASK: Self = Self {
         life: Duration::ZERO,
         marker: None,
@@ -109,16 +109,16 @@ pub(super) struct Recipe {
     form: Form,
 }
 
-/// How nodes get the scripts of a kind of lock.
+/// How nodes get the scripts for a kind of lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Form {
-    /// Nodes are taught the scripts, or have native commands in place of them. Such a lock is taken by `SET`, once a
-    /// trial has shown that it may be released.
+    /// Nodes load the scripts, or have native commands in place of them. A `SET` takes such a lock, once a trial has
+    /// shown that the user may release it.
     Taught,
-    /// The scripts are sent by their text each time, and the one that takes a lock asks for the permissions itself. On
-    /// a node without scripts transactions take their place.
+    /// The scripts are sent by their text each time, and the script that takes a lock checks the permissions itself. On
+    /// a node without scripts, transactions replace them.
     Untaught,
-    /// The same, but nothing takes their place.
+    /// The same, but nothing replaces the scripts.
     Only,
 }
 
@@ -150,7 +150,7 @@ fn of_another(entry: &Entry) -> &'static Recipe {
     }
 }
 
-/// Takes the keys of `entry`, or none of them.
+/// Takes all keys of `entry`, or none.
 pub(super) fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     (of(entry).take)(out, entry, filling);
 }
@@ -188,7 +188,7 @@ pub(super) fn ask(out: &mut Vec<u8>, entry: &Entry, commands: &[&'static str]) {
 const NO_MARKER: &[u8] = b"$0\r\n\r\n";
 
 /// Writes a command that runs a script about `entry`, up to the token. Its keys are the names, then `more`, each in two
-/// parts, then those of the marker and the barrier if a marker is checked. This number of `words` follows.
+/// parts, then the marker and the barrier if a marker is checked. This number of `words` follows.
 #[cold]
 fn head<'a>(
     out: &mut Vec<u8>,
@@ -225,13 +225,13 @@ fn head<'a>(
     out.extend_from_slice(entry.token_argument());
 }
 
-/// Writes what follows the token in most of these commands: the ttl and the marker.
+/// Writes the words that follow the token in most of these commands: the ttl and the marker.
 fn tail(out: &mut Vec<u8>, ttl: &[u8], marker: Option<&[u8]>) {
     argument(out, ttl);
     out.extend_from_slice(marker.unwrap_or(NO_MARKER));
 }
 
-/// Writes each of these commands for which a script is to ask.
+/// Writes the names of the commands whose permissions a script has to check.
 fn to_ask(out: &mut Vec<u8>, commands: &[&str]) {
     for command in commands {
         argument(out, command.as_bytes());

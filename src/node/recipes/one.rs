@@ -149,23 +149,23 @@ fn inspect(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     }
 }
 
-/// Checks no marker: the key is changed even if the node's answers do not count.
+/// This checks no marker: the node changes the key even if its answers do not count.
 fn overwrite(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     let mut other = Vec::new();
     argument(&mut other, &broken(entry.token()));
     OVERWRITE.write(out, [entry.arguments(), &other], filling.by);
 }
 
-/// A release of the name of `entry` that deletes nothing, to see whether the user may use this `way`. No key has its
-/// token, which is longer than the one of `entry`.
+/// Writes a release of the name of `entry` that deletes nothing, to see whether the user may use this `way`. Its token
+/// is longer than the token of `entry`, and no key has it.
 pub(in crate::node) fn trial(out: &mut Vec<u8>, entry: &Entry, way: Dialect) {
     let longer = [entry.token().as_bytes(), b"?"].concat();
     let entry = Entry::new(Vec::new(), entry.resource(), &longer);
     release(out, &entry, way);
 }
 
-/// Takes the key for `life` if the user may run all of `commands` on it. Without a life and a marker, it only asks
-/// which of the commands the user may not run.
+/// Takes the key for `life` if the user may run all of `commands` on it. Without a life and a marker, only asks which
+/// of the commands the user may not run.
 pub(in crate::node) fn take_if_permitted(
     out: &mut Vec<u8>,
     entry: &Entry,
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Returns what `write` appends to bytes that are there already.
+    /// Returns the bytes that `write` appends to a buffer with content.
     fn written(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = b"before".to_vec();
         write(&mut out);

@@ -25,8 +25,8 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Only,
 };
 
-/// Takes the first free slot, or the only one that is wanted. The first such command also asks whether the user may release
-/// it. With an empty ttl that is all.
+/// Takes the first free slot, or the only wanted slot. The first such command also checks whether the user may release
+/// it. With an empty ttl, the command does nothing else.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;
@@ -37,7 +37,7 @@ fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Fil
     to_ask(out, commands);
 }
 
-/// Writes the number of permits, the first slot to try, and how many are tried.
+/// Writes the number of permits, the first slot to try, and the number of slots to try.
 pub(super) fn slots(out: &mut Vec<u8>, entry: &Entry) {
     let Kind::Permit { permits, slot } = entry.kind() else {
         unreachable!("only a permit has slots");

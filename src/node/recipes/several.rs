@@ -1,7 +1,7 @@
 //! The commands about a lock on several names.
 //!
-//! They are scripts. They are sent by their text, because the number of keys differs and such locks are rare. Every
-//! kind of node takes the same form, except for the marker. See [`script::several`](crate::node::script).
+//! They are scripts. They are sent by their text, because the number of keys varies and such locks are rare. Every kind
+//! of node takes the same form, except for the marker. See [`script::several`](crate::node::script).
 
 use alloc::vec::Vec;
 use core::iter::empty;
@@ -25,11 +25,11 @@ pub(super) static RECIPE: Recipe = Recipe {
     form: Form::Untaught,
 };
 
-/// The commands that the lock needs. An answer names a forbidden one by its place, so the order is that of `TO_LOCK` in
-/// `abilities`. `evalsha` is not needed, because the release of such a lock is always sent by its text.
+/// The commands that the lock needs. An answer names a forbidden command by its place, so the order is the same as in
+/// `TO_LOCK` in `abilities`. `evalsha` is not needed, because the release of such a lock is always sent by its text.
 const TO_LOCK_SEVERAL: [&str; 3] = ["get", "del", "set"];
 
-/// Takes all keys, or none. Each such command also asks whether the user may release them.
+/// Takes all keys, or none. Each such command also checks whether the user may release them.
 #[cold]
 #[inline(never)]
 fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
@@ -37,7 +37,7 @@ fn take(out: &mut Vec<u8>, entry: &Entry, filling: &Filling<'_>) {
     take_if_permitted(out, entry, ttl.as_bytes(), filling.marker, &TO_LOCK_SEVERAL);
 }
 
-/// Takes the keys if the user may run all of `commands`. With an empty ttl it only asks which of them the user may not
+/// Takes the keys if the user may run all of `commands`. With an empty ttl, only asks which of them the user may not
 /// run.
 #[cold]
 #[inline(never)]
@@ -102,7 +102,7 @@ mod tests {
         Filling { life, marker, by }
     }
 
-    /// A command without its text.
+    /// Returns a command without the text of its script.
     fn shown(write: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);

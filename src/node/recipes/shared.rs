@@ -1,6 +1,6 @@
-//! The commands about a shared lock, and those that permits have in common with it.
+//! The commands about a shared lock, and the commands that permits share with it.
 //!
-//! They are scripts, sent by their text, and nothing takes their place on a node without scripts. See
+//! They are scripts that are sent by their text. Nothing replaces them on a node without scripts. See
 //! [`script::shared`](crate::node::script).
 
 use alloc::vec::Vec;
@@ -43,7 +43,8 @@ pub(in crate::node) const TO_JOIN: [&str; 7] = [
     "zscore",
 ];
 
-/// Returns the commands that a script is to check: none if it goes by its digest, because it has been run.
+/// Returns the commands that a script has to check. There are none if the script goes by its digest, because it has run
+/// before.
 pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     match by {
         Dialect::Sha1 => &[],
@@ -56,7 +57,8 @@ pub(super) fn to_check(by: Dialect) -> &'static [&'static str] {
     }
 }
 
-/// Adds the reader. The first such command also asks whether the user may remove it. With an empty ttl that is all.
+/// Adds the reader. The first such command also checks whether the user may remove the reader. With an empty ttl, the
+/// command does nothing else.
 #[cold]
 fn take_if_permitted(out: &mut Vec<u8>, entry: &Entry, ttl: &[u8], filling: &Filling<'_>) {
     let Filling { marker, by, .. } = *filling;
@@ -110,7 +112,8 @@ pub(super) fn question(
     argument(out, &prefix(entry));
 }
 
-/// Leaves the intent of a caller who waits for the exclusive lock on `resource`, of this age. It ends after `life`.
+/// Leaves the intent of a caller that waits for the exclusive lock on `resource`, with this age. The intent ends after
+/// `life`.
 #[cold]
 pub(in crate::node) fn leave_intent(
     out: &mut Vec<u8>,
@@ -137,7 +140,7 @@ pub(super) fn not_asked(_: &mut Vec<u8>, _: &Entry, _: &Filling<'_>) {
     unreachable!("no such question is asked about this kind of lock");
 }
 
-/// Returns what stands before the token in a member.
+/// Returns the prefix of the token in a member.
 pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     match entry.kind() {
         Kind::Plain | Kind::Shared => b"r/".to_vec(),
@@ -145,7 +148,7 @@ pub(super) fn prefix(entry: &Entry) -> Vec<u8> {
     }
 }
 
-/// Returns the argument that says whether the intent is passed over: if the lock was held before.
+/// Returns the argument that says whether the reader passes the intent. It does if it held the lock before.
 pub(super) fn passes(entry: &Entry) -> &'static [u8] {
     match entry.ttl() == Duration::ZERO {
         true => b"",
@@ -163,7 +166,7 @@ mod tests {
 
     const COMMANDS: &str = "time zrange zrem zadd pexpireat get zscore";
 
-    /// A command without its text.
+    /// Returns a command without the text of its script.
     fn shown(write: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);

@@ -1,16 +1,17 @@
 //! The scripts of fencing tokens: a counter for each name, and one counter floor for the whole node.
 //!
-//! The keys are the names, the counter of each name, the floor, and those of the [marker](super::super::trust::marker)
-//! and the barrier if a marker is checked. The arguments are the token, the ttl, the marker (empty if none is checked),
-//! a number, how many milliseconds a counter is kept, and the `run_id` of the server.
+//! The keys are the names, the counter of each name, the floor, and the keys of the
+//! [marker](super::super::trust::marker) and the barrier if a marker is checked. The arguments are the token, the ttl,
+//! the marker (empty if none is checked), a number, the life of a counter in milliseconds, and the `run_id` of the
+//! server.
 //!
-//! * A counter that is missing reads as the floor. The floor is at least as high as every counter ever was.
-//! * The floor is `run_id:base:number`. If it is missing, or belongs to another `run_id`, the node may have lost
-//!   counters: it refuses, and changes nothing.
-//! * In repair the floor is `run_id:?nonce:number`. The node may have lost its data, and refuses as well. The nonce is
+//! * A missing counter reads as the floor. The floor is at least as high as every counter has ever been.
+//! * The floor is `run_id:base:number`. If the floor is missing, or belongs to another `run_id`, the node may have lost
+//!   counters. It then refuses, and changes nothing.
+//! * In repair, the floor is `run_id:?nonce:number`. The node may have lost its data, and refuses as well. The nonce is
 //!   random and new for each loss that is seen, so a repair of an earlier loss changes nothing.
-//! * The base is the number with which the floor of this `run_id` began. A counter below it is an old one that came
-//!   back from a disk, and reads as the base.
+//! * The base is the number with which the floor of this `run_id` began. A lower counter is an old one that came back
+//!   from a disk. It reads as the base.
 //! * Counters are whole numbers below 2^53, which Lua keeps exactly, and are printed by `%.0f`.
 
 use super::{Script, end_unless_permitted};
@@ -25,9 +26,9 @@ macro_rules! read_arguments {
 }
 
 /// Puts the floor into `r`, `o` and `x` (its `run_id`, its base as text, and its number), and the base as a number into
-/// `l`. If the floor cannot be used, `r` becomes nil.
+/// `l`. If there is no usable floor, `r` becomes nil.
 ///
-/// A number is turned into text only if it changes: `%.0f` costs a server as much as a `SET`.
+/// The script turns a number into text only if it changes: `%.0f` costs a server as much as a `SET`.
 macro_rules! read_floor {
     () => {
         "local r,v=A[6],call('get',f) or '' local o,x=string.match(v,'^:(%d+):(%d+)$',#r+1) local l \
@@ -48,7 +49,7 @@ macro_rules! read_counter {
     };
 }
 
-/// Raises the floor to the number `s` (`d` is the same number as text), if the floor is lower.
+/// Raises the floor to the number `s`, if the floor is lower. `d` is the same number as text.
 macro_rules! lift_floor {
     () => {
         "if s>x then call('set',f,r..':'..o..':'..d) end "
@@ -66,11 +67,11 @@ macro_rules! whether_it_counts {
 
 pub(super) use {lift_floor, read_counter, read_floor};
 
-/// Takes all names, or none, and raises all their counters to one number. It is higher than each of them, and at least
-/// the proposed number. The script uses at most one second more than the server's clock as the proposal, unless the token
-/// says that nodes have asked for it. If it has taken
-/// them and no marker is checked, it answers the number alone, as text: three integers cost a server half a microsecond
-/// more. Otherwise it answers three integers:
+/// Takes all names, or none, and raises all their counters to one number. This number is higher than each counter, and
+/// at least the proposal. The script limits the proposal to one second more than the server's clock, unless the token
+/// says that nodes have asked for the proposal. If it has taken the names and checks no marker, it answers with the
+/// number alone, as text: three integers cost a server half a microsecond more. Otherwise it answers with three
+/// integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -82,8 +83,8 @@ pub(super) use {lift_floor, read_counter, read_floor};
 /// {-i - 2, 0, 0}   the user may not run the i-th of the commands behind the run_id
 /// ```
 ///
-/// Nothing was done unless the lock was taken; `b` says whether that counts. The key of the lock is written last: a
-/// script that fails half-way leaves counters that are too high, which does no harm.
+/// The script does nothing unless it takes the lock; `b` says whether that counts. The key of the lock is written last:
+/// a script that fails half-way leaves counters that are too high, which does no harm.
 pub(crate) const TAKE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -114,9 +115,10 @@ pub(crate) const TAKE_FENCED: Script = Script {
     sha1: "2a551eb002439e625d86d348863b23d88f2f1f44",
 };
 
-/// Raises all counters and the floor at least to the number, if all names hold the token. Answers `1`: done. Otherwise
-/// nothing is changed: `-1` one is another's, `0` one is not there, or the floor is missing or belongs to another
-/// `run_id`. With a marker check it adds whether that counts.
+/// Raises all counters and the floor to at least the number, if all names hold the token. Answers `1` if that is done.
+/// Otherwise nothing changes. The answer is then `-1` if a name is another client's, and `0` if a name is not there, or
+/// if the floor is missing or belongs to another `run_id`. With a marker check, the script adds whether the answer
+/// counts.
 pub(crate) const RAISE_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -135,7 +137,7 @@ pub(crate) const RAISE_FENCED: Script = Script {
 };
 
 /// Writes a floor for this `run_id`, no lower than the present one. Answers `1`. Arguments: the `run_id`, a number, and
-/// a second number, which counts only up to the server's clock plus one second. The floor is the only key.
+/// a second number, which is limited to the server's clock plus one second. The floor is the only key.
 pub(crate) const SET_FLOOR: Script = Script {
     text: "local x=tonumber(string.match(redis.call('get',KEYS[1]) or '',':(%d+)$') or 0) \
            if x>9e15 then x=0 end \
@@ -145,9 +147,9 @@ pub(crate) const SET_FLOOR: Script = Script {
     sha1: "41b00d3cd485a66d39e18a0cdabf292d516004a3",
 };
 
-/// Looks at the floor. Answers `{1, number}` if it belongs to this `run_id`. Otherwise it is in repair, from now on if
-/// it was not before, and the answer is `{0, nonce}` with the nonce of the repair. Arguments: the `run_id`, and the
-/// nonce for a repair that begins now. The floor is the only key.
+/// Looks at the floor. Answers `{1, number}` if the floor belongs to this `run_id`. Otherwise the floor is in repair,
+/// from now on if not before, and the answer is `{0, nonce}` with the nonce of the repair. Arguments: the `run_id`, and
+/// the nonce for a repair that begins now. The floor is the only key.
 pub(crate) const LOOK_AT_FLOOR: Script = Script {
     text: "local v=redis.call('get',KEYS[1]) or '' local \
            r,m,n,x=string.match(v,'^(.+):(%??)(%d+):(%d+)$') x=tonumber(x or \
@@ -159,9 +161,9 @@ pub(crate) const LOOK_AT_FLOOR: Script = Script {
     sha1: "9c87c1eb40af6ce1f518b8faefe13843ba4cc932",
 };
 
-/// Ends the repair of the floor under this nonce. Answers `1` if that is done: the floor belongs to this `run_id` now,
-/// and was raised to the number if it was lower. Answers `0` if the floor is not in repair, or under another nonce;
-/// then nothing was done. Arguments: the `run_id`, the nonce, the number. The floor is the only key.
+/// Ends the repair of the floor under this nonce. Answers `1` if that is done: the floor then belongs to this `run_id`,
+/// and was raised to the number if it was lower. Answers `0` if the floor is not in repair, or is under another nonce;
+/// in that case nothing is done. Arguments: the `run_id`, the nonce, the number. The floor is the only key.
 pub(crate) const REPAIR_FLOOR: Script = Script {
     text: "local r,n,x=string.match(redis.call('get',KEYS[1]) or '','^(.+):%?(%d+):(%d+)$') if \
            r~=ARGV[1] or n~=ARGV[2] then return 0 end local \

@@ -1,12 +1,12 @@
 //! The scripts of shared locks and permits with a fencing token.
 //!
-//! They do what those of [`shared`](super::shared) and [`permit`](super::permit) do, and raise the counter of the name
-//! as [`fencing`](super::fencing) does. All slots of a name share one counter, so a permit keeps its number when it
-//! moves to another slot; the numbers of one slot grow as those of a plain lock do.
+//! They do the same as the scripts in [`shared`](super::shared) and [`permit`](super::permit), and also raise the
+//! counter of the name as in [`fencing`](super::fencing). All slots of a name share one counter, so a permit keeps its
+//! number when it moves to another slot. The numbers of one slot grow in the same way as the numbers of a plain lock.
 //!
-//! The keys are the name, the counter, the floor, the intent of a shared lock, and those of the marker and the barrier if
-//! a marker is checked. The arguments are the token, the ttl, the marker, a number, how many
-//! milliseconds a counter is kept, the `run_id`, and then those of the script without a number.
+//! The keys are the name, the counter, the floor, the intent of a shared lock, and the keys of the marker and the
+//! barrier if a marker is checked. The arguments are the token, the ttl, the marker, a number, the life of a counter in
+//! milliseconds, the `run_id`, and then the arguments of the script without a number.
 
 use super::Script;
 use super::fencing::{lift_floor, read_counter, read_floor};
@@ -16,7 +16,7 @@ use super::shared::{
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Puts the number to give into `D` (as text) and `S`, and the floor that it needs into `L`, if that is another. Ends
+/// Puts the next number into `D` (as text) and `S`. If this number needs another floor, puts the floor into `L`. Ends
 /// the script if the floor cannot be used, or there is no larger number.
 macro_rules! choose_number {
     () => {
@@ -32,14 +32,14 @@ macro_rules! choose_number {
     };
 }
 
-/// Raises the counter and the floor to the number that was chosen.
+/// Raises the counter and the floor to the chosen number.
 macro_rules! raise_to_it {
     () => {
         "if L then call('set',f,L) end call('set',KEYS[2],D,'px',A[5]) "
     };
 }
 
-/// Does what [`TAKE_SHARED`](super::TAKE_SHARED) does, and raises the counter. Answers three integers:
+/// Does the same as [`TAKE_SHARED`](super::TAKE_SHARED), and raises the counter. Answers with three integers:
 ///
 /// ```text
 /// {1, b, number}   taken
@@ -49,8 +49,8 @@ macro_rules! raise_to_it {
 /// {-1, 0, 1}       there is no larger number
 /// ```
 ///
-/// `b` says whether that counts. `-5` or less alone: the user may not run one of the commands. Nothing was done unless
-/// it was taken.
+/// `b` says whether that counts. An answer of `-5` or less alone means that the user may not run one of the commands.
+/// The script does nothing unless it takes the lock.
 pub(crate) const TAKE_SHARED_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -64,8 +64,9 @@ pub(crate) const TAKE_SHARED_FENCED: Script = Script {
     sha1: "c6c967feb928242bdee272fbdf9aa2444b405c72",
 };
 
-/// Does what [`TAKE_SLOT`](super::TAKE_SLOT) does, and raises the counter. Answers four integers: those of `TAKE_SLOT`,
-/// and the number, which is 0 unless a slot was taken. Without a number it answers as [`TAKE_SHARED_FENCED`] does.
+/// Does the same as [`TAKE_SLOT`](super::TAKE_SLOT), and raises the counter. Answers with four integers: those of
+/// `TAKE_SLOT`, and the number, which is 0 unless a slot was taken. Without a number it answers as
+/// [`TAKE_SHARED_FENCED`] does.
 pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -79,9 +80,9 @@ pub(crate) const TAKE_SLOT_FENCED: Script = Script {
     sha1: "2e339c5161596cf90229882a1c6d423de4477115",
 };
 
-/// Raises the counter and the floor at least to the number, if the member is live. Answers `1`: done. Otherwise nothing
-/// is changed: `0` there is no such member, or it is over, or the floor cannot be used. The ttl is empty, and the last
-/// argument is the prefix of the member.
+/// Raises the counter and the floor to at least the number, if the member is live. Answers `1` if that is done.
+/// Otherwise nothing changes, and the answer is `0`: there is no such member, it is over, or the floor cannot be used.
+/// The ttl is empty, and the last argument is the prefix of the member.
 pub(crate) const RAISE_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -1,8 +1,8 @@
 //! The scripts of permits.
 //!
-//! A permit is one of K slots, which is held like a lock. The holders stand in the same sorted set as those of
-//! [shared locks](super::shared), where the answers, the members and the other scripts are described. A set has the
-//! permits of one K only, and never two live members in one slot.
+//! A permit is one of K slots. Each slot is held like a lock. The holders are in the same sorted set as the holders of
+//! [shared locks](super::shared); see there for the answers, the members and the other scripts. A set has permits of
+//! one K only, and never two live members in one slot.
 
 use super::Script;
 use super::shared::{
@@ -10,9 +10,9 @@ use super::shared::{
     said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Takes a slot, and puts the first and the last number of the answer into `s` and `r`: see [`TAKE_SLOT`]. The number
-/// of permits, the first slot to try, and how many are tried are `$all`, `$start` and `$tries`. `$before` is done before
-/// the first write.
+/// Takes a slot, and puts the first and the last number of the answer into `s` and `r`: see [`TAKE_SLOT`]. `$all` is
+/// the number of permits, `$start` the first slot to try, and `$tries` the number of slots to try. `$before` runs
+/// before the first write.
 macro_rules! add_holder {
     ($all:literal, $start:literal, $tries:literal, $before:expr) => {
         concat!(
@@ -47,7 +47,7 @@ macro_rules! add_holder {
 }
 pub(super) use add_holder;
 
-/// Takes the first free slot, from a given one on round to the one before it. Answers three integers:
+/// Takes the first free slot. The search begins at the given slot, and wraps around. Answers with three integers:
 ///
 /// ```text
 /// {1, b, slot}   taken, or the token has this slot already; then it gets at least this ttl
@@ -56,10 +56,10 @@ pub(super) use add_holder;
 /// {3, b, K}      there are so many permits
 /// ```
 ///
-/// `b` says whether that counts. `-5` or less alone: the user may not run one of the commands. Nothing was done unless a slot
-/// was taken. Without a ttl it only asks for the permissions.
+/// `b` says whether that counts. An answer of `-5` or less alone means that the user may not run one of the commands.
+/// The script does nothing unless it takes a slot. Without a ttl it only checks the permissions.
 ///
-/// The arguments behind the marker are K, the first slot to try, how many slots are tried, and the commands to check.
+/// The arguments behind the marker are K, the first slot to try, the number of slots to try, and the commands to check.
 pub(crate) const TAKE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -72,10 +72,10 @@ pub(crate) const TAKE_SLOT: Script = Script {
     sha1: "0e20e6e079c90657ec0ec1a87c5423f926375279",
 };
 
-/// Moves the token to another slot if that is free, and keeps the deadline. A member in that slot that is over is removed:
-/// if the clock is set back, it is not live again beside the token. Answers `1`: it has this slot, `0`: it has
-/// none, or that is over, `-1`: another has this slot. The ttl is empty, and the fourth argument is the prefix of the
-/// member in this slot.
+/// Moves the token to another slot if that slot is free, and keeps the deadline. Removes a member in that slot that is
+/// over: otherwise it could become live again beside the token if the clock is set back. Answers `1` if the token has
+/// this slot, `0` if the token has no slot or is over, and `-1` if another client has this slot. The ttl is empty, and
+/// the fourth argument is the prefix of the member in this slot.
 pub(crate) const MOVE_SLOT: Script = Script {
     text: concat!(
         read_arguments!(),

@@ -1,22 +1,23 @@
-//! The scripts of a shared lock, and those that permits use too.
+//! The scripts of a shared lock, including those that permits share.
 //!
-//! The holders stand in a sorted set under the name of the lock. A member is a prefix, which says what it holds, and
-//! the token. Its score is its deadline, in milliseconds of the server's clock.
+//! The holders are in a sorted set under the name of the lock. A member is a prefix, which shows the kind of the
+//! holder, and the token. The score of a member is its deadline, in milliseconds of the server's clock.
 //!
 //! ```text
 //! r/TOKEN         a reader: it holds a shared lock
 //! K/SLOT/TOKEN    it holds the slot SLOT of K permits: see `permit`
 //! ```
 //!
-//! * A member is live through the millisecond of its deadline, as a key is. One that is over counts for nothing.
-//! * The key ends at the latest deadline. A live member of another is never removed, nor its deadline brought forward.
-//! * A set that is not ours is another's, and stays as it is: if a member that is over, or the last one, has another
-//!   form, or if the last deadline is no whole number up to 9e15. So members that are over are removed one by one. The
-//!   last one is checked first, because a set of others may be large.
+//! * A member is live through the millisecond of its deadline, as a key is. A member that is over does not count.
+//! * The key ends at the latest deadline. A script never removes a live member of another client, and never brings its
+//!   deadline forward.
+//! * A set that is not ours counts as another client's, and stays as it is. A set is not ours if a member that is over,
+//!   or the last member, has another form, or if the last deadline is no whole number up to 9e15. So the scripts remove
+//!   members that are over one by one. They check the last member first, because a set of another program may be large.
 //!
-//! The keys are the name, and those of the [marker](super::super::trust::marker) and the barrier if a marker is
+//! The keys are the name, and the keys of the [marker](super::super::trust::marker) and the barrier if a marker is
 //! checked. The arguments are the token, the ttl, and the marker, which is empty if none is checked. The answers have
-//! the form of the scripts for a plain lock, with and without the check. All of them are sent by their text.
+//! the same form as for a plain lock, with and without the check. All these scripts are sent by their text.
 
 use super::Script;
 
@@ -27,8 +28,8 @@ macro_rules! read_arguments {
     };
 }
 
-/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]`, for each argument from the
-/// place `$first` on. Then ends it with 0 if there is no ttl: it was only asked for the permissions.
+/// Ends a script with the expression `$refused` if the user may not run the command `ARGV[i]`, for each argument from
+/// the place `$first` on. Then ends it with 0 if there is no ttl, because the caller only asked for the permissions.
 macro_rules! end_unless_all_permitted {
     ($first:literal, $refused:literal) => {
         concat!(
@@ -50,7 +51,7 @@ macro_rules! read_time {
     };
 }
 
-/// Defines `o`, which returns the kind of a member: `r` for a reader, `K` for a permit. Of another form: nil.
+/// Defines `o`, which returns the kind of a member: `r` for a reader, `K` for a permit, and nil for any other form.
 macro_rules! kind_of_member {
     () => {
         "local function o(m) if string.sub(m,1,2)=='r/' then return 'r' end \
@@ -77,7 +78,7 @@ macro_rules! read_deadline {
     };
 }
 
-/// Puts into `b` whether the answer counts, if a marker is checked.
+/// Puts whether the answer counts into `b`, if a marker is checked.
 macro_rules! whether_it_counts {
     () => {
         "local b=0 if g~='' then \
@@ -86,7 +87,7 @@ macro_rules! whether_it_counts {
     };
 }
 
-/// Ends a script with its answer `s`, and with whether that counts if a marker is checked.
+/// Ends a script with its answer `s`, and with whether the answer counts if a marker is checked.
 macro_rules! said_and_whether_it_counts {
     () => {
         concat!(
@@ -97,7 +98,7 @@ macro_rules! said_and_whether_it_counts {
     };
 }
 
-/// Is true if the text `v` of an intent is a time.
+/// True if the text `v` of an intent is a time.
 macro_rules! is_time {
     () => {
         "type(v)=='string' and #v<17 and string.find(v,'^%d+$') "
@@ -105,7 +106,7 @@ macro_rules! is_time {
 }
 
 /// Adds a reader, and puts the answer into `s`: see [`TAKE_SHARED`]. `$intent` is the key of the intent, `$passes` is
-/// the argument that passes over it, and `$before` is done before the first write.
+/// the argument with which a reader passes the intent, and `$before` runs before the first write.
 ///
 /// [`keeps_out`] says for which ages the intent keeps readers out.
 macro_rules! add_reader {
@@ -137,7 +138,7 @@ macro_rules! add_reader {
     };
 }
 
-/// Adds the member `m` to what is not over, or raises its deadline. The last deadline that is there is `x`.
+/// Adds the member `m` to the live members, or raises its deadline. `x` is the last deadline in the set.
 macro_rules! write_member {
     () => {
         "for i=1,#z do call('zrem',k,z[i]) end \
@@ -149,13 +150,15 @@ pub(super) use {
     read_what_is_over, said_and_whether_it_counts, whether_it_counts, write_member,
 };
 
-/// Adds a reader. A reader that is there already gets at least this ttl. Answers `1`: taken. `2`: the key is another's.
-/// `3` or more: a caller of the exclusive lock waits, and keeps readers out for two milliseconds less than that: until they
-/// may pass, or the intent ends. `-5` or less: the user may not run one of the commands behind the fourth argument, the
-/// first for `-5`. Nothing was done unless it was taken. Without a ttl it only asks for the permissions.
+/// Adds a reader. A reader that is already there gets at least this ttl. Answers `1` if the reader has the lock, and
+/// `2` if the key is another client's. An answer of `3` or more means that a caller of the exclusive lock waits. Its
+/// intent keeps readers out for two milliseconds less than the answer: until readers may pass, or until the intent
+/// ends. An answer of `-5` or less means that the user may not run one of the commands behind the fourth argument; `-5`
+/// stands for the first. The script does nothing unless it takes the lock. Without a ttl it only checks the
+/// permissions.
 ///
-/// The second key is the intent of that caller: see [`LEAVE_INTENT`]. With a text as the fourth argument it is passed
-/// over; so it is for a reader that is there already. The commands to check follow.
+/// The second key is the intent of that caller: see [`LEAVE_INTENT`]. The reader passes it if the fourth argument is
+/// not empty, or if the reader is already there. The commands to check follow.
 pub(crate) const TAKE_SHARED: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -167,9 +170,10 @@ pub(crate) const TAKE_SHARED: Script = Script {
     sha1: "f45d89ed74f88a152c75c82af8d6b4cbb2bec3f3",
 };
 
-/// Leaves the intent of a caller of the exclusive lock who waits: the time when the wait began. The arguments are the
-/// age of that wait by the clock of the caller, and how long the intent lasts, both in milliseconds. An earlier time that
-/// is there stays: of several callers the one that has waited longest counts.
+/// Leaves the intent of a caller that waits for the exclusive lock. The intent contains the time when the wait began.
+/// The arguments are the age of the wait by the clock of the caller, and how long the intent lasts, both in
+/// milliseconds. An earlier time that is already there stays: of several callers, the one that has waited the longest
+/// counts.
 pub(crate) const LEAVE_INTENT: Script = Script {
     text: concat!(
         "local k,w=KEYS[1],redis.call('time') local b=w[1]*1000+(w[2]-w[2]%1000)/1000-ARGV[1] \
@@ -183,12 +187,12 @@ pub(crate) const LEAVE_INTENT: Script = Script {
 /// The length of a window, in milliseconds.
 const WINDOW: u64 = 250;
 
-/// The age of an intent at which the first window begins, in milliseconds. Readers who hold their locks for less than two
-/// seconds have gone by then. Each further window begins at twice the age of the one before it, so that there is a time
-/// without new readers that is longer than any of them holds its lock.
+/// The age of an intent at which the first window begins, in milliseconds. Readers that hold their locks for less than
+/// two seconds have gone by then. Each further window begins at twice the age of the previous one. So there is a time
+/// without new readers that is longer than any reader holds its lock.
 const FIRST_WINDOW: u64 = 2_200;
 
-/// Returns for how many milliseconds an intent of this age keeps readers out. Readers pass it together, in windows of
+/// Returns how many milliseconds an intent of this age keeps readers out. Readers pass it together, in windows of
 /// [`WINDOW`].
 pub(crate) fn keeps_out(age: u64) -> u64 {
     let mut window = FIRST_WINDOW;
@@ -198,10 +202,11 @@ pub(crate) fn keeps_out(age: u64) -> u64 {
     window.saturating_sub(age)
 }
 
-/// Raises the deadline of a member; see also `read_deadline`. Answers `1`: it lives at least that long now, `0`: there
-/// is no such member, or it is over, `-1`: the set is not ours. The fourth argument is the prefix of the member.
+/// Raises the deadline of a member; see also `read_deadline`. Answers `1` if the member now lives at least that long,
+/// `0` if there is no such member or it is over, and `-1` if the set is not ours. The fourth argument is the prefix of
+/// the member.
 ///
-/// After its own write it reads the key again, as [`EXTEND`](super::EXTEND) does.
+/// After its own write, the script reads the key again, as [`EXTEND`](super::EXTEND) does.
 pub(crate) const EXTEND_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -219,9 +224,9 @@ pub(crate) const EXTEND_MEMBER: Script = Script {
     sha1: "2232429a27c2f1f899a40db44187bcd51653bdd3",
 };
 
-/// Returns how many milliseconds a member and its key live on, in the form of [`CONFIRM`](super::CONFIRM); see also
-/// `read_deadline`. `0`: there is no such member, or it is over. The ttl is empty, and the fourth argument is the prefix
-/// of the member.
+/// Answers with how much longer a member and its key live, in the form of [`CONFIRM`](super::CONFIRM); see also
+/// `read_deadline`. Answers `0` if there is no such member or it is over. The ttl is empty, and the fourth argument is
+/// the prefix of the member.
 pub(crate) const CONFIRM_MEMBER: Script = Script {
     text: concat!(
         read_arguments!(),
@@ -234,12 +239,13 @@ pub(crate) const CONFIRM_MEMBER: Script = Script {
     sha1: "2e379200fcd56c443c354f48849e7202d0792549",
 };
 
-/// Removes a member, or the key if it holds the token alone. If no live one is left, removes the key, else it ends at the
-/// latest deadline that is left. Answers `1`: removed, `0`: there was no such member, or it was over.
+/// Removes a member, or the key if it holds the token alone. If no live member is left, removes the key; otherwise the
+/// key ends at the latest deadline that is left. Answers `1` if the member was removed, and `0` if there was no such
+/// member or it was over.
 ///
-/// The arguments are the token and the prefix. A permit of this token is also found in another slot than the prefix
-/// says. With a third argument it is only removed from another slot: a node that executes this late must not take the
-/// token out of the slot that is held by then.
+/// The arguments are the token and the prefix. If a permit of this token is in another slot than the prefix says, the
+/// script finds it too. With a third argument, the script removes the permit only from another slot: a node that runs
+/// this late must not remove the token from the slot that is held by then.
 pub(crate) const RELEASE_MEMBER: Script = Script {
     text: concat!(
         "local call,k,t=redis.call,KEYS[1],ARGV[1] local m=ARGV[2]..t local v=redis.pcall('zscore',k,m) \

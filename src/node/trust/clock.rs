@@ -1,30 +1,30 @@
 //! The clock watch of one node: checks whether the server's wall clock was stepped.
 //!
 //! Keys expire by the server's wall clock. A step forward ends locks early, and nothing else shows it: the connection
-//! stays up, and the identity of the server stays the same. But the server reports its `TIME`. The difference to our
-//! own clock, which is never stepped, changes no faster than clocks drift.
+//! stays up, and the identity of the server stays the same. But the server reports its `TIME`. Our own clock is never
+//! stepped, so the difference between the two changes no faster than clocks drift.
 //!
-//! `TIME` is sent right before a lock command, in the same write, at most once a second. So its answer comes before the
-//! answer to the command. If the clock was stepped since the last `TIME`, the vote of the node does not count in this
-//! very round. A node that gets no lock command is not asked for its time.
+//! `TIME` is sent right before a lock command, in the same write, at most once a second. So the answer to `TIME` comes
+//! before the answer to the command. If the clock has stepped since the last `TIME`, the vote of the node does not
+//! count in this very round. A node that gets no lock command is not asked for its time.
 //!
-//! The server read the time after the question was sent and before the answer was read. So an answer bounds the
-//! difference from both sides, no matter how long it took. The bounds widen as fast as clocks drift. If two answers
-//! contradict each other, the clock was set in between, by the amount of the contradiction. These amounts add up:
-//! contradicting bounds are kept, and the contradiction shrinks only as they widen.
+//! The server has read its time after the question was sent and before the answer was read. So each answer bounds the
+//! difference from both sides, no matter how long it takes. The bounds widen as fast as clocks drift. If two answers
+//! contradict each other, the clock was set in between, by the amount of the contradiction. These amounts add up: the
+//! node keeps bounds that contradict each other, and the contradiction shrinks only as the bounds widen.
 //!
 //! # What is allowed
 //!
 //! The drift of a lock covers both the rate of clocks and their steps, while its keys live. One fifth of it is for the
 //! rate ([`Drift::rate`](crate::quorum::Drift::rate)): the bounds widen at this rate. After two seconds without an
 //! answer (a [`PAUSE`]) they widen by at most 0.05 % of the further time, because no clock is slewed faster. The rest
-//! of the drift is for steps. The steps of one clock may add up to the allowance of the shortest ttl that was asked of
-//! this engine, so no lock of that ttl or a longer one has ended early. If they add up to more, the clock counts as
-//! stepped, and a new sum begins.
+//! of the drift is for steps. The steps of one clock may add up to the allowance of the shortest ttl that a caller has
+//! asked for. Up to that sum, no lock with this or a longer ttl has ended early. If they add up to more, the clock
+//! counts as stepped, and a new sum begins.
 //!
 //! # Not here
 //!
-//! The consequences of a step: the restart guard and the engine decide them. Some steps are not seen: a step that is
+//! The consequences of a step: the restart guard and the engine decide these. Some steps are not seen: a step that is
 //! taken back before the next question, a step within the last second, and a step below [`SLACK`]. The drift of the
 //! locks has to cover these.
 
@@ -43,8 +43,8 @@ pub(in crate::node) const TIME: &[u8] = b"*1\r\n$4\r\nTIME\r\n";
 /// The shortest time between two questions.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was asked
-/// nothing in that time, so what its clock gained was not seen.
+/// After this time without an answer, the bounds widen only as fast as a kernel slews a clock. The node was not asked
+/// during this time, so any gain of its clock was not seen.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// The sum of steps that is always allowed.
@@ -57,7 +57,7 @@ pub(crate) struct Clock {
     /// When the node may be asked again. [`Instant::MAX`] while a question is open.
     next: Instant,
     known: Option<Difference>,
-    /// How fast the server's clock may run apart from ours, in parts per billion.
+    /// How fast the server's clock may run away from ours, in parts per billion.
     rate: u64,
     /// The sum of steps that is allowed, in nanoseconds.
     allowed: i128,
@@ -66,7 +66,7 @@ pub(crate) struct Clock {
 }
 
 /// How many nanoseconds the server's clock is ahead of ours: at least `least`, at most `most`. If `most` is less than
-/// `least`, the clock was set by the difference of the two.
+/// `least`, the clock was set, by the difference of the two.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
     at: Instant,
@@ -98,7 +98,7 @@ impl Clock {
         self.next = Instant::MAX;
     }
 
-    /// The connection is gone, and so is the answer. The next connection asks at once.
+    /// The connection is gone, and so is the answer. The next connection asks for the time at once.
     pub(crate) fn disconnected(&mut self) {
         if self.watched {
             self.next = Instant::ZERO;
@@ -122,7 +122,7 @@ impl Clock {
         self.steps
     }
 
-    /// Takes the answer at `now` to the question of `sent`. Returns `true` if the clock was stepped. If the user may
+    /// Handles the answer at `now` to the question of `sent`. Returns `true` if the clock was stepped. If the user may
     /// not run `TIME`, the node is not asked again over this connection.
     #[cold]
     #[inline(never)]
@@ -158,8 +158,8 @@ impl Difference {
         allowed < self.least - self.most
     }
 
-    /// Returns the bounds that both answers allow. Since the earlier answer, the clocks have run apart by `rate` at
-    /// most, and in a [`PAUSE`] only as fast as a kernel slews.
+    /// Returns the bounds that both answers allow. Since the earlier answer, the clocks have run apart by at most
+    /// `rate`, and in a [`PAUSE`] only as fast as a kernel slews a clock.
     fn narrowed(self, later: Self, rate: u64) -> Self {
         let passed = later.at.saturating_since(self.at);
         let by =
@@ -198,7 +198,7 @@ mod tests {
         Clock::new(&builder.config().expect("valid"))
     }
 
-    /// Returns how many steps are seen in answers `(sent, now, time of the server)`, in microseconds.
+    /// Returns the number of steps that are seen in answers `(sent, now, time of the server)`, in microseconds.
     fn steps(answers: &[(u64, u64, u64)]) -> u32 {
         let mut clock = clock(true);
         for (sent, now, time) in answers {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(steps(&[(0, 0, s), (day, day, day + 45 * s)]), 1);
     }
 
-    /// An earlier measurement may be too much for a shorter lock, so the node is asked again before that lock.
+    /// An earlier measurement may be too inexact for a shorter lock, so the node is asked again before that lock.
     #[test]
     fn a_shorter_lock_looks_at_what_is_known() {
         for (step, is_due) in [(15, false), (18, true)] {
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Each row: the shortest ttl; the number of steps, their size, and the time between them in milliseconds; and the
+    /// Each row: the shortest ttl; the number of steps, their size, and the time between them, in milliseconds; and the
     /// step after which the clock counts as stepped, if any.
     #[test]
     fn steps_add_up_to_what_the_shortest_lock_allows_for() {
@@ -313,7 +313,7 @@ mod tests {
             assert_eq!(steps(&[(0, 0, 80 * s), (2 * s, 5 * s, time)]), 0);
         }
         assert_eq!(steps(&[(0, 0, 80 * s), (2 * s, 5 * s, 86 * s)]), 1);
-        // A slow answer does not make us forget what a fast one has shown.
+        // A slow answer does not discard the bounds of a fast one.
         let slow = (2 * s, 5 * s, 83 * s);
         assert_eq!(steps(&[(0, 0, 80 * s), slow, (7 * s, 7 * s, 87 * s)]), 0);
         assert_eq!(steps(&[(0, 0, 80 * s), slow, (7 * s, 7 * s, 88 * s)]), 1);

@@ -1,13 +1,13 @@
-//! The marker of the strict restart guard: a key on each node that says which cluster it belongs to.
+//! The marker of the strict restart guard: a key on each node that names the group of the node.
 //!
 //! Its value is a text of words, such as `1 4f1c..9b 60000 5 3 0 default`. The words are the version of the format, the
 //! `run_id` of the server that it was written on, the longest ttl of all clients in milliseconds, the number of nodes,
-//! the number of nodes that are a majority, whether the server loses nothing in a restart, and the name of the cluster.
-//! The addresses are not part of it, because one node has several.
+//! the number of nodes in a majority, whether the server loses nothing in a restart, and the name of the group. The
+//! addresses are not part of it, because a node may have several.
 //!
 //! # Guarantees
 //!
-//! * A marker is read only if the script for joining a cluster can have written it.
+//! * A marker is read only if the script for joining a group can have written it.
 //! * A [barrier](Cluster::barrier) lasts until every lock of that ttl is over.
 
 use alloc::string::String;
@@ -22,7 +22,7 @@ use crate::quorum::{Drift, quorum_of};
 /// Longest marker: a `run_id` of 64 bytes, a ttl, two numbers of nodes, and the name.
 pub(crate) const MARKER_BYTES_MAX: usize = 2 + 65 + 14 + 3 + 3 + 2 + CLUSTER_BYTES_MAX;
 
-/// The cluster that a handle expects: the same for all of its nodes.
+/// The group that a handle expects. It is the same for all its nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cluster {
     pub(crate) nodes: usize,
@@ -86,7 +86,7 @@ impl Marker {
         (whole && marker.longest <= TTL_HARD_MAX).then_some(marker)
     }
 
-    /// Returns how the marker differs from `cluster`, if it does.
+    /// Returns how the marker differs from `cluster`, or `None` if it does not.
     pub(crate) fn differs(&self, cluster: &Cluster) -> Option<Unusable> {
         let differs = usize::from(self.nodes) != cluster.nodes
             || usize::from(self.quorum) != cluster.quorum()
@@ -155,7 +155,7 @@ mod tests {
         assert!(marker.differs(&cluster(three())).is_some());
     }
 
-    /// A barrier is at least a hundredth and 2 ms longer than the ttl, and longer than that if the drift is larger.
+    /// A barrier is longer than the ttl by at least a hundredth and 2 ms, and by more if the drift is larger.
     #[test]
     fn a_barrier_outlives_every_lock() {
         let one = || Config::builder().node("a");

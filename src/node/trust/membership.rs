@@ -1,14 +1,14 @@
-//! The membership of one node in the cluster, for the strict restart guard.
+//! The membership of one node in the group, for the strict restart guard.
 //!
-//! A node is *joined* while the marker that its scripts have to check is known. It stops being joined when an answer
-//! says that this marker is gone, or when a ttl longer than the marker's becomes known. It is joined again when
-//! [`JOIN`](crate::node::script::JOIN) is answered. The check itself runs on the node, so a question that was written
-//! for an old marker is never counted by mistake.
+//! A node is *joined* while the engine knows the marker that its scripts have to check. It stops being joined when an
+//! answer says that this marker is gone, or when a ttl longer than the marker's becomes known. It is joined again when
+//! it answers [`JOIN`](crate::node::script::JOIN). The node itself checks the marker, so a question for an old marker
+//! is never counted by mistake.
 //!
 //! # Guarantees
 //!
-//! * The node's last answer about belonging to another cluster stands until the node has joined.
-//! * An operator's request holds for the connection over which it is sent, and for no later one.
+//! * If the node's last answer said that it belongs to another group, this holds until the node has joined.
+//! * An operator's request holds for the connection that carries it, and for no later one.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -25,8 +25,7 @@ use crate::time::Instant;
 
 use super::marker::{Cluster, Marker, UNREADABLE, whole_millis};
 
-/// How long a barrier is believed before the node is asked again. Another client may have ended the barrier for an
-/// operator.
+/// How long a barrier counts before the node is asked again. Another client may have ended the barrier for an operator.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// See the [module](self). Only with a strict guard.
@@ -40,29 +39,29 @@ pub(crate) struct Membership {
     /// The longest ttl in the last `JOIN`.
     asked: Duration,
     pub(super) joined: bool,
-    /// The handshake is done, so the node is asked for votes.
+    /// Whether the handshake is done, so that the node is asked for votes.
     pub(super) is_ready: bool,
     /// The number of requests to join that the node has not answered.
     pub(in crate::node) open: u32,
-    /// How the next request to join is made.
+    /// The mode of the next request to join.
     pub(in crate::node) mode: Mode,
-    /// When the node's barrier ends, by its last answer.
+    /// When the node's barrier ends, according to its last answer.
     pub(super) barrier: Option<Instant>,
     /// The time of that answer.
     answered: Instant,
-    /// Why the node belongs to another cluster, if its last answer said so.
+    /// Why the node belongs to another group, if its last answer said so.
     pub(crate) other: Option<Unusable>,
 }
 
-/// How a node is asked to join.
+/// The mode in which a node is asked to join.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Mode {
-    /// As any client does.
+    /// Like any client.
     #[default]
     Join,
-    /// An operator states that every lock that it may have forgotten is over.
+    /// An operator vouches that every lock that the node may have forgotten is over.
     Trust,
-    /// The node becomes a member of this cluster, regardless of its marker.
+    /// The node becomes a member of this group, regardless of its marker.
     Reinit,
 }
 
@@ -128,7 +127,7 @@ impl Membership {
         );
     }
 
-    /// Takes the answer of the server `run_id` to the request to join.
+    /// Handles the answer of the server `run_id` to the request to join.
     ///
     /// # Errors
     ///
@@ -165,7 +164,7 @@ impl Membership {
         self.marker.clear();
         argument(&mut self.marker, text);
         self.other = None;
-        // Only the last of several answers counts, because it was executed last.
+        // Only the last of several answers counts, because it belongs to the script that ran last.
         if self.open == 0 {
             self.said(now, left);
             self.joined = true;
@@ -173,8 +172,8 @@ impl Membership {
         Ok(())
     }
 
-    /// Returns the outcome for the report if the answer does not count. `stale` says that the question was asked under
-    /// an older marker. Returns `None` if the answer says nothing of the marker, although it should.
+    /// Returns the outcome for the report if the answer does not count. `stale` says whether the question was asked
+    /// under an older marker. Returns `None` if the answer says nothing about the marker, although it should.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -194,14 +193,14 @@ impl Membership {
         Some(self.behind_barrier(now))
     }
 
-    /// Returns the outcome of a quarantine, if a barrier is known to stand.
+    /// Returns the outcome of a quarantine, if the node is known to have a barrier.
     fn behind_barrier(&self, now: Instant) -> Option<NodeOutcome> {
         let until = self.barrier.filter(|until| now < *until)?;
         Some(NodeOutcome::Quarantined { until })
     }
 
-    /// Returns when the node's answers count again, if they do not at `now`. If that is not known before the node has
-    /// joined again, returns `now`. In its handshake a node joins before it is asked anything.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. If this is not known before the
+    /// node has joined again, returns `now`. In its handshake, a node joins before it is asked anything else.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         let barrier = self.barrier.filter(|until| now < *until);
         match self.is_ready && !self.joined {
@@ -210,8 +209,8 @@ impl Membership {
         }
     }
 
-    /// Returns when the node may be asked questions that check the marker again; `None` if it may be asked at `now`.
-    /// Behind a barrier the node is asked again a second after its last answer.
+    /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
+    /// A node with a barrier is asked again a second after its last answer.
     pub(super) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         let until = self.until(now)?;
         let again = self.answered.saturating_add(BELIEVED);
@@ -221,12 +220,12 @@ impl Membership {
         }
     }
 
-    /// Returns the longest ttl in the node's marker, if that marker is known to stand.
+    /// Returns the longest ttl in the node's marker, if this marker is known to be valid.
     pub(crate) fn marked_ttl(&self) -> Option<Duration> {
         self.joined.then_some(self.longest)
     }
 
-    /// Returns how much longer the node's barrier stands, by its last answer.
+    /// Returns how much longer the node's barrier lasts, according to its last answer.
     pub(crate) fn barrier_left(&self, now: Instant) -> Option<Duration> {
         let until = self.barrier.filter(|until| now < *until)?;
         Some(until.saturating_since(now))
@@ -256,7 +255,7 @@ impl Membership {
     }
 }
 
-/// The request to join, with these `arguments` of [`JOIN`]. It is rare, so it is always sent by its text.
+/// Writes the request to join, with these `arguments` of [`JOIN`]. It is always sent by its text, because it is rare.
 fn join(out: &mut Vec<u8>, arguments: [&[u8]; 8]) {
     let mut words: Vec<&[u8]> = Vec::with_capacity(13);
     words.extend([b"EVAL", JOIN.text.as_bytes(), b"2", MARKER_KEY, BARRIER_KEY]);

@@ -1,6 +1,6 @@
-//! Trust in one node: whether its answers count, and if they do not, why and until when.
+//! Trust in one node: whether its answers count, and if not, why and until when.
 //!
-//! Three parts decide it: the restart guard in this file, the [membership] in the cluster with its marker, and the
+//! Three parts decide this: the restart guard in this file, the [membership] in the group with its marker, and the
 //! [clock] watch. The guard also decides how commands to the node are written.
 //!
 //! | guard | an answer counts | commands |
@@ -10,28 +10,28 @@
 //! | strict | unless the node is in quarantine, or its answer says that the marker or a barrier forbids it | check the
 //! marker |
 //!
-//! A node that restarts without its memory has forgotten which locks it has granted, and would vote a second time. So
-//! it is *quarantined* until every lock that it may have forgotten is over. It is still asked, because its key keeps
+//! A node that restarts without its data has forgotten which locks it has granted, and would vote a second time. So it
+//! is *quarantined* until every lock that it may have forgotten is over. It is still asked, because its key keeps
 //! others out, but its answers do not count.
 //!
 //! Each handshake identifies the server by its `run_id`, which is new at each start, and its `master_replid`, which is
-//! new at each promotion. If one of them differs, or can no longer be read, it is another server, even if it remembers
-//! its keys. At the first connection to a node, its uptime shows whether it restarted a short while ago.
+//! new at each promotion. If one of the two differs or can no longer be read, the server counts as another one, even if
+//! it still has its keys. At the first connection to a node, the uptime shows whether it restarted a short while ago.
 //!
 //! # Guarantees
 //!
-//! * A quarantine counts from the *end* of the handshake in which the change was seen, never from the loss of the
-//!   connection. The restart was before that end, and may have been long after the loss.
+//! * A quarantine counts from the *end* of the handshake that showed the change, never from the loss of the connection.
+//!   The restart was before that end, but may have been long after the loss.
 //! * Only [`Trust::lift`] shortens a quarantine.
 //!
 //! # Not here
 //!
-//! Writing to the node: [`Node`](super::Node) sends the requests to join and the questions for the time.
+//! Writing to the node: [`Node`](super::Node) sends the requests to join and asks for the time.
 //!
 //! Losses that no client can see from outside: a restart before the first handshake of a client that does not know the
 //! longest ttl, keys that were deleted, and a server that became a replica and a master again between two questions.
-//! Markers on the nodes show these ([`membership`]), unless the server followed a copy of itself. With markers, the
-//! guard reads only this last case from identities.
+//! Markers on the nodes show these losses ([`membership`]), unless the server has followed a copy of itself. With
+//! markers, the guard uses identities only for this last case.
 
 mod clock;
 pub(super) mod marker;
@@ -58,12 +58,13 @@ pub(super) use clock::TIME;
 pub(crate) use marker::whole_millis;
 pub(crate) use membership::Mode;
 
-/// How long a quarantine is.
+/// The length of a quarantine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// The time until every lock is over, by this clock.
     pub(crate) span: Duration,
-    /// Whether the longest ttl of all clients is known, so that the uptime of a node at its first handshake is of use.
+    /// Whether the longest ttl of all clients is known, so that the guard can use the uptime of a node at its first
+    /// handshake.
     pub(crate) known: bool,
 }
 
@@ -71,18 +72,18 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 pub(crate) struct Trust {
     kind: Kind,
-    /// The newest `run_id` that was read.
+    /// The latest `run_id` of the server.
     run_id: Option<String>,
     replid: Option<String>,
     /// The server refused a command because it was loading or a replica. When it accepts writes again, its keys may
     /// have been replaced, even if its identity is the same.
     alarmed: bool,
-    /// How long the server had been up when it was met, if that is shorter than an assumed longest ttl: it counts at
-    /// once, and may have forgotten locks.
+    /// How long the server had been up at the first handshake, if this is shorter than an assumed longest ttl. Such a
+    /// server counts at once, although it may have forgotten locks.
     pub(crate) met_young: Option<Duration>,
-    /// When the quarantine for what the server may have forgotten ends. Zero: there was none.
+    /// When the quarantine for forgotten locks ends. Zero if there was none.
     until: Instant,
-    /// The end of the quarantine for a step of its clock.
+    /// When the quarantine for a step of the clock ends.
     stepped_until: Instant,
     /// This node, and the nodes of the configuration that were seen to be the same server. Kept for good: a server that
     /// restarts gets another `run_id`, and keeps its names.
@@ -118,12 +119,13 @@ impl Trust {
 
     // ----- how commands are written ---------------------------------------------------------
 
-    /// Returns the marker that commands have to check, as an argument in wire form. `None` if commands are plain.
+    /// Returns the marker that commands have to check, as an argument in wire form. Returns `None` if commands are
+    /// plain.
     pub(super) fn marker(&self) -> Option<&[u8]> {
         Some(&self.membership()?.marker)
     }
 
-    /// Returns the last questions of a handshake, and behind them the scripts to load.
+    /// Returns the last questions of a handshake, followed by the scripts to load.
     pub(super) fn questions(&self) -> &'static [Step] {
         use Step::{Durability, Load, Memory, Replication, Server};
         use Taught::{CheckedAcquire, CheckedExtend, Extend, ExtendEach, Release, ReleaseEach};
@@ -158,7 +160,7 @@ impl Trust {
         }
     }
 
-    /// Returns the node's membership of the cluster, if there are markers.
+    /// Returns the node's membership in the group, if there are markers.
     pub(crate) fn membership(&self) -> Option<&Membership> {
         match &self.kind {
             Kind::Off | Kind::Observed => None,
@@ -175,14 +177,14 @@ impl Trust {
 
     // ----- whether answers count ------------------------------------------------------------
 
-    /// Returns when the node's answers count again, if they do not at `now`: because of what this handle has seen, or
-    /// because of what the node has said of its marker and its barrier.
+    /// Returns when the node's answers count again, or `None` if they count at `now`. Considers both what this handle
+    /// has seen, and the node's answers about its marker and its barrier.
     pub(crate) fn kept_until(&self, now: Instant) -> Option<Instant> {
         self.kept_until_about(now, false)
     }
 
-    /// Returns the same for an answer about a copy. If that copy `is_old`, older than any step of the node's clock,
-    /// only what the node may have forgotten matters: a step makes it forget nothing.
+    /// Returns the same for an answer about a copy. If this copy `is_old`, which means older than any step of the
+    /// node's clock, only a loss of data matters: a step makes the node forget nothing.
     #[inline]
     pub(crate) fn kept_until_about(&self, now: Instant, is_old: bool) -> Option<Instant> {
         let there = match self.membership() {
@@ -194,13 +196,13 @@ impl Trust {
         (!is_old || !counts_if_old).then_some(until)
     }
 
-    /// Returns `true` if the node's clock was seen to be stepped, and its answers do not count at `now`.
+    /// Returns `true` if the node's answers do not count at `now` because its clock was stepped.
     pub(crate) fn is_kept_by_steps(&self, now: Instant) -> bool {
         self.clock.steps() != 0 && self.kept_until(now).is_some()
     }
 
-    /// Returns when the node may be asked questions that check the marker again. Until then its answers would not
-    /// count. `None` if it may be asked at `now`.
+    /// Returns when the node may again be asked questions that check the marker, or `None` if it may be asked at `now`.
+    /// Its answers would not count before.
     pub(crate) fn unasked_until(&self, now: Instant) -> Option<Instant> {
         match self.membership() {
             None => self.until(now),
@@ -208,8 +210,8 @@ impl Trust {
         }
     }
 
-    /// Decides whether the answer of a server whose handshake is done counts. `stale` says that it was asked under an
-    /// older marker. Returns `None` if the answer says nothing of the marker, although it should.
+    /// Decides whether the answer of a server whose handshake is done counts. `stale` says whether it was asked under
+    /// an older marker. Returns `None` if the answer says nothing about the marker, although it should.
     pub(super) fn judge(
         &mut self,
         now: Instant,
@@ -236,7 +238,7 @@ impl Trust {
         })
     }
 
-    /// Does the same for a refusal, which does not speak of the marker. A refusal may say that the lock's key has
+    /// Does the same for a refusal, which does not mention the marker. A refusal may say that the lock's key has
     /// another type, but not whether this answer counts.
     #[cold]
     pub(super) fn judge_refusal(&self, request: Request, reply: Reply) -> Heard {
@@ -252,14 +254,14 @@ impl Trust {
         }
     }
 
-    /// Returns when the node's answers count again, if what this handle has seen forbids them at `now`.
+    /// Returns when the node's answers count again, or `None` if nothing that this handle has seen forbids them at
+    /// `now`.
     pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
         let until = self.until.max(self.stepped_until);
         guard!(QuarantineIgnored, now < until).then_some(until)
     }
 
-    /// Returns why the connection is of no further use, if `error` shows that the server may come back without locks
-    /// that it had.
+    /// Returns why the connection has to be given up, if `error` shows that the server may come back without its locks.
     #[cold]
     pub(crate) fn heard(&mut self, error: ServerError) -> Option<Trouble> {
         match self.kind {
@@ -276,13 +278,13 @@ impl Trust {
         self.run_id.is_some() && self.run_id == other.run_id
     }
 
-    /// The server refused a command because it is loading or follows another server, so its keys may be replaced. An
-    /// unchanged identity in the next handshake then proves nothing.
+    /// The server refused a command because it loads its data or follows another server, so its keys may be replaced.
+    /// After that, an unchanged identity in the next handshake proves nothing.
     pub(crate) fn alarm(&mut self) {
         self.alarmed = true;
     }
 
-    /// The handshake has ended at `now`. Returns `true` if the other names of the server have to learn of the
+    /// The handshake has ended at `now`. Returns `true` if the other names of the server have to take over the
     /// quarantine, because no change of identity shows them the reason.
     pub(crate) fn handshake_done(
         &mut self,
@@ -330,8 +332,8 @@ impl Trust {
     }
 
     /// The handshake has ended at `now`, and the marker says whether the server forgot anything. Two cases remain: an
-    /// alarm, and the same process with another replication history. In the second case it may have had the keys of
-    /// another server in between; if that was a copy of its own, the marker came back with them.
+    /// alarm, and the same process with another replication history. In the second case, the server may have had the
+    /// keys of another server in between. If that was a copy of its own, the marker came back with the keys.
     fn joined(&mut self, now: Instant, identity: &Identity, terms: Terms) {
         let returned = self.run_id.is_some()
             && self.run_id == identity.run_id
@@ -343,8 +345,8 @@ impl Trust {
         }
     }
 
-    /// The clock was seen at `now` to have been stepped, so every key on the node may have ended early. Returns when
-    /// its answers count again.
+    /// At `now`, the clock was seen to have stepped, so every key on the node may have ended early. Returns when its
+    /// answers count again.
     pub(crate) fn stepped(&mut self, now: Instant, terms: Terms) -> Option<Instant> {
         let on = !matches!(self.kind, Kind::Off); // Otherwise the step is only reported.
         if guard!(StepIgnored, on) {
@@ -354,9 +356,9 @@ impl Trust {
         None
     }
 
-    /// The handshake of another name of the same server has ended. Returns until when that name must not vote because
-    /// of what this name knows. If this name leads to the `same` process, that handshake ends the alarm of this name
-    /// too. Otherwise the alarm stays, because this name may lead to another server by now.
+    /// The handshake of another name of the same server has ended. Returns the time before which that name must not
+    /// vote, according to this name. If this name leads to the `same` process, that handshake also ends the alarm of
+    /// this name. Otherwise the alarm stays, because this name may lead to another server by now.
     pub(crate) fn hand_on(&mut self, now: Instant, terms: Terms, same: bool) -> Instant {
         let alarm = match self.alarmed {
             true => now.saturating_add(terms.span),
@@ -374,7 +376,7 @@ impl Trust {
         self.until = self.until.max(until);
     }
 
-    /// Counts the node's answers from now on: an operator states that every lock that it has forgotten is over.
+    /// From now on, counts the node's answers: an operator vouches that every lock that it has forgotten is over.
     pub(crate) fn lift(&mut self) {
         self.until = Instant::ZERO;
         self.stepped_until = Instant::ZERO;
@@ -382,7 +384,7 @@ impl Trust {
         self.met_young = None;
     }
 
-    // ----- the cluster ----------------------------------------------------------------------
+    // ----- the group -------------------------------------------------------------------------
 
     /// Returns whether the node has joined, if it is connected and has answered every request to join.
     pub(crate) fn has_joined(&self) -> Option<bool> {
@@ -406,7 +408,7 @@ impl Trust {
     }
 }
 
-/// Returns `true` if `said` differs from what was known. If nothing was known, nothing differs.
+/// Returns `true` if `said` differs from the known value. If there is no known value, nothing differs.
 fn differs(known: &Option<String>, said: &Option<String>) -> bool {
     known.is_some() && known != said
 }
@@ -444,8 +446,8 @@ mod tests {
         Trust::new(&Config::builder().node("a").config().expect("valid"))
     }
 
-    /// Does these handshakes, each at its second. Returns when the node may vote after the last of them, if it may not
-    /// at that second.
+    /// Does these handshakes, each at its second. Returns when the node may vote after the last one, or `None` if it
+    /// may vote at once.
     fn after(terms: Terms, handshakes: &[(u64, Identity)]) -> Option<u64> {
         let mut trust = observed();
         let mut last = 0;
@@ -464,8 +466,8 @@ mod tests {
             (old(), None),
             (identity("b", "r", 0), Some(30)),   // Another process,
             (identity("a", "s", 100), Some(30)), // another history,
-            (identity("?", "?", 0), Some(30)),   // and who knows.
-            (identity("b", "r", 5000), Some(30)), // One that was there before: promoted.
+            (identity("?", "?", 0), Some(30)),   // and an unknown one.
+            (identity("b", "r", 5000), Some(30)), // A process that was there before: promoted.
         ] {
             assert_eq!(after(ASSUMED, &[(1, old()), (20, said)]), until);
         }
@@ -475,7 +477,7 @@ mod tests {
     fn what_could_never_be_read_is_no_change() {
         let blind = || identity("?", "?", 0);
         assert_eq!(after(KNOWN, &[(1, blind()), (2, blind())]), None);
-        // An identity that cannot be read for a while is remembered.
+        // An identity stays known while it cannot be read.
         let seen = || identity("a", "r", 100);
         let back = [(1, seen()), (2, blind()), (30, seen())];
         assert_eq!(after(KNOWN, &back), None);
@@ -490,7 +492,7 @@ mod tests {
         assert_eq!(met(KNOWN, 5), Some(107));
         assert_eq!(met(KNOWN, 11), Some(101));
         assert_eq!(met(KNOWN, 12), None);
-        // If `max_ttl` was not set, its assumed value keeps no new node from voting. Reports name it.
+        // If `max_ttl` was not set, its assumed value does not keep a new node from voting. Reports name it.
         assert_eq!(met(ASSUMED, 0), None);
         let met_young = |terms, handshakes: &[Identity]| {
             let mut trust = observed();
@@ -548,7 +550,7 @@ mod tests {
         let met = || identity("a", "r", 100);
         for (said, until) in [
             (met(), None),
-            (identity("b", "s", 0), None), // Its marker decides.
+            (identity("b", "s", 0), None), // The marker decides.
             (identity("a", "s", 100), Some(Instant::from_millis(30_000))),
         ] {
             let mut trust = observed();
@@ -575,7 +577,8 @@ mod tests {
         assert_eq!(trust.kept_until_about(now, true), barrier);
     }
 
-    /// Returns what a guard of this kind does about a node that loads, comes back as another, and steps its clock.
+    /// Returns how a guard of this kind treats a node that loads its data, comes back as another server, and steps its
+    /// clock.
     fn asked(kind: RestartGuard) -> (bool, Option<Instant>, Option<Instant>) {
         let config = Config::builder().node("a").restart_guard(kind).config();
         let mut trust = Trust::new(&config.expect("valid"));

@@ -1,7 +1,7 @@
-//! The bodies of the fuzz targets. The same functions are run by the ordinary tests over the
-//! committed corpus, and by a few seeds of their own; see `fuzz/`.
+//! The bodies of the fuzz targets. The ordinary tests run the same functions on the committed corpus, and on a few
+//! seeds of their own; see `fuzz/`.
 //!
-//! Each compares the decoder with something: with itself torn, or with the encoder.
+//! Each compares the decoder with something: with the decoder on a torn stream, or with the encoder.
 
 pub(super) mod values;
 
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::all::{DecodeError, Decoder, Inbox, Limits};
 use values::{OwnedValue, encode, encode_resp2};
 
-/// Bounds small enough for a fuzzer to reach.
+/// Limits that are small enough for a fuzzer to reach.
 const SMALL: Limits = Limits {
     line_bytes: 40,
     bulk_bytes: 300,
@@ -21,9 +21,8 @@ const SMALL: Limits = Limits {
     reply_bytes: 600,
 };
 
-/// Any bytes, within wide and within small limits: no panic, no more taken than given, memory in
-/// proportion to the bytes; a reply that was decoded survives being encoded; an error stays what it is whatever comes
-/// behind it.
+/// Takes any bytes, with wide and with small limits. There is no panic, no more bytes are taken than given, and memory
+/// is in proportion to the bytes. A decoded reply survives encoding. An error stays the same, whatever bytes follow.
 #[doc(hidden)]
 pub fn fuzz_decode_any(bytes: &[u8]) {
     for limits in [Limits::default(), SMALL] {
@@ -61,8 +60,8 @@ fn decode_all(limits: Limits, bytes: &[u8]) {
     }
 }
 
-/// A stream cut anywhere gives the same replies and the same error as in one piece, also where long strings are
-/// cut. The first byte says how many of the next ones are the lengths of pieces, and which limits hold.
+/// A stream that is cut into pieces gives the same replies and the same error as the whole stream, even if long strings
+/// are cut. The first byte says how many of the next bytes are the lengths of pieces, and which limits apply.
 #[doc(hidden)]
 pub fn fuzz_decode_torn(input: &[u8]) {
     let Some((&head, rest)) = input.split_first() else {
@@ -88,8 +87,8 @@ pub fn fuzz_decode_torn(input: &[u8]) {
     }
 }
 
-/// Any value that can be sent: encoded and decoded it is itself, alone and with others behind it;
-/// lowered to RESP2 it is one value, and lowering that changes nothing more.
+/// Takes any value that can be sent. After encoding and decoding it is the same value, alone or followed by others.
+/// Lowered to RESP2 it is one value, and lowering it again changes nothing.
 #[doc(hidden)]
 pub fn fuzz_roundtrip(input: &[u8]) {
     let mut choices = Choices { bytes: input };
@@ -106,7 +105,7 @@ pub fn fuzz_roundtrip(input: &[u8]) {
     assert_eq!(again, low, "{value:?}");
 }
 
-/// Returns the one reply that `bytes` are.
+/// Returns the reply in `bytes`, which must be exactly one.
 fn only(bytes: &[u8]) -> OwnedValue {
     let mut decoder = Decoder::new(Limits::default());
     let frame = decoder.decode(bytes).expect("valid").expect("complete");
@@ -114,8 +113,8 @@ fn only(bytes: &[u8]) -> OwnedValue {
     frame.value.into()
 }
 
-/// The replies of a stream that is cut into pieces, whose lengths are taken from `cuts` in turn,
-/// and how it ends: an error and the offset of its reply, or the bytes left over.
+/// Returns the replies of a stream that is cut into pieces, whose lengths are taken from `cuts` in turn, and how the
+/// stream ends: with an error and the offset of its reply, or with the bytes that are left over.
 fn drain(
     mut inbox: Inbox,
     cuts: &[u8],
@@ -150,7 +149,7 @@ fn drain(
     (replies, Ok(torn))
 }
 
-/// Choices made by the fuzzer's bytes. When they have run out, every choice is the first.
+/// Choices that the fuzzer's bytes make. When the bytes run out, every choice is the first.
 struct Choices<'a> {
     bytes: &'a [u8],
 }
@@ -167,7 +166,7 @@ impl Choices<'_> {
         (0..length).fold(0, |number, _| number << 8 | u64::from(self.byte()))
     }
 
-    /// Text of up to 40 bytes, or now and then of some hundreds.
+    /// Returns a text of up to 40 bytes, or now and then of some hundreds.
     fn text(&mut self) -> Bytes {
         let length = usize::from(self.byte());
         let length = if length < 250 {

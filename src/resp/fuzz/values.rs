@@ -1,4 +1,4 @@
-//! Values that borrow nothing, as tests need them: built by hand, compared, and encoded.
+//! Values that borrow nothing, for tests: built by hand, compared, and encoded.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -31,7 +31,7 @@ pub(crate) enum OwnedValue {
     Map(Vec<(Self, Self)>),
     Set(Vec<Self>),
     Push(Vec<Self>),
-    /// `|`: what is said about a value, and the value. Attributes are sent by these tests; a reader passes over them.
+    /// `|`: attributes of a value, and the value. These tests send attributes; a reader skips them.
     Attributed(Vec<(Self, Self)>, Box<Self>),
 }
 
@@ -92,7 +92,7 @@ impl OwnedValue {
         Self::Attributed(attributes.into_iter().collect(), Box::new(value))
     }
 
-    /// Returns the value as it is read, without any attributes.
+    /// Returns the value as a reader sees it, without any attributes.
     pub(crate) fn bare(&self) -> Self {
         let all = |items: &[Self]| items.iter().map(Self::bare).collect();
         match self {
@@ -122,7 +122,7 @@ impl OwnedValue {
     }
 }
 
-/// Scalars are compared as those of replies are.
+/// Scalars are compared in the same way as in replies.
 impl PartialEq for OwnedValue {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
@@ -143,11 +143,10 @@ impl PartialEq for OwnedValue {
 
 impl Eq for OwnedValue {}
 
-/// Appends a value as a RESP3 connection gets it.
+/// Appends a value in the form for a RESP3 connection.
 ///
-/// What is written reads back as an equal value, but not every reply is written again byte for
-/// byte. Doubles get their shortest spelling; `-nan` becomes `nan`; the nulls of RESP2 become `_`;
-/// attributes are passed over.
+/// The bytes read back as an equal value, but not every reply is written again byte for byte. Doubles get their
+/// shortest text; `-nan` becomes `nan`; the nulls of RESP2 become `_`; attributes are skipped.
 pub(crate) fn encode(out: &mut Vec<u8>, value: &OwnedValue) {
     match value {
         OwnedValue::Simple(text) => write::simple(out, text),
@@ -175,9 +174,9 @@ pub(crate) fn encode(out: &mut Vec<u8>, value: &OwnedValue) {
     }
 }
 
-/// Appends a value as a RESP2 connection gets it: null as `$-1`, maps as flat arrays, sets and
-/// pushes as arrays, doubles, big numbers and verbatim texts as bulk strings, booleans as 1 and 0,
-/// bulk errors as errors on one line, attributes not at all.
+/// Appends a value in the form for a RESP2 connection. Null becomes `$-1`, maps become flat arrays, sets and pushes
+/// become arrays. Doubles, big numbers and verbatim texts become bulk strings, and booleans become 1 and 0. Bulk errors
+/// become errors on one line. Attributes are left out.
 pub(crate) fn encode_resp2(out: &mut Vec<u8>, value: &OwnedValue) {
     match value {
         OwnedValue::BulkError(text) => write::error(out, text),
@@ -234,7 +233,7 @@ fn double(double: f64) -> String {
 }
 
 impl OwnedValue {
-    /// Returns a value that is no aggregate.
+    /// Returns a value that is not an aggregate.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others are aggregates")]
     fn scalar(&self) -> Option<Value<'_>> {
         Some(match self {
@@ -253,7 +252,7 @@ impl OwnedValue {
     }
 }
 
-/// On one line, like a [`Value`].
+/// Prints on one line, like a [`Value`].
 impl fmt::Debug for OwnedValue {
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others are scalars")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -270,7 +269,7 @@ impl fmt::Debug for OwnedValue {
     }
 }
 
-/// Pairs, to be printed.
+/// Pairs, for printing.
 struct Said<'a>(&'a [(OwnedValue, OwnedValue)]);
 
 impl fmt::Debug for Said<'_> {

@@ -17,7 +17,8 @@ use crate::time::Instant;
 use super::permit::{astray_on, is_astray};
 use super::{Acquire, Verdict};
 
-/// `node` was asked to take the keys of the claim of `key`. Returns the operation, if its attempt is still under way.
+/// `node` has answered a request to take the keys of the claim of `key`. Returns the operation, if this attempt is
+/// still under way.
 pub(in crate::engine) fn take_answered(
     now: Instant,
     node: NodeId,
@@ -37,12 +38,13 @@ pub(in crate::engine) fn take_answered(
             return None;
         }
         parts.nodes[node].grants += 1;
-        // Every grant of an open attempt is taken to count: when the attempt ends, it leaves out those that do not.
+        // Every grant of an open attempt is taken to count. When the attempt ends, it leaves out the grants that do
+        // not.
         let counts = operation.is_some() || !parts.nodes[node].trust.is_kept_by_steps(now);
         let gone_by = parts.settings.drift.gone_by(now, claim.life());
         claim.found_on(node, Event::Granted, gone_by, counts);
         if operation.is_some() {
-            return operation; // An attempt neither rests nor is over.
+            return operation; // The claim of an attempt neither rests nor is over.
         }
     } else {
         let may_have_run = guard!(ErrorIsDenial, matches!(reply, Reply::Unsure(_)));
@@ -64,7 +66,7 @@ pub(in crate::engine) fn take_answered(
 }
 
 impl Acquire {
-    /// `node` has answered. Its vote is counted, or another command follows.
+    /// `node` has answered. Counts its vote, or sends another command.
     pub(super) fn hear(&mut self, node: NodeId, answer: &Answer, cx: &mut Context<'_>) {
         let Answer { request, reply } = *answer;
         let said = match reply {
@@ -78,7 +80,7 @@ impl Acquire {
             Reply::Done if matches!(request, Request::Probe { .. }) => {
                 return self.permitted(node, cx);
             }
-            // An answer about an earlier attempt, an error too.
+            // An answer to an earlier attempt, which may be an error.
             _ if matches!(request, Request::Question { claim, .. } if claim != self.claim) => {
                 return;
             }
@@ -100,8 +102,7 @@ impl Acquire {
             Reply::Again(_) if self.ask_again(node, false, cx) => return,
             Reply::NotDone(outcome @ NodeOutcome::Unusable(_)) => {
                 self.left_out(outcome, cx);
-                // The report names the permission or command that is missing, even if the answer of this node would not
-                // count.
+                // Even if the answer of this node does not count, the report names the missing permission or command.
                 if cx.round.asks(node) && !cx.round.awaits(node) {
                     cx.round[node].outcome = outcome;
                 }
@@ -135,7 +136,7 @@ impl Acquire {
         }
     }
 
-    /// `node` has shown that it can release the lock, so it is asked for the lock.
+    /// `node` has shown that it can release the lock, so now it is asked for the lock.
     #[cold]
     fn permitted(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let in_time = cx.round.awaits(node) || cx.now < cx.round[node].deadline;
@@ -156,8 +157,8 @@ impl Acquire {
         }
     }
 
-    /// A majority has granted the lock before a `SET` could leave for `nodes`. Nodes that first had to show how they
-    /// release locks get a copy.
+    /// A majority has granted the lock before a `SET` could leave for `nodes`. If a node first had to show how it
+    /// releases locks, it gets a copy.
     #[cold]
     pub(super) fn copy_withdrawn(&self, nodes: NodeSet, end: Instant, cx: &mut Context<'_>) {
         for node in nodes.iter() {

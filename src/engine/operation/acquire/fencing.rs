@@ -1,30 +1,30 @@
-//! Taking a lock with a fencing token: the differences from taking one without.
+//! Taking a lock with a fencing token: the differences from a lock without one.
 //!
-//! Each node that grants the lock raises a counter and returns it. A number becomes the token when each node of a
-//! majority is known to have had its counter at exactly this number while it had the key. There are two ways, and the
-//! first to succeed decides:
+//! Each node that grants the lock raises a counter and returns it. A number becomes the token once a majority is known
+//! to have had both the key and a counter at exactly this number. There are two ways, and the first to succeed decides:
 //!
-//! * A majority has returned it: one round trip is enough.
-//! * Nodes were asked to raise their counters to it, and said that they did and still had the key. They are asked once
-//!   a first majority has returned different numbers, and then for the largest of these.
+//! * A majority has returned the number: one round trip is enough.
+//! * Nodes were asked to raise their counters to the number, and have answered that they did so and still had the key.
+//!   The engine asks for this once a first majority has returned different numbers; it names the largest of these.
 //!
-//! Readers share a counter, and so do the slots of permits. Such a counter may be larger by then, which does no harm.
+//! Readers share a counter, and so do the slots of permits. Such a counter may have become larger meanwhile, which does
+//! no harm.
 //!
-//! A node with a larger number does not count: before this lock, it may have given another lock that larger number as
-//! its token.
+//! A node with a larger number does not count: it may have given that number as the token of an earlier lock.
 //!
-//! The token of a lock with an owner text names the proposal. A node grants such a lock only if it would give just that
-//! number, so others who see the token on a majority know the fencing token. Otherwise the node says which number it
-//! would give, and the attempt is repeated with the largest of these.
+//! If a lock has an owner text, its token names the proposal. A node grants such a lock only if it would give just that
+//! number, so anyone that sees the token on a majority also knows the fencing token. Otherwise the node says which
+//! number it would give, and the engine repeats the attempt with the largest of these numbers.
 //!
 //! # Guarantees
 //!
-//! * No lock without a majority of nodes that count this way, within the time of the attempt: a grant alone is no vote.
+//! * No lock is granted without a majority of nodes that count in this way, within the time of the attempt. A grant
+//!   alone is no vote.
 //! * An answer about an earlier attempt does not count.
 //!
 //! # Not here
 //!
-//! The proof: [`manual::fencing`](crate::manual::fencing). The commands of a node: `node::recipes::fenced`.
+//! The proof: see [`manual::fencing`](crate::manual::fencing). The commands of a node: see `node::recipes::fenced`.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -43,34 +43,34 @@ use crate::limits::{TOKEN_BYTES_MAX, TOKEN_RANDOM_BYTES};
 use crate::quorum::{NodeSet, Vote};
 use crate::resource::name_number;
 
-/// The additional state of an acquisition with a fencing token, or with an owner of its own.
+/// The additional state of an acquisition with a fencing token or its own owner.
 #[derive(Debug)]
 pub(in crate::engine) struct Fencing {
     /// It wants a fencing token.
     pub(super) is_wanted: bool,
-    /// `None`: the owner of the handle.
+    /// `None` for the owner of the handle.
     pub(super) owner: Option<Owner>,
     proposal: u64,
-    /// The number that each node has returned in this attempt. Zero: none.
+    /// The number that each node has returned in this attempt. Zero for none.
     numbers: Box<[u64]>,
-    /// The number to which nodes with smaller ones were asked to raise their counters. Zero: none was asked.
+    /// Nodes with smaller numbers were asked to raise their counters to this number. Zero if none was asked.
     raised_to: u64,
     /// The nodes that have raised their counters and still had the key.
     raised: NodeSet,
-    /// The token of this attempt. Zero: not known yet.
+    /// The fencing token of this attempt. Zero while it is not known.
     pub(super) token: u64,
-    /// Fewer than a majority have returned the token, so it took a second round trip.
+    /// Fewer than a majority had returned the token, so a second round trip was needed.
     pub(super) took_second: bool,
-    /// The nodes that would have given another number than the token names, and the largest of these numbers.
+    /// The nodes that would have given a different number from the one in the token, and the largest of their numbers.
     behind: NodeSet,
     wanted: u64,
-    /// Nodes have asked for the proposal.
+    /// Whether the proposal is a number that nodes have asked for.
     is_theirs: bool,
     /// How often the attempt was repeated for such a number.
     renumbered: u8,
 }
 
-/// How often an attempt is repeated at once. Once is enough unless another client gets a number in between.
+/// How often an attempt is repeated at once. One repetition is enough unless another client gets a number in between.
 const RENUMBERED_MAX: u8 = 2;
 
 impl Fencing {
@@ -96,14 +96,14 @@ impl Fencing {
         self.proposal
     }
 
-    /// Makes it the state of a new acquisition.
+    /// Stores these wishes in the state of a new acquisition.
     pub(super) fn set_wishes(&mut self, fenced: bool, owner: Option<Owner>) {
         (self.is_wanted, self.owner) = (fenced, owner);
         self.stop_renumbering();
     }
 
     /// Puts the owner and the proposal into a token of this length, which has the owner of the handle. Returns its new
-    /// length. A token without an owner names no number, nor does that of a shared lock.
+    /// length. The token of a shared lock names no number, and neither does a token without an owner.
     pub(super) fn name_in(
         &self,
         token: &mut [u8; TOKEN_BYTES_MAX],
@@ -120,7 +120,7 @@ impl Fencing {
         len
     }
 
-    /// Another attempt begins, with this proposal unless nodes have asked for another.
+    /// Begins another attempt with this proposal, unless nodes have asked for another number.
     pub(super) fn begin(&mut self, proposal: u64) {
         self.is_theirs = self.wanted != 0;
         self.behind = NodeSet::EMPTY;
@@ -136,7 +136,7 @@ impl Fencing {
         (self.token, self.took_second) = (0, self.is_theirs);
     }
 
-    /// The next attempt does not repeat this one.
+    /// The next attempt is not a repetition of this one.
     pub(super) fn stop_renumbering(&mut self) {
         self.wanted = 0;
     }
@@ -189,7 +189,7 @@ impl Acquire {
         }
     }
 
-    /// `node` has raised its counter as it was asked to, and has the key.
+    /// `node` has raised its counter as requested, and has the key.
     #[cold]
     pub(super) fn raised(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) else {
@@ -203,7 +203,7 @@ impl Acquire {
         }
     }
 
-    /// `node` would have given `number`, and the token names another.
+    /// `node` would have given `number`, but the token names another number.
     #[cold]
     pub(super) fn renumbered(&mut self, node: NodeId, number: u64, cx: &mut Context<'_>) {
         if let Some(fencing) = self.fencing.as_mut().filter(|_| cx.round.awaits(node)) {
@@ -213,7 +213,7 @@ impl Acquire {
         self.vote(node, (Vote::Abstain, NodeOutcome::Pending), cx);
     }
 
-    /// Returns `true` if the attempt has failed, and might not have with the number that the nodes want.
+    /// Returns `true` if the attempt has failed, but might have succeeded with the number that the nodes want.
     pub(super) fn is_to_renumber(&self, cx: &Context<'_>) -> bool {
         let tally = &cx.round.tally;
         self.fencing.as_ref().is_some_and(|fencing| {
@@ -223,7 +223,7 @@ impl Acquire {
         })
     }
 
-    /// Repeats the attempt with the number that the nodes want. It counts as the same try.
+    /// Repeats the attempt with the number that the nodes want. This counts as the same try.
     #[cold]
     pub(super) fn renumber(&mut self, cx: &mut Context<'_>) {
         if let Some(claim) = self.claim.take() {
@@ -240,15 +240,15 @@ impl Acquire {
         cx.round.rest(State::Resting { until: cx.now }, cx.parts);
     }
 
-    /// Counts a yes of each of these nodes, which confirm the token.
+    /// Counts a yes for each of these nodes, which confirm the token.
     pub(super) fn vote_yes(&mut self, nodes: NodeSet, cx: &mut Context<'_>) {
         for node in nodes.iter() {
             self.vote(node, (Vote::Yes, NodeOutcome::Granted), cx);
         }
     }
 
-    /// A node was left out with this `outcome`. If it lacks a counter floor and too few nodes have one, the other nodes
-    /// without a floor will not be repaired either, and the report says so.
+    /// A node was left out with this `outcome`. If it lacks a counter floor and too few nodes have one, there will be
+    /// no repair of the other nodes without a floor, and the report says so.
     #[cold]
     #[inline(never)]
     pub(super) fn left_out(&self, outcome: NodeOutcome, cx: &mut Context<'_>) {
@@ -261,8 +261,8 @@ impl Acquire {
         }
     }
 
-    /// `node` has granted the lock, but its number has no majority. If the number is smaller than another node's, asks
-    /// `node` to raise its counter. If it is larger, `node` does not count.
+    /// `node` has granted the lock, but no majority has its number. If another node has a larger number, asks `node` to
+    /// raise its counter. If its own number is the largest, `node` does not count.
     fn raise(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let Some(fencing) = self.fencing.as_ref().filter(|_| cx.round.awaits(node)) else {
             return; // The outcome is certain.
@@ -270,7 +270,7 @@ impl Acquire {
         let raised_to = fencing.raised_to;
         match fencing.numbers[node.index()].cmp(&raised_to) {
             Ordering::Less => self.ask_to_raise(node, raised_to, cx),
-            Ordering::Equal => {} // It waits for others.
+            Ordering::Equal => {} // The node waits for others.
             Ordering::Greater => self.vote(node, (Vote::Abstain, NodeOutcome::Granted), cx),
         }
     }

@@ -1,4 +1,4 @@
-//! The nodes as an attempt finds them before it asks, and after it has failed.
+//! The state of the nodes before an attempt asks them, and after it has failed.
 
 use crate::engine::operation::Context;
 use crate::engine::operation::ballot::Bounds;
@@ -20,8 +20,8 @@ pub(super) fn prepare_ballots(cx: &mut Context<'_>) {
                 let connected = cx.now.saturating_add(cx.parts.settings.connect_timeout);
                 until.max(connected)
             }
-            // The connection may take as long as a first one, so the node gets as much time, but no more than half of
-            // the ttl.
+            // The connection may take as long as a first one, so the node gets the same time, but at most half of the
+            // ttl.
             Access::Handshake { first: false } if cx.parts.nodes.were_closed() => {
                 let settings = &cx.parts.settings;
                 let longest = settings.connect_timeout.min(settings.half_of(cx.round.ttl));
@@ -52,8 +52,8 @@ pub(super) fn why_no_quorum(cx: &Context<'_>) -> Refusal {
     }
 }
 
-/// Returns why a call that has waited gets no lock. If too few nodes can be asked now, that is the reason, and the
-/// report says which are away. What the nodes said before no longer matters then.
+/// Returns why a call that has waited gets no lock. If too few nodes can be asked now, this is the reason, and the
+/// report says which nodes are away. Their earlier answers no longer matter then.
 pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     let outcomes = || cx.parts.nodes.outcomes(cx.now);
     let there = outcomes().filter(|outcome| *outcome == NodeOutcome::Granted);
@@ -70,7 +70,7 @@ pub(super) fn why_at_last(why: Refusal, cx: &mut Context<'_>) -> Refusal {
     Refusal::NoQuorum
 }
 
-/// Names the nodes of other groups in the report. Returns `true` if there are any.
+/// Marks the nodes of other groups in the report. Returns `true` if there are any.
 pub(super) fn name_other_clusters(cx: &mut Context<'_>) -> bool {
     let mut any = false;
     for node in cx.parts.nodes.ids() {

@@ -1,4 +1,4 @@
-//! The outcome of an acquisition: the lock, or what is known of its holder.
+//! The outcome of an acquisition: the lock, or the known facts about its holder.
 
 use core::time::Duration;
 
@@ -12,8 +12,9 @@ use crate::quorum::{Keeping, Lock, Majority};
 use crate::time::Instant;
 
 impl Acquire {
-    /// Reports what each node said, and what is known of the holder: this engine, or another client with its owner text
-    /// and the time that the nodes keep its lock. All operations that wait for the resource share this knowledge.
+    /// Reports the answer of each node and the known facts about the holder. The holder is this engine, or another
+    /// client with its owner text and the time for which the nodes keep its lock. All operations that wait for the
+    /// resource share these facts.
     pub(super) fn report_held(&mut self, cx: &mut Context<'_>) -> Report {
         let taken = self.all_taken(cx);
         let report = cx.report(self);
@@ -40,7 +41,7 @@ impl Acquire {
         }
     }
 
-    /// Hands the lock out. Its claim stays, and its timer is armed.
+    /// Hands the lock out. The claim stays, and its timer is armed.
     pub(super) fn hand_out(
         &mut self,
         majority: &Majority,
@@ -56,7 +57,7 @@ impl Acquire {
             }
             Some(Special::Reading(reading)) => {
                 let is_permit = reading.slots.is_some();
-                // It may stand in the queue again. It would be the next one whose turn comes.
+                // The operation may be in the queue again. If it stayed there, it would get the next turn.
                 reading.step_out(self.place, &mut parts.queues);
                 parts.share(self.place, Some((cx.round.key, is_permit)), key);
                 self.place
@@ -98,8 +99,8 @@ impl Acquire {
         PlaceKey::NONE
     }
 
-    /// Lets the engine extend `lock`, which this operation has taken. The limit counts from the time when the attempt
-    /// was sent.
+    /// From now on, the engine keeps `lock`, which this operation has taken. The limit counts from the time when the
+    /// attempt was sent.
     #[cold]
     pub(super) fn keep(&self, lock: Option<&mut Lock>, cx: &mut Context<'_>) {
         let (Some(lock), Some(key)) = (lock, self.claim) else {

@@ -1,32 +1,35 @@
-//! Taking a permit: the differences from taking a shared lock.
+//! Taking a permit: the differences from a shared lock.
 //!
 //! A permit is one of several numbered slots. Each node gives the first free slot that it finds. All clients let the
-//! nodes begin their search with the same slot, so mostly all nodes give the same one: one round trip is enough. If a
-//! majority has given slots, but no slot has a majority, the nodes are asked to move the token to the slot that most of
-//! them gave, within the time of the same attempt. A node that has given this slot to another client refuses; then the
-//! next slot is tried. If none is left, the attempt fails, and the next one begins its search anywhere.
+//! nodes begin the search at the same slot, so usually all nodes give the same slot, and one round trip is enough. If a
+//! majority has given slots, but different ones, the engine asks the nodes to move the token to the slot that most of
+//! them gave. It does so within the time of the same attempt. A node that has given this slot to another client
+//! refuses; then the engine tries the next slot. If there is none left, the attempt fails, and the next attempt begins
+//! its search anywhere.
 //!
-//! A node that has the token in another slot when the permit is held counts for nothing. Its slot is given back, and it
-//! is asked for the right one.
+//! When the permit is held, a node that has the token in another slot does not count. The engine gives that slot back,
+//! and asks the node for the right one.
 //!
-//! An attempt that is refused says when the first of all slots becomes free. All attempts of a caller that waits also
-//! register the key, so that the nodes report its next change. So it looks by asking, because a `PTTL` does not say
-//! whether a slot is free.
+//! A node that refuses an attempt says when the first slot becomes free. Every attempt of a caller that waits also
+//! registers the key, so that the nodes report its next change. Such a caller looks by making an attempt, because a
+//! `PTTL` does not say whether a slot is free.
 //!
 //! # Guarantees
 //!
-//! * No permit without a majority of nodes that have its token in the same slot, within the time of the attempt.
-//! * No permit while a node may still move its token to another slot.
+//! * No permit is granted without a majority of nodes that have the token in the same slot, within the time of the
+//!   attempt.
+//! * No permit is granted while a node may still move the token to another slot.
 //! * With a fencing token, each number that counts was given together with the slot, or later: see
 //!   [`fencing`](super::fencing).
 //!
 //! # Fencing tokens
 //!
-//! All slots of a name share one counter on each node. Of two holders of one slot, some node of both majorities gave the
-//! slot to the later one when the earlier one was no longer there, and had raised its counter to the number of the
-//! earlier one while that was there. So the number with which that node gave the slot is larger, and the token of the
-//! later holder is at least that number. A number is therefore of no use if the token came to the slot afterwards: a node
-//! that is asked to move the token is asked for the slot once more, behind that, and gives its next number.
+//! All slots of a name share one counter on each node. Consider two holders of one slot. Some node is in the majorities
+//! of both. It gave the slot to the later holder after the earlier one had gone, and it had raised its counter to the
+//! earlier number while the earlier holder was there. So it gave the slot to the later holder with a larger number, and
+//! the later fencing token is at least that number. This needs numbers that were given with the slot. If a node moves
+//! the token to the slot afterwards, its number is useless. So behind each move, the engine asks the node for the slot
+//! again, and the node gives its next number.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -57,35 +60,35 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) permits: u16,
-    /// The present attempt registers the key.
+    /// Whether the present attempt registers the key.
     registers: bool,
-    /// The number of permits that this engine had given back before the present attempt.
+    /// The number of permits that this engine had given back when the present attempt began.
     given_back: u32,
-    /// An attempt was begun.
+    /// Whether an attempt has begun.
     has_asked: bool,
     /// The slot that a majority has given in this attempt.
     slot: Option<u16>,
-    /// What is known of the token on each node, in this attempt.
+    /// Where the token is on each node, in this attempt.
     at: Box<[At]>,
-    /// The number that each node has given with its slot. Zero: none.
+    /// The number that each node has given with its slot. Zero for none.
     numbers: Box<[u64]>,
-    /// The nodes that have given these slots to others, as they said when they were asked to move the token.
+    /// Slots that nodes have given to other clients. The nodes said so when they were asked to move the token.
     refused: Vec<(NodeId, u16)>,
 }
 
-/// The vote of a node that has the token in another slot than a majority. Nothing more is to come from it.
+/// The vote of a node that has the token in a different slot from a majority. Nothing more will come from this node.
 const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 
-/// What is known of the token on one node.
+/// Where the token is on one node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum At {
-    /// Nothing.
+    /// Not known.
     Unknown,
-    /// It is not there, and all slots are taken. The first becomes free at this time.
+    /// Nowhere: all slots are taken. The first becomes free at this time.
     Full(Instant),
-    /// It is in this slot.
+    /// In this slot.
     In(u16),
-    /// It was in the first of these slots, and may have been moved to the other one since.
+    /// In the first of these slots, unless the node has already moved it to the other one.
     Moving(u16, u16),
 }
 
@@ -103,8 +106,8 @@ impl Slots {
         }
     }
 
-    /// Another attempt begins. Returns its entry, for `name` with this `token`. A caller that `has_waited` registers
-    /// the key at once. This engine has given back so many permits until now.
+    /// Begins another attempt. Returns its entry, for `name` with this `token`. The attempt registers the key at once
+    /// if the caller `has_waited`. `given_back` is the number of permits that this engine has given back so far.
     #[cold]
     pub(super) fn entry(
         &mut self,
@@ -129,7 +132,8 @@ impl Slots {
         }
     }
 
-    /// Returns `true` if `node` is known to have the token in `slot`. A node that was asked to move it may have done so.
+    /// Returns `true` if the token is known to be in `slot` on `node`. If the node was asked to move the token, it may
+    /// have done so.
     fn is_in(&self, node: NodeId, slot: u16) -> bool {
         match self.at[node.index()] {
             At::In(is) => !guard!(AnySlotCounts, is != slot),
@@ -151,9 +155,9 @@ impl Slots {
         self.refused.contains(&(node, slot))
     }
 
-    /// Returns the slot to which nodes were asked to move the token that have not answered. One whose connection is lost
-    /// since may still do so at any time, also after an extension that it confirms. So no other slot is taken in this
-    /// attempt, and no node is asked to move the token to another one.
+    /// Returns the slot to which a node was asked to move the token, if its answer is missing. If the connection of
+    /// that node was lost, the node may still move the token at any time, even after it has confirmed an extension. So
+    /// this attempt takes no other slot, and asks no node to move the token to another one.
     fn moves_to(&self) -> Option<u16> {
         self.at.iter().find_map(|at| match at {
             At::Moving(_, to) => Some(*to),
@@ -161,7 +165,7 @@ impl Slots {
         })
     }
 
-    /// Returns a slot in which `quorum` of the `open` nodes have the token, and these nodes.
+    /// Returns a slot in which `quorum` of the `open` nodes have the token, with these nodes.
     fn same(&self, open: NodeSet, quorum: usize) -> Option<(u16, NodeSet)> {
         let to = self.moves_to();
         let is_left = |slot: u16| to.is_some_and(|to| to != slot);
@@ -173,14 +177,14 @@ impl Slots {
         })
     }
 
-    /// Returns how many permits there are, if so many nodes say that all are taken that no `quorum` is left.
+    /// Returns the number of permits, if too many nodes say that all are taken to leave a `quorum`.
     fn all_taken(&self, quorum: usize) -> Option<u16> {
         let full = self.at.iter().filter(|at| matches!(at, At::Full(_)));
         (self.at.len() < quorum + full.count()).then_some(self.permits)
     }
 
-    /// Returns the slot to which the token is to be moved on the `open` nodes: the one to which it is being moved, or
-    /// else the one in which most of them have it. `None` if so many refuse it that no majority is left.
+    /// Returns the slot to which the `open` nodes should move the token: the slot to which it is being moved, or else
+    /// the slot in which most of them have it. Returns `None` if too many nodes refuse this slot to leave a majority.
     fn target(&self, open: NodeSet, quorum: usize) -> Option<u16> {
         let may_be_moved = |slot: &u16| {
             let others = open.filter(|node| !self.is_refused(node, *slot));
@@ -205,7 +209,7 @@ fn hash(name: &[u8]) -> u32 {
 }
 
 impl Acquire {
-    /// Returns its state as an acquisition of a permit.
+    /// Returns its state, if this is an acquisition of a permit.
     pub(super) fn slots(&mut self) -> Option<&mut Slots> {
         match self.special.as_deref_mut()? {
             Special::Several(_) => None,
@@ -215,7 +219,7 @@ impl Acquire {
 
     // ----- answers --------------------------------------------------------------------------
 
-    /// All slots are taken on `node`, or those that it may give. The first becomes free after the time `left`.
+    /// On `node`, all slots are taken, or all that it may give. The first becomes free after the time `left`.
     #[cold]
     pub(super) fn is_full(&mut self, node: NodeId, left: Duration, now: Instant) {
         if let Some(slots) = self.slots() {
@@ -224,7 +228,8 @@ impl Acquire {
         }
     }
 
-    /// `node` has given `slot`, with `number` if that is not zero. Even if its vote does not count, it has the token.
+    /// `node` has given `slot`, with `number` unless this is zero. The node has the token even if its vote does not
+    /// count.
     #[cold]
     #[inline(never)]
     pub(super) fn gave(&mut self, node: NodeId, slot: u16, number: u64, cx: &mut Context<'_>) {
@@ -237,7 +242,7 @@ impl Acquire {
         if let At::Moving(_, to) = slots.at[node.index()]
             && to != slot
         {
-            slots.refused.push((node, to)); // It was asked for its slot behind that.
+            slots.refused.push((node, to)); // The engine has asked for the slot again behind the move.
         }
         (slots.at[node.index()], slots.numbers[node.index()]) = (At::In(slot), number);
         match slots.slot {
@@ -247,7 +252,7 @@ impl Acquire {
         }
     }
 
-    /// `node` has the token in the slot that is to be held.
+    /// `node` has the token in the slot of the permit.
     fn count(&mut self, node: NodeId, cx: &mut Context<'_>) {
         let number = self.slots().map_or(0, |slots| slots.numbers[node.index()]);
         match self.fenced().is_some() {
@@ -256,12 +261,12 @@ impl Acquire {
         }
     }
 
-    /// `node` has moved the token as it was asked to, or has refused that because another client has the slot.
+    /// `node` has moved the token as requested, or has refused because another client has the slot.
     #[cold]
     #[inline(never)]
     pub(super) fn moved(&mut self, node: NodeId, is_moved: bool, cx: &mut Context<'_>) {
         if guard!(OldNumberCounts, self.fenced().is_some()) {
-            return; // Its next answer says the slot, too.
+            return; // The next answer of the node names the slot too.
         }
         let Some(slots) = self.slots() else {
             return;
@@ -290,7 +295,7 @@ impl Acquire {
     pub(super) fn weigh(&mut self, cx: &mut Context<'_>) {
         let (open, quorum) = (cx.round.tally.open(), cx.round.tally.quorum());
         let Some(slots) = self.slots().filter(|slots| slots.slot.is_none()) else {
-            return; // The votes are being counted.
+            return; // The votes are still being counted.
         };
         if let Some((slot, nodes)) = slots.same(open, quorum) {
             slots.slot = Some(slot);
@@ -315,7 +320,7 @@ impl Acquire {
             {
                 self.fail(Refusal::Held, cx);
             }
-            return; // Another answer may give it a slot.
+            return; // Another answer may still decide the slot.
         };
         for node in given.iter() {
             self.ask_to_move(node, target, cx);
@@ -333,7 +338,7 @@ impl Acquire {
             return;
         };
         let At::In(from) = slots.at[node.index()] else {
-            return; // It was asked before.
+            return; // The node was asked before.
         };
         if from == to || slots.is_refused(node, to) {
             return;
@@ -364,7 +369,8 @@ impl Acquire {
 
     // ----- after the verdict ----------------------------------------------------------------
 
-    /// Returns how many permits there are, if all are taken: as the nodes say, or by this engine, so that it never asked.
+    /// Returns the number of permits, if all are taken. Either the nodes say so, or this engine has taken all, so that
+    /// the operation never asked.
     #[cold]
     pub(super) fn all_taken(&mut self, cx: &Context<'_>) -> Option<u16> {
         let place = self.place;
@@ -375,7 +381,7 @@ impl Acquire {
         }
     }
 
-    /// The permit is held. Nodes that have its token in another slot, or may have, get it in the right one.
+    /// The permit is held. If a node has the token in another slot, or may have, it gets the token in the right one.
     #[cold]
     pub(super) fn gather(&mut self, key: ClaimKey, slot: u16, cx: &mut Context<'_>) {
         let Some(slots) = self.slots() else {
@@ -394,8 +400,8 @@ impl Acquire {
         }
     }
 
-    /// Its attempt was refused. The contender learns what the nodes have said. Returns `true` if it has registered
-    /// nothing yet. Then it asks again at once, unless its votes were split.
+    /// The attempt was refused. The contender learns the answers of the nodes. Returns `true` if it has registered
+    /// nothing yet. In that case it asks again at once, unless its votes were split.
     #[cold]
     #[inline(never)]
     pub(super) fn learns_of_slots(&mut self, cx: &mut Context<'_>) -> bool {
@@ -403,7 +409,7 @@ impl Acquire {
         let Some(slots) = self.slots() else {
             return false;
         };
-        // A permit that this engine has given back since may have come too late for this attempt.
+        // This engine has given back a permit since then, perhaps too late for this attempt.
         let is_free = slots.given_back != parts.queues.given_back(place);
         let round_trip = parts.nodes.round_trip();
         let Some((waiting, _)) = parts.queues.waiting(place) else {
@@ -425,7 +431,7 @@ impl Acquire {
             let delays = parts.settings.retry.delay().into_inner();
             waiting.looked(now, round_trip, delays, &mut parts.random);
             waiting.look_soon(now);
-            cx.round.tries -= 1; // The next one is part of the same try.
+            cx.round.tries -= 1; // The next attempt is part of the same try.
         }
         if !looks || is_free {
             parts.news.push_back(News::Stirred(cx.round.key));
@@ -434,8 +440,8 @@ impl Acquire {
     }
 }
 
-/// `node` has the token of the permit of `key` in another slot than that which is held, or may have. Takes it out of
-/// there, and takes the right slot if it `is_new`, and that slot is free. Otherwise the next extension does that.
+/// `node` has the token of the permit of `key` in a wrong slot, or may have. Takes it out of this slot. If the node
+/// `is_new` and the right slot is free, also takes the right slot; otherwise the next extension does so.
 #[cold]
 #[inline(never)]
 pub(in crate::engine) fn astray_on(
@@ -466,7 +472,7 @@ pub(in crate::engine) fn astray_on(
     parts.claims.rest(key);
 }
 
-/// Returns `true` if the permit of `claim` is held, and its token is in another slot than it has: `slot`.
+/// Returns `true` if the permit of `claim` is held, and its slot is not `slot`, where a node has its token.
 #[cold]
 pub(super) fn is_astray(claim: &Claim, slot: u16) -> bool {
     let is_other = |kind| matches!(kind, Kind::Permit { slot: own, .. } if own != slot);

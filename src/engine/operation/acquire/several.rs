@@ -1,6 +1,6 @@
-//! Taking a lock on several resources: the differences from taking one.
+//! Taking a lock on several resources: the differences from one resource.
 //!
-//! A node takes all keys or none, so its vote is for all of them. If it refuses, it names a resource that is taken.
+//! A node takes all keys or none, so its vote is for all of them. A node that refuses names a resource that is taken.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -16,9 +16,9 @@ use crate::quorum::NodeSet;
 pub(super) struct Several {
     /// The places of the resources, in their order.
     pub(super) places: Box<[PlaceKey]>,
-    /// For each place, its record in the queue there, if it stands or has stood in it.
+    /// For each place, the record in the queue there, if there is or was one.
     pub(super) waiters: Box<[Option<WaiterKey>]>,
-    /// For each node, the resource that it called taken in this attempt, counted from 1. Zero: none.
+    /// For each node, the resource that it has named as taken in this attempt, counted from 1. Zero for none.
     held: Box<[u8]>,
 }
 
@@ -31,12 +31,12 @@ impl Several {
         }
     }
 
-    /// Another attempt begins, and no node has named a resource yet.
+    /// Begins another attempt, in which no node has named a resource yet.
     pub(super) fn forget_named(&mut self) {
         self.held.fill(0);
     }
 
-    /// Records for every node that it called this resource taken, counted from 0.
+    /// Records that every node has named this resource as taken. Resources are counted from 0.
     pub(super) fn all_name(&mut self, number: usize) {
         self.held.fill(number as u8 + 1);
     }
@@ -68,8 +68,7 @@ impl Acquire {
         }
     }
 
-    /// Returns the place of the resource that keeps the lock from being taken, if it is known, and names the resource
-    /// in `report`.
+    /// Returns the place of the resource that prevents the lock, if it is known, and names this resource in `report`.
     #[cold]
     pub(super) fn name_held(&self, report: Report, cx: &Context<'_>) -> (Report, Option<PlaceKey>) {
         let Some(several) = self.several() else {

@@ -1,9 +1,10 @@
-//! Taking a shared lock: the differences from taking an exclusive one.
+//! Taking a shared lock: the differences from an exclusive lock.
 //!
-//! A reader asks beside other readers: see [`queues`](crate::engine::queues). It waits only if it is refused. A caller of
-//! the exclusive lock who waits keeps new readers out by its intent, so that readers who follow one another do not keep
-//! it waiting for ever. From time to time the nodes let readers pass the intent for a moment, so that a reader does not
-//! wait for as long as the readers before it hold their locks. A node that refuses a reader says when that is.
+//! A reader asks beside other readers: see [`queues`](crate::engine::queues). It waits only if it is refused. A caller
+//! that waits for the exclusive lock keeps new readers out by its intent, so that a series of readers does not keep it
+//! waiting for ever. From time to time, the nodes let readers pass the intent for a moment. Otherwise a reader could
+//! wait for as long as the readers before it hold their locks. A node that refuses a reader says when the next such
+//! moment is.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,13 +27,14 @@ use crate::time::Instant;
 /// The additional state of an acquisition of a shared lock.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// The nodes that have refused this attempt because of an intent, and until when that keeps readers out.
+    /// The nodes that have refused this attempt because of an intent, each with the time until which it keeps readers
+    /// out.
     intents: Vec<(NodeId, Instant)>,
-    /// From this time on it may ask beside a contender that waits for readers.
+    /// The time from which this reader may ask beside a contender that waits for readers.
     asks_at: Instant,
-    /// Its record in the queue, if it was refused beside the contender.
+    /// The record of this reader in the queue, if it was refused beside the contender.
     again: Option<WaiterKey>,
-    /// `None`: it wants a shared lock. Otherwise it wants a permit, and asks beside others as a reader does.
+    /// `None` for a shared lock. Otherwise the operation wants a permit, and asks beside others as a reader does.
     pub(super) slots: Option<Slots>,
 }
 
@@ -61,7 +63,7 @@ impl Reading {
         Entry::shared(spare, name, token, is_fenced)
     }
 
-    /// The acquisition has ended. Nothing is left of it in the queue at `place`.
+    /// The acquisition has ended, and leaves the queue at `place`.
     pub(super) fn step_out(&self, place: PlaceKey, queues: &mut Queues) {
         if let Some(again) = self.again {
             queues.step_out(place, again);
@@ -70,7 +72,7 @@ impl Reading {
 }
 
 impl Acquire {
-    /// Makes it an acquisition of a shared lock.
+    /// Makes this an acquisition of a shared lock.
     #[cold]
     #[inline(never)]
     pub(super) fn share(&mut self) {
@@ -78,7 +80,7 @@ impl Acquire {
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 
-    /// Makes it an acquisition of one of so many `permits`.
+    /// Makes this an acquisition of one of the `permits`.
     #[cold]
     #[inline(never)]
     pub(super) fn permit(&mut self, permits: u16, nodes: usize) {
@@ -86,7 +88,7 @@ impl Acquire {
         self.special = Some(Box::new(Special::Reading(reading)));
     }
 
-    /// Makes it the contender at its place, if it may ask now. Others may ask at the same time.
+    /// Makes the operation the contender at its place, if it may ask now. Others may ask at the same time.
     #[cold]
     pub(super) fn contends_beside(&mut self, cx: &mut Context<'_>) -> bool {
         let (queues, key, place) = (&mut cx.parts.queues, cx.round.key, self.place);
@@ -96,7 +98,7 @@ impl Acquire {
         }
     }
 
-    /// Returns what it wants, for the belief of a contender.
+    /// Returns the kind of lock that the operation wants, for the belief of a contender.
     pub(super) fn wants(&self) -> Wants {
         match self.reading() {
             None => Wants::Lock,
@@ -105,13 +107,13 @@ impl Acquire {
         }
     }
 
-    /// It has asked the nodes, so that others may ask beside it. If a contender waits nevertheless, this write ends the
-    /// registrations of the contender on the nodes.
+    /// The operation has asked the nodes, so others may ask beside it. If a contender waits nevertheless, this write
+    /// has ended the registrations of the contender on the nodes.
     #[cold]
     #[inline(never)]
     pub(super) fn ask_beside(&mut self, cx: &mut Context<'_>) {
         if !cx.round.is_voting() {
-            return; // It was refused at once, and waits.
+            return; // The operation was refused at once, and waits.
         }
         let wants = self.wants();
         let (parts, key) = (&mut *cx.parts, cx.round.key);
@@ -130,8 +132,8 @@ impl Acquire {
         }
     }
 
-    /// Returns when it asks again: when a majority has said that readers may pass the intents that it has met, or that
-    /// these end. Without that, it is at the end of the random `delay`.
+    /// Returns when the reader asks again: when a majority has said that its intents end, or that readers may pass
+    /// them. Without such a majority, it asks at the end of the random `delay`.
     pub(super) fn kept_out_until(&self, delay: Instant, cx: &Context<'_>) -> Instant {
         let granted = |ballot: &&Ballot| ballot.outcome == NodeOutcome::Granted;
         let granted = cx.round.ballots.iter().filter(granted).count();
@@ -143,8 +145,8 @@ impl Acquire {
         times.get(missing).map_or(delay, |at| soonest.max(*at))
     }
 
-    /// Returns why its attempt was refused: because so many nodes have another number of permits that no majority is left,
-    /// or because the lock is held.
+    /// Returns why the attempt was refused. Either too many nodes have another number of permits to leave a majority,
+    /// or the lock is held.
     pub(super) fn refusal(&self, cx: &Context<'_>) -> Refusal {
         let all = cx.round.ballots.iter();
         let others = all.filter(|ballot| matches!(ballot.outcome, NodeOutcome::OtherPermits(_)));
@@ -164,8 +166,9 @@ impl Acquire {
         intents
     }
 
-    /// The attempt was refused. If another operation waits at its place, or this engine holds the lock, it stands first
-    /// in the queue. Returns `true` if it does. It next asks beside others at `at`, if it may.
+    /// The attempt was refused. If another operation waits at its place, or this engine holds the lock, the operation
+    /// goes to the front of the queue. Returns `true` in that case. The operation next asks beside others at `at`, if
+    /// it may.
     #[cold]
     #[inline(never)]
     pub(super) fn steps_back(&mut self, at: Instant, after: Refusal, cx: &mut Context<'_>) -> bool {
@@ -185,7 +188,7 @@ impl Acquire {
         true
     }
 
-    /// Returns when it may ask beside a contender that waits for readers.
+    /// Returns when the operation may ask beside a contender that waits for readers.
     pub(super) fn may_pass_at(&self, cx: &Context<'_>) -> Instant {
         match self.reading() {
             None => Instant::MAX,
@@ -194,7 +197,7 @@ impl Acquire {
         }
     }
 
-    /// If it is time to pass the intent of the contender, asks beside it. Returns `true` if it does.
+    /// If it is time to pass the intent of the contender, asks beside the contender. Returns `true` in that case.
     #[cold]
     pub(super) fn passes_by(&mut self, cx: &mut Context<'_>) -> bool {
         let queues = &mut cx.parts.queues;
@@ -211,8 +214,8 @@ impl Acquire {
         true
     }
 
-    /// Its turn has come. What another operation has learnt, which wants a lock of another kind, says nothing to a reader
-    /// or to one that wants a permit.
+    /// It is the operation's turn. Knowledge of an operation that wants another kind of lock is of no use to a reader,
+    /// or to an operation that wants a permit.
     pub(super) fn begins_to_lead(&mut self, cx: &mut Context<'_>) {
         let wants = self.wants();
         if let Some((waiting, _)) = cx.parts.queues.waiting(self.place) {

@@ -1,6 +1,6 @@
 //! The turns of an acquisition: it waits until it is the contender at all its places.
 //!
-//! An acquisition of several resources waits at one of its places between two attempts: that of the resource that most
+//! Between two attempts, an acquisition of several resources waits at one of its places: at the resource that most
 //! nodes have named as taken. There it does what every contender does: it looks, learns of changes, and decides when to
 //! ask again ([`waiting`](super::waiting)). Meanwhile it stays the contender of its other resources.
 //!
@@ -11,7 +11,7 @@
 //!
 //! # Not here
 //!
-//! The queue in which operations wait for their turn: the [queues](crate::engine::queues).
+//! The queue in which operations wait for their turn: see [queues](crate::engine::queues).
 
 use alloc::boxed::Box;
 
@@ -26,14 +26,14 @@ use crate::keys::PlaceKey;
 use crate::time::Instant;
 
 impl Acquire {
-    /// Returns `true` if it is the contender at all its places.
+    /// Returns `true` if the operation is the contender at all its places.
     pub(super) fn leads(&self, cx: &Context<'_>) -> bool {
         let leads = |place: &PlaceKey| cx.parts.queues.contender(*place) == Some(cx.round.key);
         self.places().iter().all(leads)
     }
 
     /// Returns the first resource, counted from 0, on which this engine holds a valid lock. No operation asks for such
-    /// a resource. The end of a lock that is over may not have been reported yet.
+    /// a resource. A lock that is over does not count, even if its end was not reported yet.
     pub(super) fn held_here(&self, cx: &Context<'_>) -> Option<usize> {
         let is_held = |place: &PlaceKey| {
             let claim = cx.parts.queues.holder(*place);
@@ -43,8 +43,8 @@ impl Acquire {
         self.places().iter().position(is_held)
     }
 
-    /// Joins the end of the queue at each place where it is not the contender. If it wants one resource, only its
-    /// [`Waiter`] record is kept.
+    /// Joins the end of the queue at each place where the operation is not the contender. If it wants one resource,
+    /// only its [`Waiter`] record is kept.
     #[cold]
     pub(super) fn queue(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
@@ -81,21 +81,21 @@ impl Acquire {
         }
     }
 
-    /// Waits until the locks that this engine holds are released, the contenders before it have ended, or the time that
-    /// its tries could have taken is over.
+    /// Waits until this engine has released its locks and earlier contenders have ended, or until the time that its
+    /// tries could have taken is over.
     pub(super) fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
         let until = self.tries_end(cx).min(self.may_pass_at(cx));
         cx.round.rest(State::Queued { until }, cx.parts);
     }
 
-    /// Makes it wait at `place` only. What it has learnt at another one is out of date from now on.
+    /// Makes the operation wait at `place` only. Its knowledge from another place is now out of date.
     pub(super) fn wait_at(&mut self, place: PlaceKey, cx: &mut Context<'_>) {
         self.place = place;
         let others = self.places().iter().filter(|other| **other != place);
         others.for_each(|other| cx.parts.queues.stop_waiting(*other));
     }
 
-    /// It may be its turn. It waits where it did before, or where an earlier contender has waited.
+    /// It may be the operation's turn. It waits where it waited before, or where an earlier contender has waited.
     pub(super) fn lead(&mut self, cx: &mut Context<'_>) {
         let waits = matches!(cx.round.state, State::Queued { .. } | State::Resting { .. });
         if !waits || !self.leads(cx) {
@@ -125,13 +125,13 @@ impl Acquire {
         }
     }
 
-    /// Its wait for its turn may be over. It ends at `until` at the latest.
+    /// The wait for a turn may be over. It ends at `until` at the latest.
     pub(super) fn waited(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.tries_end(cx)) <= cx.now {
             self.give_up_waiting(cx);
         } else if self.passes_by(cx) {
-            // It asks beside the contender.
+            // The operation asks beside the contender.
         } else if until <= cx.now {
             self.wait_for_turn(cx);
         } else {
@@ -154,9 +154,9 @@ impl Acquire {
         cx.now.saturating_add(least) < deadline.min(self.tries_end(cx))
     }
 
-    /// Ends without an attempt. The report has what the nodes said to the latest attempt for the resource that this
-    /// engine holds. If it holds none of them, the report is about the resource that an earlier contender waits for. A
-    /// node that has granted this engine's lock is reported as held.
+    /// Ends without an attempt. The report has the nodes' answers to the latest attempt for the resource that this
+    /// engine holds. If it holds none of the resources, the report is about the resource that an earlier contender
+    /// waits for. A node that has granted this engine's lock is reported as held.
     pub(super) fn give_up_waiting(&mut self, cx: &mut Context<'_>) {
         let (queues, key) = (&mut cx.parts.queues, cx.round.key);
         let waits_behind = |place: &PlaceKey| {

@@ -1,8 +1,8 @@
-//! The rests of an acquisition between two attempts.
+//! How an acquisition waits between two attempts.
 //!
 //! # Not here
 //!
-//! When a refused contender asks again: the [policy](crate::engine::queues::Wait).
+//! When a refused contender asks again: see the [policy](crate::engine::queues::Wait).
 
 use core::time::Duration;
 
@@ -15,8 +15,9 @@ use crate::engine::queues::{Next, Refusal, between};
 use crate::engine::settings::SHORTEST_REST;
 use crate::time::Instant;
 
-/// Another attempt is planned only if this time and two round trips are left before the caller's deadline. It begins
-/// while at least half of that is left, because an attempt that is cut short says less than the one before it.
+/// Another attempt is planned only if the time before the caller's deadline is at least this constant plus two round
+/// trips. The attempt begins while at least half of that time is left: an attempt that is cut short says less than the
+/// attempt before it.
 pub(super) const LAST_CHANCE: Duration = Duration::from_millis(2);
 
 impl Acquire {
@@ -24,7 +25,7 @@ impl Acquire {
     /// `delay`.
     pub(super) fn rest_until(&mut self, delay: Instant, after: Refusal, cx: &mut Context<'_>) {
         let rest = delay.saturating_since(cx.now);
-        // Nodes that have not answered may let a reader in that others keep out.
+        // A reader that some nodes keep out may still be let in by the nodes that have not answered.
         let delay = match after == Refusal::Held {
             true => self.kept_out_until(delay, cx),
             false => delay,
@@ -61,8 +62,8 @@ impl Acquire {
         self.wait(cx);
     }
 
-    /// Asks nodes whether the lock is free, and asks them to report the next change. It skips nodes that it has asked
-    /// since they last reported anything.
+    /// Asks nodes whether the lock is free, and to report the next change. Skips each node that it has asked since the
+    /// node last reported anything.
     fn look(&self, cx: &mut Context<'_>) {
         let (now, place) = (cx.now, self.place);
         let claims = &mut cx.parts.claims;
@@ -102,8 +103,8 @@ impl Acquire {
         cx.round.rest(State::Resting { until }, cx.parts);
     }
 
-    /// Like [`tries_end`](Self::tries_end), for a rest. After too few answers there is no such end, because each
-    /// attempt counts.
+    /// Like [`tries_end`](Self::tries_end), but for the time between attempts. There is no such end after too few
+    /// answers, because then each attempt counts.
     pub(super) fn rest_end(&self, cx: &Context<'_>) -> Instant {
         match self.verdict {
             Verdict::Open | Verdict::Refused(Refusal::Held) => self.tries_end(cx),
@@ -121,7 +122,7 @@ impl Acquire {
         }
     }
 
-    /// Its rest may be over. It ends at `until` at the latest.
+    /// The delay may be over. It ends at `until` at the latest.
     pub(super) fn rested(&mut self, until: Instant, cx: &mut Context<'_>) {
         let deadline = cx.round.deadline.unwrap_or(Instant::MAX);
         if deadline.min(self.rest_end(cx)) <= cx.now {
@@ -130,7 +131,7 @@ impl Acquire {
                     let why = why_at_last(why, cx);
                     self.decide(Verdict::Refused(why), cx);
                 }
-                // No attempt was made: the lock was left to others.
+                // The operation made no attempt: it left the lock to others.
                 Verdict::Open | Verdict::Granted(..) | Verdict::HandedOut => {
                     self.give_up_waiting(cx)
                 }
@@ -142,7 +143,7 @@ impl Acquire {
         }
     }
 
-    /// Returns the next step of a resting acquisition.
+    /// Returns the next step of an acquisition that waits between attempts.
     fn next(&self, cx: &mut Context<'_>) -> Option<Next> {
         let now = cx.now;
         let (waiting, _) = cx.parts.queues.waiting(self.place)?;
@@ -150,11 +151,11 @@ impl Acquire {
         Some(waiting.next(now, cx.round.started, from))
     }
 
-    /// Makes an attempt if it is time for that, or continues to wait. If this engine holds one of its resources, it
-    /// waits for its turn.
+    /// Makes an attempt if it is time, or continues to wait. If this engine holds one of the resources, waits for a
+    /// turn.
     ///
     /// An acquisition that has asked before ends here if only an operator can make a majority possible again. One that
-    /// has not asked goes on, because a fault that other calls met may be repaired by now.
+    /// has not asked continues, because a fault that other calls met may be repaired by now.
     pub(super) fn go_on(&mut self, cx: &mut Context<'_>) {
         if self.held_here(cx).is_some() {
             return self.wait_for_turn(cx);
@@ -176,7 +177,8 @@ impl Acquire {
         }
     }
 
-    /// Makes another attempt. It is its turn: it leads, and [this engine holds](Self::held_here) none of its resources.
+    /// Makes another attempt. It must be the operation's turn: it leads, and [this engine holds](Self::held_here) none
+    /// of its resources.
     pub(super) fn try_again(&mut self, cx: &mut Context<'_>) {
         if cx.parts.claims.has_room() {
             cx.round.reset(cx.now, cx.parts);
@@ -188,8 +190,8 @@ impl Acquire {
 
     /// Returns when the next attempt may begin: after a random delay, and while tries and time are left.
     ///
-    /// If the delay would end too late for another attempt, a shorter one is drawn from the time that is left, so that
-    /// a waiter still looks shortly before it gives up.
+    /// If the delay would end too late for another attempt, draws a shorter delay from the remaining time, so that a
+    /// waiter still looks shortly before it gives up.
     pub(super) fn rest(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let tries = cx.round.tries;
         if self.tries_allowed.is_some_and(|most| most <= tries) {

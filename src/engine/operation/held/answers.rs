@@ -17,7 +17,7 @@ pub(in crate::engine) fn learn(
     parts: &mut Parts,
 ) {
     let Some((key, claim)) = parts.claims.keyed(claim) else {
-        return; // The claim is over, or the lock never had one here.
+        return; // The claim is over, or the lock never had a claim here.
     };
     let (is_kept, is_leaving) = (claim.kept.is_some(), claim.is_leaving());
     let (vote, _) = reply.vote();
@@ -30,11 +30,11 @@ pub(in crate::engine) fn learn(
             let gone_by = parts.settings.drift.gone_by(now, claim.life());
             claim.found_on(node, copy::Event::Has, gone_by, counts);
         }
-        // The token of a permit was not moved, and is where it was.
+        // The node has not moved the token of the permit, which is still in its old slot.
         Vote::No if question == Question::Move && reply != Reply::Missing => {
             return astray_on(now, node, (key, true), parts);
         }
-        // A key that is missing or another client's was not extended.
+        // A key that is missing or belongs to another client was not extended.
         Vote::No => {
             let is_new = claim.missed_on(node);
             let busy = claim.busy();

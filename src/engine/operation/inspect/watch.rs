@@ -1,13 +1,13 @@
-//! Watching a resource: an [inspection](super) that ends when the nodes have something that the caller does not know.
-//! Each look asks every node what it has, and asks it to report the next change of the key. If the caller knows all
-//! that, the operation rests. It looks again when a node reports a change or comes back, when this engine writes to the
-//! key, and when a key, a connection or a quarantine ends. If a node sends no notifications, or is connected but has
-//! not said what it has, it looks from time to time.
+//! Watching a resource: an [inspection](super) that ends when the state of the nodes differs from the state that the
+//! caller knows. Each look asks every node for its state, and asks it to report the next change of the key. If there is
+//! nothing new, the operation rests. It looks again when a node reports a change or comes back, when this engine writes
+//! to the key, and when a key, a connection or a quarantine ends. If a node sends no notifications, or is connected but
+//! has not shown its state, the operation looks from time to time.
 //!
 //! # Guarantees
 //!
-//! * If all nodes send notifications, nothing is sent while nothing changes.
-//! * An outcome shows what the nodes had after the last change that was reported before the look.
+//! * If all nodes send notifications and nothing changes, the engine sends nothing.
+//! * An outcome shows the state of the nodes after the last change that was reported before the look.
 //! * An answer to an earlier look is no answer to the present one.
 //!
 //! # Not here
@@ -33,8 +33,8 @@ use crate::engine::operation::{Context, Operate};
 use crate::engine::parts::Parts;
 use crate::engine::settings::SHORTEST_REST;
 
-/// The delay of a look after a change. One change reaches the nodes one by one, so several reports are merged. It is
-/// longer than the rounding of a key's time to live.
+/// The delay between a change and a look. One change reaches the nodes one by one, so this merges several reports. The
+/// delay is longer than the rounding of a key's time to live.
 const SETTLE: Duration = Duration::from_millis(10);
 
 /// How often a look may be put off because a node has much to answer.
@@ -45,7 +45,7 @@ const PUT_OFF_MAX: u32 = 10;
 pub(in crate::engine) struct Watch {
     /// The state that the caller knows.
     known: Option<Box<[InspectedNode]>>,
-    /// The registered operation, once it has begun.
+    /// The key of the operation, once it has begun and is registered.
     key: Option<OperationKey>,
     /// Something may have changed since the nodes were asked.
     stirred: bool,
@@ -106,7 +106,7 @@ impl Watch {
 
 impl Inspect {
     /// Called before the nodes are asked, to register the watch. Returns `false` if it will ask later because a node
-    /// has much to answer. One change may make thousands of watches look, and locks come first.
+    /// has much to answer. Locks come first, because one change may make thousands of watches look.
     pub(super) fn begin_to_watch(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &mut self.watch else {
             return true;
@@ -139,7 +139,8 @@ impl Inspect {
         }
     }
 
-    /// Returns `true` if the nodes have something that the caller does not know. Otherwise the operation rests.
+    /// Returns `true` if the state of the nodes differs from the state that the caller knows. Otherwise the operation
+    /// rests.
     pub(super) fn is_news(&self, cx: &mut Context<'_>) -> bool {
         let Some(watch) = &self.watch else {
             return true;
@@ -152,7 +153,7 @@ impl Inspect {
         false
     }
 
-    /// Returns when it looks again if no change is reported before.
+    /// Returns when the operation looks again if no change is reported before.
     fn next_look(&self, watch: &Watch, cx: &mut Context<'_>) -> Instant {
         let now = cx.now;
         let stirred = watch.stirred.then_some(SETTLE);
@@ -176,9 +177,9 @@ impl Inspect {
         kept.chain(next).min().unwrap_or(Instant::MAX)
     }
 
-    /// Returns `true` if `node` answers but has not said what it has: it had no room, took too long, or has refused. It
-    /// may not have registered the key, so it may not report the end of the key. Returns `false` if the user may not
-    /// ask, because that lasts.
+    /// Returns `true` if `node` answers but has not shown its state: it had no room, took too long, or has refused.
+    /// Such a node may not have registered the key, so it may not report the end of the key. Returns `false` if the
+    /// user may not ask, because this will not change.
     fn is_to_be_asked(&self, node: NodeId, cx: &Context<'_>) -> bool {
         let there = &cx.parts.nodes[node];
         let lasts = matches!(cx.round[node].outcome, NodeOutcome::Unusable(_));
@@ -199,7 +200,7 @@ impl Inspect {
         }
     }
 
-    /// Looks again if its rest, which ends at `until`, is over.
+    /// Looks again if the rest, which ends at `until`, is over.
     pub(super) fn look_if_due(&mut self, until: Instant, cx: &mut Context<'_>) {
         if cx.now < until {
             cx.round.arm(&mut cx.parts.timers);

@@ -1,7 +1,7 @@
-//! One piece of work in a transaction: what it reads, what it writes, and its answer.
+//! One piece of work in a transaction: its reads, its writes, and its answer.
 //!
-//! Its answer is the one that a script for the same work would give, so the layers above do not know which way was
-//! used. The work may be about several names, with one bit for each.
+//! The answer is the same as a script for the same work would give, so the layers above do not know which way was used.
+//! The work may be about several names. Each name has one bit.
 
 use core::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::resp::Value;
 /// What to do with the keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Work {
-    /// Take the keys for at least this ttl, if none is another's and the user may delete all of them.
+    /// Take the keys for at least this ttl, if none is another client's and the user may delete all of them.
     Take(Duration),
     /// Delete the keys that hold the token.
     Release,
@@ -25,29 +25,29 @@ pub(crate) enum Work {
     Extend {
         /// The ttl.
         life: Duration,
-        /// The node also has to notify us of the next changes of the keys.
+        /// Whether the node also has to report the next changes of the keys.
         watched: bool,
     },
-    /// Return how long the keys live on, if all hold the token.
+    /// Return how much longer the keys live, if all hold the token.
     Confirm,
-    /// Return what is in the key, and how long it lives on.
+    /// Return the content of the key, and how much longer it lives.
     Inspect {
-        /// The node also has to notify us of the next change of the key.
+        /// Whether the node also has to report the next change of the key.
         watched: bool,
     },
     /// Put the token of a broken lock into the key, if it holds the token.
     Overwrite,
-    /// Nothing: it only asks whether the user may do all of this.
+    /// Do nothing: ask only whether the user may do all of this.
     Probe,
 }
 
 impl Work {
-    /// Returns `true` if it reads before it writes, so that its keys must not change in between.
+    /// Returns `true` if the work reads before it writes, so that its keys must not change in between.
     pub(super) const fn watches(self) -> bool {
         !matches!(self, Self::Confirm | Self::Inspect { .. })
     }
 
-    /// Returns its name, for the simulator.
+    /// Returns the name of the work, for the simulator.
     #[cfg(feature = "internals")]
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Work {
         }
     }
 
-    /// Returns the ttl that keys get at least, if the work changes it. For the simulator.
+    /// Returns the shortest ttl that keys get, if the work changes it. For the simulator.
     #[cfg(feature = "internals")]
     pub(crate) const fn life(self) -> Option<Duration> {
         if let Self::Take(life) | Self::Extend { life, .. } = self {
@@ -77,15 +77,15 @@ pub(super) struct Job {
     pub(super) request: Request,
     pub(super) entry: Entry,
     pub(super) work: Work,
-    /// It was withdrawn after it had begun, so it is not done again if it is aborted.
+    /// The work was withdrawn after it had begun, so an aborted transaction is not repeated for it.
     pub(super) withdrawn: bool,
-    /// Some of the keys may have been taken.
+    /// Whether some of the keys may have been taken.
     pub(super) may_be_done: bool,
-    /// It is done once more, because some of its keys ended in between.
+    /// Whether the work is a repetition, because some of its keys ended in between.
     pub(super) repeated: bool,
-    /// One `MSETEX` takes its keys, and they are not read before.
+    /// Whether one `MSETEX` takes all keys without reading them first.
     at_once: bool,
-    /// `MSETEX` was refused or has found some of the keys, so they are read first from now on.
+    /// Whether the keys are read first from now on, because `MSETEX` was refused or has found some of the keys.
     reads_first: bool,
     seen: Seen,
     /// The refusal, if it was refused.
@@ -94,17 +94,17 @@ pub(super) struct Job {
     token: Option<OwnedToken>,
 }
 
-/// What is known of the keys: one bit for each.
+/// The known facts about the keys, one bit for each key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     ours: u64,
     missing: u64,
     foreign: u64,
-    /// The keys that end too early.
+    /// The keys that expire too early.
     short: u64,
     /// The keys that were written to.
     done: u64,
-    /// The milliseconds that are left of the key that ends first, plus one. Zero if that was not read.
+    /// One more than the remaining milliseconds of the key that ends first. Zero if this was not read.
     above: i64,
 }
 
@@ -117,7 +117,7 @@ pub(super) enum Step {
     Set(Duration),
     /// `MSETEX` with `NX PX ttl`, which sets all keys or none.
     SetAll(Duration),
-    /// A `PEXPIRE` with a wrong argument. If the user may not write the key, it makes the transaction fail.
+    /// A `PEXPIRE` with a wrong argument. It makes the transaction fail if the user may not write the key.
     TryWrite,
     /// `PEXPIRE key -1`.
     Delete,
@@ -148,7 +148,7 @@ impl Job {
         }
     }
 
-    /// The work begins. `known` says that `MSETEX` is known to be permitted; if so, it takes the keys.
+    /// The work begins. `known` says whether `MSETEX` is known to be permitted; if so, it takes the keys.
     pub(super) fn begin(&mut self, known: bool) {
         self.at_once = known && self.takes() && !self.reads_first;
     }
@@ -158,7 +158,7 @@ impl Job {
         self.work.watches() && !self.at_once
     }
 
-    /// `MSETEX` was refused and has done nothing: the keys are read first from now on.
+    /// `MSETEX` was refused and has done nothing. From now on, the keys are read first.
     pub(super) fn read_first(&mut self) {
         self.reads_first = true;
     }
@@ -168,12 +168,12 @@ impl Job {
         self.at_once && self.reads_first
     }
 
-    /// Forgets what was read, so that it is read again.
+    /// Forgets the answers to the reads, so that the keys are read again.
     pub(super) fn again(&mut self) {
         self.seen = Seen::default();
     }
 
-    /// Forgets what was read and the refusal: the work is tried again alone.
+    /// Forgets the answers and the refusal: the work is tried again alone.
     pub(super) fn alone(&mut self) {
         self.again();
         self.error = None;
@@ -188,8 +188,7 @@ impl Job {
         self.error.is_some()
     }
 
-    /// Returns a number that differs between two operations or claims that have asked for the same work. For the
-    /// simulator.
+    /// Returns a number that tells apart two operations or claims that have asked for the same work. For the simulator.
     #[cfg(feature = "internals")]
     #[expect(
         clippy::wildcard_enum_match_arm,
@@ -203,7 +202,7 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the node has to notify us of the next changes of the keys.
+    /// Returns `true` if the node has to report the next changes of the keys.
     pub(super) fn is_told(&self) -> bool {
         matches!(
             self.work,
@@ -211,24 +210,24 @@ impl Job {
         )
     }
 
-    /// Returns `true` if it takes free keys.
+    /// Returns `true` if the work takes free keys.
     pub(super) fn takes(&self) -> bool {
         matches!(self.work, Work::Take(_))
     }
 
-    /// Returns `true` if it was withdrawn before it took anything, so that its answer is of no use.
+    /// Returns `true` if the work was withdrawn before it took anything, so that its answer is of no use.
     pub(super) fn is_untaken(&self) -> bool {
         self.withdrawn && self.takes() && !self.may_be_done
     }
 
-    /// Returns `true` if either would change what the other has read in the same batch.
+    /// Returns `true` if one of the two would change keys that the other has read in the same batch.
     pub(super) fn disturbs(&self, other: &Self) -> bool {
         let changes = |job: &Self| job.takes() || job.work == Work::Overwrite;
         (changes(self) || changes(other)) && self.entry.meets(&other.entry)
     }
 
-    /// Returns `true` if both extend one lock. Each writes by what it has read, so the shorter extension could undo a
-    /// part of the longer one.
+    /// Returns `true` if both extend the same lock. Each decides from what it has read, so the shorter extension could
+    /// undo part of the longer one.
     pub(super) fn extends_too(&self, other: &Self) -> bool {
         let both = matches!(
             (self.work, other.work),
@@ -239,7 +238,7 @@ impl Job {
 
     // ----- what is read ---------------------------------------------------------------------
 
-    /// Takes `value`, which the key with this number holds.
+    /// Handles `value`, the content of the key with this number.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what is no text of the key is a refusal"
@@ -270,7 +269,7 @@ impl Job {
         matches!(self.work, Work::Inspect { .. })
     }
 
-    /// Takes `value`, which says how long the key with this number lives on.
+    /// Handles `value`, which says how much longer the key with this number lives.
     pub(super) fn left(&mut self, number: u8, value: Value<'_>) {
         let Some(left) = value.as_integer() else {
             return self.refused(Refusal::of(value));
@@ -306,7 +305,8 @@ impl Job {
         };
     }
 
-    /// Takes the answer to a write with a wrong argument. A complaint about the argument shows that the user may write.
+    /// Handles the answer to a write with a wrong argument. A complaint about the argument shows that the user may
+    /// write.
     pub(super) fn may_write(&mut self, value: Value<'_>) {
         if !is_of("ERR", value) {
             self.refused(Refusal::of(value));
@@ -315,10 +315,10 @@ impl Job {
 
     // ----- what is written ------------------------------------------------------------------
 
-    /// Returns `true` if it writes nothing: what was read is already its answer, or it was refused.
+    /// Returns `true` if the work writes nothing: the reads have already given its answer, or it was refused.
     ///
-    /// A missing key does not settle a release: a `SET` that this node delays may come after the read. A command that
-    /// writes comes after that `SET`.
+    /// For a release, a missing key does not settle the matter: a `SET` that this node delays may run after the read. A
+    /// command that writes runs after that `SET`.
     pub(super) fn is_answered(&self) -> bool {
         let Seen {
             missing, foreign, ..
@@ -337,7 +337,7 @@ impl Job {
         self.seen.ours | self.seen.missing
     }
 
-    /// Passes its commands to `write`, each with the number of its key.
+    /// Passes the commands of the work to `write`, each with the number of its key.
     pub(super) fn steps(&self, mut write: impl FnMut(u8, Step)) {
         let numbers = 0..self.entry.names().len() as u8;
         if let (true, Work::Take(life)) = (self.at_once, self.work) {
@@ -345,7 +345,7 @@ impl Job {
                 .clone()
                 .for_each(|number| write(number, Step::TryWrite));
             write(0, Step::SetAll(life));
-            numbers.for_each(|number| write(number, Step::Get)); // They show whose the keys are.
+            numbers.for_each(|number| write(number, Step::Get)); // These commands show whose the keys are.
             return;
         }
         for number in numbers {
@@ -358,11 +358,11 @@ impl Job {
                 Work::Extend { life, watched } if self.seen.short & bit != 0 => {
                     write(number, Step::Raise(life));
                     if watched {
-                        write(number, Step::Left); // It registers the key again.
+                        write(number, Step::Left); // This command registers the key again.
                     }
                 }
                 Work::Take(life) if self.seen.short & bit != 0 => write(number, Step::Raise(life)),
-                // Its answer shows that the key has not changed since it was read.
+                // The answer shows that the key has not changed since it was read.
                 Work::Extend { .. } | Work::Take(_) => write(number, Step::Left),
                 Work::Confirm | Work::Inspect { .. } => {
                     write(number, Step::Get);
@@ -374,9 +374,9 @@ impl Job {
         }
     }
 
-    /// Takes `value`, the answer to `step` for the key with this number.
+    /// Handles `value`, the answer to `step` for the key with this number.
     pub(super) fn wrote(&mut self, number: u8, step: Step, value: Value<'_>) {
-        // `MSETEX` takes all keys or none; the steps around it take nothing.
+        // `MSETEX` takes all keys or none; the other steps take nothing.
         let took = matches!(step, Step::SetAll(_)) && value.as_integer() != Some(0);
         self.may_be_done |= took || !self.at_once;
         match step {
@@ -399,7 +399,7 @@ impl Job {
         }
     }
 
-    /// Takes the answer to a `SET`. A nil means that it was not done.
+    /// Handles the answer to a `SET`. A nil means that the `SET` did nothing.
     fn was_set(&mut self, number: u8, value: Value<'_>) {
         if matches!(value, Value::Simple(b"OK")) {
             self.seen.done |= 1 << number;
@@ -408,8 +408,8 @@ impl Job {
         }
     }
 
-    /// Returns `true` if the work has to be done once more. Either some of the keys that it takes ended between reading
-    /// and writing, for the first time; or `MSETEX` has found keys, and none of them is another's.
+    /// Returns `true` if the work has to be repeated. Either some of the keys that it takes ended between reading and
+    /// writing, for the first time. Or `MSETEX` has found keys, and none of them is another client's.
     pub(super) fn is_to_repeat(&self) -> bool {
         let is_lacking = match self.is_to_change() {
             true => self.seen.foreign == 0,
@@ -431,7 +431,7 @@ impl Job {
 
     // ----- what is answered -----------------------------------------------------------------
 
-    /// Returns what was done, as a script would have said it.
+    /// Returns the result, as a script would have given it.
     pub(super) fn said(&self) -> Result<Reply, Refusal> {
         let Seen {
             missing,
@@ -453,7 +453,7 @@ impl Job {
             }
             (Some(refusal), _) => Err(refusal),
             (None, Work::Take(_)) => Err(unknown),
-            // A key that was missing may have appeared before it was deleted.
+            // A missing key may have appeared before it was deleted.
             (None, Work::Release) if done == self.all() => Ok(Reply::Done),
             (None, Work::Release) if foreign == 0 => Ok(Reply::Missing),
             (None, Work::Release | Work::Extend { .. }) => Ok(self.of_token(Reply::Done)),
@@ -488,7 +488,7 @@ impl Job {
     }
 }
 
-/// Returns `true` if `value` is an error with this code, other than a missing permission.
+/// Returns `true` if `value` is an error with this code, but not a missing permission.
 fn is_of(code: &str, value: Value<'_>) -> bool {
     value.as_error().is_some()
         && matches!(Refusal::of(value), Refusal::Error(error) if error.code() == code)

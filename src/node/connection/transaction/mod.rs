@@ -1,4 +1,4 @@
-//! Work that is done without scripts, in several commands: `WATCH`, reads, and `MULTI .. EXEC`.
+//! Work without scripts, in several commands: `WATCH`, reads, and `MULTI .. EXEC`.
 //!
 //! ```text
 //!           .-------------- aborted: a key has changed, all of it again ----------.
@@ -6,32 +6,31 @@
 //!   Idle --begin--> Reading: MULTI EXEC, WATCH keys, GET, PTTL --ours--> Writing: MULTI, .., EXEC --> answers
 //! ```
 //!
-//! Work waits in a queue until no transaction is open. Then as much of it as fits becomes a batch: all of its keys are
-//! watched and read in one write, and the keys that hold our tokens are changed in another. `PEXPIRE` is the only
-//! command that changes a key; with a time in the past it deletes the key. For a lock on several resources, each key is
-//! taken by a `SET` in the same transaction.
+//! Work waits in a queue until no transaction is open. Then as much of it as fits becomes a batch. One write watches
+//! and reads all keys of the batch, and another write changes the keys that hold our tokens. Extensions and releases
+//! change a key only by `PEXPIRE`; with a time in the past it deletes the key. For a lock on several resources, each
+//! key is taken by a `SET` in the same transaction.
 //!
-//! If the node knows and permits `MSETEX`, one such command takes all keys in one transaction, and they are not read
-//! before. The first such lock on a connection asks for the permission. If `MSETEX` did not take the keys although none
-//! is another's, they are read after all. If it was refused, the keys of all later locks are read too.
+//! If the node knows and permits `MSETEX`, one such command takes all keys in one transaction without reading them
+//! first. The first such lock on a connection asks for the permission. If `MSETEX` has not taken the keys although none
+//! is another client's, they are read after all. If the node has refused it, the keys of all later locks are read too.
 //!
 //! # Guarantees
 //!
 //! * One transaction is open at a time on a connection, because `EXEC` ends all watches of the connection.
-//! * A key is changed only if it was not another's when it was read and has not changed since. Between `MULTI` and
-//!   `EXEC` there are only the writes of one batch, and an aborted `EXEC` has done nothing.
-//! * Before a `MULTI` with commands behind it is sent, an empty one has to be accepted in the same batch: a server that
-//!   refuses `MULTI` would run these commands at once. With `MSETEX`, an empty one accepted earlier on the same
-//!   connection is enough. If `MULTI` is refused all the same, the connection is given up, and whatever may be set is a
-//!   debt.
-//! * Aborted work is repeated until it is done, refused or withdrawn, or the connection is gone.
+//! * A key is changed only if it was not another client's when it was read and has not changed since. Between `MULTI`
+//!   and `EXEC` there are only the writes of one batch. An aborted `EXEC` has done nothing.
+//! * Before a `MULTI` with commands, the server has to accept an empty `MULTI` in the same batch: a server that refuses
+//!   `MULTI` would run the commands at once. With `MSETEX`, an earlier empty `MULTI` on the same connection is enough.
+//!   If the server refuses `MULTI` nevertheless, the connection is given up, and all keys that may be set become debts.
+//! * Aborted work is repeated until it is done, refused or withdrawn, or until the connection is gone.
 //! * A lock on several resources takes all keys or none, and never a key that the user could not release. It shares no
-//!   batch with other work on one of its keys, because each would change what the other has read. Nor do two extensions
-//!   of one lock share a batch.
+//!   batch with other work on one of its keys, because each would change keys that the other has read. Two extensions
+//!   of one lock do not share a batch either.
 //!
 //! # Not here
 //!
-//! The callers of the work. The meaning of its answers: they are the ones that scripts would give.
+//! The callers of the work. The meaning of its answers: these are the same as the answers of scripts.
 
 mod job;
 mod replies;
@@ -70,20 +69,20 @@ pub(crate) struct Transactions {
     /// The work of the open transaction.
     batch: Vec<Job>,
     stage: Stage,
-    /// The commands of this stage that are not answered, in order.
+    /// The unanswered commands of this stage, in order.
     expected: VecDeque<Expected>,
     /// The commands between `MULTI` and `EXEC`, in order.
     steps: Vec<(usize, u8, Step)>,
-    /// The most work for the next batch. It is halved after an abort.
+    /// The most work for the next batch. An abort halves it.
     most: usize,
     pub(in crate::node) done: VecDeque<Done>,
-    /// Whether the user may run `MSETEX`. `None` until the answer on this connection.
+    /// Whether the user may run `MSETEX`. `None` until this connection has shown it.
     sets_all: Option<bool>,
-    /// The command that was forbidden last.
+    /// The latest command that was forbidden.
     forbidden: &'static str,
 }
 
-/// What the transactions are doing.
+/// The stage of the transaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stage {
     Idle,
@@ -91,7 +90,7 @@ enum Stage {
     Writing,
 }
 
-/// The command that the next reply answers. Work is numbered by its index in the batch, keys by their index in the
+/// The command that the next reply answers. Work is numbered by its index in the batch, and a key by its index in the
 /// work.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
@@ -110,7 +109,7 @@ enum Expected {
     Exec,
 }
 
-/// Work that was done or refused.
+/// Work that is finished: it was done or refused.
 #[derive(Debug)]
 pub(in crate::node) struct Done {
     pub(in crate::node) request: Request,
@@ -145,8 +144,8 @@ impl Transactions {
         self.len() == 0
     }
 
-    /// Returns the work of the open transaction: what it does, its entry, its number of steps by what was read, who has
-    /// asked for it, and whether it is still wanted.
+    /// Returns the work of the open transaction. Each item is the kind of work, the entry, the number of steps that
+    /// follow from the reads, the asker, and whether the asker still wants it.
     #[cfg(feature = "internals")]
     pub(crate) fn open(&self) -> impl Iterator<Item = (Work, &Entry, usize, (u64, bool))> {
         self.batch.iter().map(|job| {
@@ -156,25 +155,25 @@ impl Transactions {
         })
     }
 
-    /// Returns the work that waits, and who has asked for it.
+    /// Returns the waiting work, with its askers.
     #[cfg(feature = "internals")]
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (Work, &Entry, u64)> {
         let queue = self.queue.iter();
         queue.map(|job| (job.work, &job.entry, job.asker()))
     }
 
-    /// Returns the command that was forbidden last, as ACL rules name it.
+    /// Returns the latest command that was forbidden, as ACL rules name it.
     pub(in crate::node) const fn forbidden(&self) -> &'static str {
         self.forbidden
     }
 
-    /// Returns `true` if a release is not done, and `same` holds for its claim.
+    /// Returns `true` if a release is unfinished for which `same` holds.
     pub(in crate::node) fn is_releasing(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let mut all = self.queue.iter().chain(&self.batch);
         all.any(|job| matches!(job.request, Request::Release { claim, .. } if same(claim)))
     }
 
-    /// Returns `true` if a release is not written yet, and `same` holds for its claim: a command sent now goes before
+    /// Returns `true` if a release for which `same` holds is not written yet: a command that is sent now would overtake
     /// it.
     pub(crate) fn is_to_release(&self, same: impl Fn(ClaimKey) -> bool) -> bool {
         let is_written = self.stage == Stage::Writing;
@@ -190,7 +189,7 @@ impl Transactions {
         all.any(|job| job.request.takes_for(claim))
     }
 
-    /// Does `work` on the keys of `entry` as soon as no transaction is open. Its result is the answer to `request`.
+    /// Does `work` on the keys of `entry` as soon as no transaction is open. The result is the answer to `request`.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn add(
@@ -220,7 +219,7 @@ impl Transactions {
             wire.in_flight.unreserve();
             return true;
         }
-        // Work that has begun goes on, but is not repeated if it is aborted. Work that takes keys is not withdrawn: it
+        // Work that has begun continues, but an abort does not repeat it. Work that takes keys is not withdrawn: it
         // counts as a copy that was sent.
         for job in self.batch.iter_mut().filter(|job| is(job) && !job.takes()) {
             job.withdrawn = true;
@@ -228,8 +227,8 @@ impl Transactions {
         false
     }
 
-    /// The keys that are being taken for `claim` are no longer wanted. Returns `true` if none of them is taken,
-    /// because they were only read.
+    /// The keys that are being taken for `claim` are no longer wanted. Returns `true` if none was taken, because they
+    /// were only read.
     #[cold]
     pub(in crate::node) fn give_up_taking(&mut self, claim: ClaimKey) -> bool {
         let reading = self.stage == Stage::Reading;
@@ -242,8 +241,8 @@ impl Transactions {
         untaken
     }
 
-    /// Forgets everything because the connection is gone. Yields the work that was not done, and whether any of it may
-    /// have been done.
+    /// Forgets everything because the connection is gone. Yields each piece of unfinished work, and
+    /// whether any part of it may have been done.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
         let may_be_done = self.stage == Stage::Writing;
         self.stage = Stage::Idle;
@@ -261,7 +260,7 @@ impl Transactions {
 
     // ----- a batch --------------------------------------------------------------------------
 
-    /// Makes the next batch from the work that waits.
+    /// Makes the next batch from the waiting work.
     fn begin(&mut self) {
         let mut keys = 0;
         while let Some(job) = self.queue.front()

@@ -9,7 +9,7 @@ use super::job::{Job, Step};
 use super::{BATCH_MAX, Expected, Transactions};
 
 impl Transactions {
-    /// Takes `value`, the reply to the next command of the transaction. Returns `true` if it was the last one of a
+    /// Handles `value`, the reply to the next command of the transaction. Returns `true` if it was the last reply of a
     /// stage.
     ///
     /// # Errors
@@ -37,7 +37,8 @@ impl Transactions {
                 self.batch[place].may_write(value);
             }
             Expected::TrySetAll(place) => self.may_set_all(place, value),
-            // `MULTI` was accepted a moment ago. Whether the server has now run the commands behind it is not known.
+            // The server has accepted `MULTI` a moment ago. It is not known whether it has now run the commands behind
+            // it.
             Expected::Multi if !is_ok(value) => {
                 if self.batch.iter().any(|job| job.work.watches()) {
                     return Err(Trouble::Link(LinkFault::Protocol));
@@ -72,7 +73,7 @@ impl Transactions {
         Ok(self.expected.is_empty())
     }
 
-    /// Takes the answer to an `MSETEX` with a wrong argument, which shows whether the user may run it. A refusal that
+    /// Handles the answer to an `MSETEX` with a wrong argument, which shows whether the user may run it. A refusal that
     /// passes, or that is about these keys, says nothing.
     fn may_set_all(&mut self, place: usize, value: Value<'_>) {
         if self.batch[place].is_refused() {
@@ -86,7 +87,7 @@ impl Transactions {
         }
     }
 
-    /// Remembers that `verb` is forbidden, if `value` says so. Only the first one in a batch counts.
+    /// Remembers that `verb` is forbidden, if `value` says so. Only the first such answer in a batch counts.
     fn note(&mut self, verb: &'static str, value: Value<'_>) {
         if is_error(value)
             && Refusal::of(value) == Refusal::Forbidden(Forbidden::Command)
@@ -96,7 +97,7 @@ impl Transactions {
         }
     }
 
-    /// Takes `value`, the reply to the command `verb`, which all work with watches needs.
+    /// Handles `value`, the reply to the command `verb`, which all work with watches needs.
     fn check(&mut self, verb: &'static str, value: Value<'_>) {
         if is_ok(value) {
             return;
@@ -119,7 +120,7 @@ impl Transactions {
         }
     }
 
-    /// Takes `value`, the reply to `EXEC`: either everything was done, or nothing.
+    /// Handles `value`, the reply to `EXEC`: either everything was done, or nothing.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "what no transaction is answered with ends the connection"
@@ -139,7 +140,7 @@ impl Transactions {
                 self.most = (2 * self.most).min(BATCH_MAX);
             }
             Value::Error(line) if line.starts_with(b"EXECABORT") => {
-                // The work whose own commands were refused stays refused, and the rest is tried again.
+                // Work whose own commands were refused stays refused. The rest is tried again.
                 let known = |job: &Job| job.is_refused() || job.is_to_change();
                 if !self.batch.iter().any(known) {
                     let refusal = Refusal::of(value);

@@ -1,4 +1,4 @@
-//! The stages of a transaction: the commands of each, and the order of the stages.
+//! The stages of a transaction: the commands of each stage, and the order of the stages.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
 impl Transactions {
-    /// All commands of a stage are answered: continues with the next stage.
+    /// All commands of a stage are answered. Continues with the next stage.
     #[cold]
     #[inline(never)]
     pub(in crate::node) fn go_on(&mut self, now: Instant, wire: &mut Wire) {
@@ -92,7 +92,7 @@ impl Transactions {
         }
     }
 
-    /// Ends the work that was answered by the reads alone.
+    /// Ends the work that the reads alone have answered.
     fn finish_answered(&mut self) {
         let mut watching = self.batch.iter().filter(|job| job.work.watches());
         if 1 < watching.clone().count() && watching.all(Job::is_refused) {
@@ -104,7 +104,7 @@ impl Transactions {
                     job.alone();
                     self.queue.push_front(job);
                 } else if job.takes() && !job.is_untaken() {
-                    self.finish(job); // A part of it may be taken, and needs its release.
+                    self.finish(job); // Part of the work may be taken, and needs its release.
                 }
             }
             return;
@@ -129,7 +129,7 @@ impl Transactions {
         let mut steps = core::mem::take(&mut self.steps);
         steps.clear();
         if batch.iter().any(Job::is_told) {
-            wire.register(now); // It registers everything that is read until `EXEC`.
+            wire.register(now); // The transaction registers everything that is read until `EXEC`.
         }
         self.ask_in(now, wire, Expected::Multi, |out| {
             out.extend_from_slice(MULTI)
@@ -166,8 +166,8 @@ impl Transactions {
         (self.batch, self.steps) = (batch, steps);
     }
 
-    /// The last stage is over: ends the rest of the batch. A lock whose keys ended partly in between is taken once
-    /// more.
+    /// The last stage is over. Ends the rest of the batch. If some keys of a lock ended in between, takes the lock
+    /// again.
     fn finish_all(&mut self) {
         let batch = core::mem::take(&mut self.batch).into_iter();
         let (again, done): (Vec<_>, Vec<_>) = batch.partition(Job::is_to_repeat);
