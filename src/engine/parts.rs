@@ -116,8 +116,8 @@ impl Parts {
         (ttl, delay): (Duration, Delay),
     ) -> ClaimKey {
         self.remember_ttl(ttl, delay);
-        let life = delay.life(ttl.max(TTL_ASSUMED_MAX));
-        let life = life.min(self.settings.ttl_limit);
+        let assumed = delay.life(ttl.max(TTL_ASSUMED_MAX));
+        let life = assumed.min(self.settings.ttl_limit).max(delay.life(ttl));
         let gone_by = self.settings.drift.gone_by(now.max(entry.end()), life);
         let nodes = self.nodes.set();
         self.claims.adopt(entry, nodes, life, gone_by)

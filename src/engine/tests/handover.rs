@@ -47,3 +47,19 @@ fn the_loss_of_a_detached_lock_is_told_by_its_extension_alone() {
     assert_matches!(world.not_extended(), ExtendError::Lost(_));
     assert!(!lock.is_valid_at(world.now), "and shown by itself");
 }
+
+/// `max_ttl` bounds what callers of one handle ask for. A program on another machine may have taken a longer lock.
+#[test]
+fn the_debt_of_a_lock_that_is_longer_than_the_own_limit_lasts_as_long_as_its_key() {
+    let (mut world, lock) = World::held(1);
+    let lock = world.detach_without_end(lock);
+    let mut heir = World::with(named(1).max_ttl(SECOND)).greeted();
+    heir.now = world.now;
+    let lock = heir.adopt(lock);
+    heir.lose(0);
+    heir.release(lock);
+    heir.pass(4 * SECOND);
+    heir.welcome_again(0);
+    let sent = heir.take(0);
+    assert!(sent.contains(&"EVAL release".into()), "{sent:?}");
+}
