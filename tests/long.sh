@@ -31,20 +31,20 @@ library=("${all[@]}" ':!src/**/tests/**' ':!src/**/tests.rs' ':!src/manual')
 worlds=("${library[@]}" tests/sim fuzz/corpus/sim ':!tests/sim/heard.rs')
 counted=("${library[@]}" benches/instructions)
 measured=("${library[@]}" benches/peers benches/reference ':!benches/**/*.md' ':!benches/reference/record.tsv')
-units=("${all[@]}" docs cli tests/data fuzz/corpus .config)
+units=("${all[@]}" docs cli tests/differential tests/data fuzz/corpus .config)
 servers=("${all[@]}" docs README.md CHANGELOG.md SECURITY.md cli tests/it examples .config)
 patches=(tests/breakages tests/breakages.sh tests/sim/mutations.rs ':!tests/breakages/*.tsv')
 heard=("${library[@]}" tests/sim "${patches[@]}")
 told=("${all[@]}" ':!src/manual' "${patches[@]}")
 told_by_command=("${told[@]}" docs cli tests/it)
 proofs=(proofs ':!proofs/*.md')
-checked=("${all[@]}" docs cli tests/it tests/sim tests/no_std benches examples fuzz
+checked=("${all[@]}" docs cli tests/it tests/sim tests/differential tests/no_std benches examples fuzz
     ':!benches/reference/record.tsv')
 
 # shards: calls `shard NAME FILES COMMAND...` for each, where FILES names one of these lists.
 shards() {
     local redis=$tools/servers/redis valkey=$tools/servers/valkey
-    shard units units long_tests default --lib --bins
+    shard units units long_tests default --lib --bins --test differential
     shard units-default-features units cargo test --lib
     shard servers servers long_tests default --test it
     shard servers-acl servers long_tests acl --test it SHEARLINE_TEST_ACL=1

@@ -39,7 +39,7 @@ prepare() {
 # After Clippy the processor is idle for most of the time: tests wait for servers, networks and clocks.
 what_waits() {
     step clippy cargo clippy --workspace --all-targets --all-features -- -D warnings
-    step tests tests default --lib --bins --test it --example setnx_getset \
+    step tests tests default --lib --bins --test it --test differential --example setnx_getset \
         -E 'not test(/(^|::)timed::/)'
     step ignored ignored
     step smoke-acl smoke SHEARLINE_TEST_ACL=1
@@ -93,7 +93,7 @@ main() {
 
 # build: everything of the development profile, so that the steps that run it need not compile.
 build() {
-    cargo test --no-run --workspace --all-features --lib --bins --examples --test it \
+    cargo test --no-run --workspace --all-features --lib --bins --examples --test it --test differential \
         --bench '*' && cargo build --workspace --all-features --bins --examples
 }
 

@@ -44,6 +44,9 @@
 //! * Streamed strings and aggregates (`$?`) are refused; no server sends them.
 //! * A push inside another value, or one that does not begin with a string, is an error.
 //!
+//! `tests/differential` lists the inputs for which another decoder answers differently, and which of the two follows
+//! the specification. A fuzz target holds both to that list.
+//!
 //! # Not here
 //!
 //! The meaning of a reply: nodes, commands in flight, locks. Replies are matched with commands by count, so a push must

@@ -10,8 +10,6 @@ use super::*;
 fn an_error_names_the_rule() {
     for (bytes, reason) in [
         (&b"@"[..], Reason::UnknownKind(b'@')),
-        (b";1", Reason::UnknownKind(b';')),
-        (b"HELLO 3", Reason::UnknownKind(b'H')),
         (b"+O\rK", Reason::LineEnd),
         (b"+O\nK", Reason::LineEnd),
         (b":x", Reason::Number),
@@ -33,7 +31,6 @@ fn an_error_names_the_rule() {
         (b"$5\r\nhelloX", Reason::LineEnd),
         (b"$5\r\nhello\rX", Reason::LineEnd),
         (b"$-2", Reason::Length),
-        (b"$-0", Reason::Length),
         (b"$-1x", Reason::Length),
         (b"$-1\rx", Reason::LineEnd),
         (b"$+1", Reason::Length),
@@ -72,9 +69,6 @@ fn an_error_names_the_rule() {
         (b",+05", Reason::Number),
         (b",+i", Reason::Number),
         (b",+n", Reason::Number),
-        (b",+inf", Reason::Number),
-        (b",+nan", Reason::Number),
-        (b",infinity", Reason::Number),
         (b",1.5.", Reason::Number),
         (b",1e5.", Reason::Number),
         (b",1e5e", Reason::Number),
