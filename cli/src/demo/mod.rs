@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         .owner("shearline-demo");
     builder.config()?;
     output::say(opening(args, &nodes))?;
-    let redlock = builder.clone().build()?;
+    let redlock = builder.build()?;
     settled(&redlock, nodes::PATIENCE, Instant::MAX);
     redlock.trust_nodes(); // The key is the demo's own: no client has held it before.
     redlock.check()?;
@@ -132,15 +132,12 @@ pub(crate) fn run(args: &Args) -> Result<Status, Failure> {
         (contended, panics.count())
     });
     contended.and_then(|()| view.settle())?;
-    // The handle of the workers may not have found the nodes again that were stopped.
-    let looking = builder.node_timeout(nodes::PATIENCE).build()?;
-    settled(&looking, nodes::PATIENCE, Instant::MAX);
     let (value, written, most_inside) = contest.cell.read();
     let verdict = Verdict {
         value,
         written,
         most_inside,
-        leftovers: nodes::leftovers(&looking, &contest.key),
+        leftovers: nodes.leftovers(&contest),
         own_nodes: nodes.are_own(),
         outcomes: contest.outcomes(),
         panicked,

@@ -1,18 +1,20 @@
-//! The nodes of the demo: five of its own, or servers, which it does not stop.
+//! The nodes that the demo locks on: five of its own, or servers, which it does not stop.
 
 use std::io;
 use std::time::Duration;
 
 use shearline::embedded::{EmbeddedNode, Memory};
-use shearline::{Found, Redlock};
+use shearline::{LocalRedlock, LockError, Redlock, RestartGuard};
+
+use super::contest::Contest;
 
 const OWN: usize = 5;
 
-/// The places of the own nodes that the demo kills and freezes.
+/// Which of the own nodes is killed and which frozen, by their places.
 const KILLED: usize = 1;
 const FROZEN: usize = 3;
 
-/// How long a server may take to answer.
+/// How long a server may take to answer, and to say whether a key is left on it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The nodes of a demo.
@@ -23,7 +25,7 @@ pub(super) struct Nodes {
     pub(super) urls: Vec<String>,
 }
 
-/// What the demo found on a node at the end.
+/// What was found on a node at the end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Left {
     Nothing,
@@ -55,75 +57,70 @@ impl Nodes {
         self.own[FROZEN].pause()
     }
 
-    /// Brings both nodes back.
+    /// Brings both back.
     ///
-    /// The killed node keeps its memory, as a server with `appendonly yes` and `appendfsync always` would. A client
-    /// cannot know this.
+    /// The killed one keeps its memory, as a server with `appendonly yes` and `appendfsync always`
+    /// would. A client cannot know that.
     pub(super) fn bring_back(&self) -> io::Result<()> {
         self.own[KILLED].restart(Memory::Kept)?;
         self.own[FROZEN].resume()
     }
+
+    /// Returns whether the key of the lock is left on each node, with its address.
+    pub(super) fn leftovers(&self, contest: &Contest) -> Vec<(String, Left)> {
+        let nodes = contest.redlock.nodes().into_iter().zip(&self.urls);
+        let found =
+            nodes.map(|(node, url)| (node.address.to_string(), leftover(url, &contest.key)));
+        found.collect()
+    }
 }
 
-/// Returns the address of each node, and whether the key of the lock is left there.
-pub(super) fn leftovers(redlock: &Redlock, key: &str) -> Vec<(String, Left)> {
-    let Ok(told) = redlock.inspect(key) else {
-        let nodes = redlock.nodes().into_iter();
-        return nodes
-            .map(|node| (node.address.to_string(), Left::Unknown))
-            .collect();
+/// Asks a node by a lock over it alone: it is granted if there is no such key.
+fn leftover(url: &str, key: &str) -> Left {
+    let Ok(mut alone) = alone(url) else {
+        return Left::Unknown;
     };
-    let found = told.nodes().iter().map(|node| {
-        let left = match node.found {
-            Found::Free => Left::Nothing,
-            Found::Unknown(_) => Left::Unknown,
-            Found::Holder { .. } | Found::Copy { .. } | _ => Left::Key,
-        };
-        (node.address.to_string(), left)
-    });
-    found.collect()
+    let lock = alone.try_lock(key, PATIENCE * 10);
+    match lock.map(|lock| alone.unlock(lock)) {
+        Ok(Ok(_)) => Left::Nothing,
+        Err(LockError::Held(_)) => Left::Key,
+        Ok(Err(_)) | Err(_) => Left::Unknown,
+    }
+}
+
+fn alone(url: &str) -> Result<LocalRedlock, shearline::BuildError> {
+    let builder = Redlock::builder().node(url).connect_timeout(PATIENCE);
+    let builder = builder.node_timeout(PATIENCE);
+    builder.restart_guard(RestartGuard::Off).build_local()
 }
 
 #[cfg(test)]
 mod tests {
-    use shearline::RestartGuard;
-
     use super::*;
 
     #[test]
     fn keys_left_on_a_node_are_found() {
         let nodes = Nodes::start(&[]).expect("five nodes");
-        let of = |urls: &[String]| {
-            let builder = Redlock::builder().nodes(urls).node_timeout(PATIENCE);
-            let builder = builder.restart_guard(RestartGuard::Off);
-            builder.build().expect("a good configuration")
-        };
-        let all = of(&nodes.urls);
         let found = |key| -> Vec<Left> {
-            let found = leftovers(&all, key).into_iter();
-            found.map(|(_, left)| left).collect()
+            let urls = nodes.urls.iter();
+            urls.map(|url| leftover(url, key)).collect()
         };
         assert_eq!(found("k"), [Left::Nothing; OWN]);
 
-        let other = of(&nodes.urls[2..3]);
+        let url = nodes.urls[2].clone();
+        let mut other = alone(&url).expect("a good configuration");
         let lock = other.try_lock("k", Duration::from_secs(60)).expect("free");
         let mut expected = [Left::Nothing; OWN];
         expected[2] = Left::Key;
         assert_eq!(found("k"), expected);
 
-        assert!(lock.unlock().is_ok());
+        assert!(other.unlock(lock).is_ok());
         nodes.disturb().expect("they obey");
         expected = [Left::Nothing; OWN];
         expected[KILLED] = Left::Unknown;
         expected[FROZEN] = Left::Unknown;
         assert_eq!(found("k"), expected);
         nodes.bring_back().expect("they obey");
-        for _ in 0..100 {
-            std::thread::sleep(Duration::from_millis(100));
-            if found("j") == [Left::Nothing; OWN] {
-                return;
-            }
-        }
-        panic!("{:?}", found("j"));
+        assert_eq!(found("j"), [Left::Nothing; OWN]);
     }
 }
