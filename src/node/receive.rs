@@ -71,8 +71,6 @@ impl Node {
             if let Purpose::Asked(request) = sent.purpose {
                 if value.as_error().is_some() {
                     let refusal = Refusal::of(value);
-                    self.abilities
-                        .suspect(request, refusal, &self.handshake.words);
                     return Ok(Some(self.heard_refusal(now, request, refusal)));
                 }
                 let (token, members) = (&mut self.connection.token, &mut self.connection.members);

@@ -52,17 +52,22 @@ fn held_by_one() -> (World, Lock) {
     (world, lock)
 }
 
+/// The node is asked for an extension by a transaction, and grants it.
+fn extends_by_a_transaction(world: &mut World, lock: &mut Lock) {
+    assert_eq!(world.take(0), EXTENDING);
+    say_token(world, WATCHED, lock.token().as_bytes(), ":3000|");
+    assert_eq!(world.take(0), RAISING);
+    world.say(0, GRANTED);
+    world.extended(lock);
+}
+
 #[test]
 fn a_lock_is_taken_extended_and_released_by_transactions() {
     let (mut world, mut lock) = held_by_one();
     assert_eq!(world.state(0), NodeState::Ready);
     let token = lock.token().as_bytes().to_vec();
     world.extend(&lock);
-    assert_eq!(world.take(0), EXTENDING);
-    say_token(&mut world, WATCHED, &token, ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, GRANTED);
-    world.extended(&mut lock);
+    extends_by_a_transaction(&mut world, &mut lock);
     world.release(lock);
     assert_eq!(world.take(0), RELEASING);
     say_token(&mut world, WATCHED, &token, "");
@@ -129,24 +134,19 @@ fn refuses_to_load(world: &mut World) {
     world.say(0, &OWN.repeat(4));
 }
 
-/// Who does so only for a while is asked by scripts again with the next lock.
+/// The trouble may pass, so the next lock tries a script again.
 #[test]
 fn a_node_that_stops_to_run_scripts_is_asked_without() {
     let mut world = doubted(1);
     world.try_once();
     world.say(0, ":0|:1|");
     let mut lock = world.lock();
-    let token = lock.token().as_bytes().to_vec();
     world.take(0);
     world.say(0, &OWN.repeat(4));
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVAL extend"]);
     world.say(0, OWN);
-    assert_eq!(world.take(0), EXTENDING);
-    say_token(&mut world, WATCHED, &token, ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, GRANTED);
-    world.extended(&mut lock);
+    extends_by_a_transaction(&mut world, &mut lock);
     world.acquire_of(b"l", &LockOptions::new(TTL).tries(1));
     assert_eq!(world.take(0), [PROBE]);
     world.say(0, ":0|:1|");
@@ -357,7 +357,6 @@ fn a_node_that_shows_late_that_it_runs_none_gets_a_copy() {
 #[test]
 fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
     let (mut world, mut lock) = World::held(1);
-    let token = lock.token().as_bytes().to_vec();
     world.unpermitted = true;
     world.lose(0);
     world.welcome_again(0);
@@ -365,11 +364,7 @@ fn an_extension_that_is_refused_in_own_words_is_asked_by_a_transaction() {
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVAL extend"]);
     world.say(0, OWN);
-    assert_eq!(world.take(0), EXTENDING);
-    say_token(&mut world, WATCHED, &token, ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, GRANTED);
-    world.extended(&mut lock);
+    extends_by_a_transaction(&mut world, &mut lock);
     // Refused so too: the next is asked by a script again.
     world.extend(&lock);
     assert_eq!(world.take(0), EXTENDING);
@@ -460,15 +455,10 @@ fn a_node_that_stops_to_run_loaded_scripts_is_asked_without() {
     world.say(0, ":1|");
     let mut lock = world.lock();
     world.take(0);
-    let token = lock.token().as_bytes().to_vec();
     world.extend(&lock);
     assert_eq!(world.take(0), ["EVALSHA extend"]);
     world.say(0, NAMED);
-    assert_eq!(world.take(0), EXTENDING);
-    say_token(&mut world, WATCHED, &token, ":3000|");
-    assert_eq!(world.take(0), RAISING);
-    world.say(0, GRANTED);
-    world.extended(&mut lock);
+    extends_by_a_transaction(&mut world, &mut lock);
     world.release(lock);
     assert_eq!(world.take(0), ["DELIFEQ k"]);
     world.say(0, ":1|");
