@@ -228,6 +228,10 @@ impl Node {
         let Some((sent, request)) = asked.must() else {
             return Ok(None);
         };
+        if answer == Ok(Some(Reply::Done)) && self.trust.membership().is_none() {
+            self.obeys(now);
+            return Ok(Some(Heard::Done(request)));
+        }
         let heard = match answer {
             Ok(reply) => self.answered(now, sent, request, reply.map(Read::from))?,
             Err(refusal) => self.heard_refusal(now, request, refusal),

@@ -413,8 +413,12 @@ impl Node {
             is_taught,
             repair: repair || by == Dialect::Text && is_taught,
         };
-        if by == Dialect::Sha1 && self.abilities.scripts.knows(Taught::ReleaseEach) {
-            self.connection.wire.put_release(now, request, bytes);
+        let is_batched = by == Dialect::Sha1
+            && self.abilities.scripts.knows(Taught::ReleaseEach)
+            && !self.connection.wire.batch.is_refused;
+        if is_batched {
+            let wire = &mut self.connection.wire;
+            wire.put_release(now, request, entry, bytes);
         } else {
             self.send(now, request, bytes);
         }

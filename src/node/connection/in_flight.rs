@@ -142,33 +142,25 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the place of the first of the last `count` commands, and its start in the stream.
-    pub(super) fn last(&self, count: usize) -> (usize, u64) {
-        let place = self.queue.len() - count;
-        (place, self.queue[place].start)
+    /// The last command leaves the out buffer, as the first release of a row. Returns its start.
+    pub(super) fn begin_row(&mut self) -> u64 {
+        let first = self.queue.back_mut();
+        first.map_or(0, |first| {
+            first.len = 0;
+            first.start
+        })
     }
 
-    /// The `count` releases from `place` on have become one command at this position. Returns the place behind this
-    /// command.
-    pub(super) fn join(&mut self, place: usize, count: usize, start: u64, len: usize) -> usize {
-        // What is put behind it may start before this position.
-        self.unsent.until = self.unsent.until.min(start);
-        let first = &mut self.queue[place];
-        (first.start, first.len) = (start, len as u32);
-        if count == 1 {
-            return place + 1;
-        }
-        let (count, releases) = (count as u8, true);
+    /// The last `count` commands, the releases of a row, are written as one command of this length.
+    pub(super) fn end_row(&mut self, count: usize, len: usize) {
+        let place = self.queue.len() - count;
+        let (count, len, releases) = (count as u8, len as u32, true);
         let batch = Sent {
             purpose: Purpose::Batch { count, releases },
-            ..*first
+            len,
+            ..self.queue[place]
         };
         self.queue.insert(place, batch);
-        let behind = place + 1 + usize::from(count);
-        for sent in self.queue.range_mut(place + 1..behind) {
-            (sent.start, sent.len) = (start, 0);
-        }
-        behind
     }
 
     /// From now on, commands are written for another marker.

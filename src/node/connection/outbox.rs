@@ -38,9 +38,14 @@ impl Outbox {
         start
     }
 
-    /// Moves the bytes from `start` on to `tail`, which is empty. No byte among them has left or is withdrawn.
-    pub(crate) fn cut_off(&mut self, start: u64, tail: &mut Vec<u8>) {
-        tail.extend(self.bytes.drain((start - self.base) as usize..));
+    /// Returns the bytes from `start` on. None of them has left.
+    pub(crate) fn bytes_from(&self, start: u64) -> &[u8] {
+        &self.bytes[(start - self.base) as usize..]
+    }
+
+    /// Removes the bytes from `start` on. None of them has left or is withdrawn.
+    pub(crate) fn cut_off(&mut self, start: u64) {
+        self.bytes.truncate((start - self.base) as usize);
     }
 
     /// Returns the number of bytes from `start` on.
@@ -139,7 +144,7 @@ impl Outbox {
     }
 
     /// Returns the position behind the last byte.
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.base + self.bytes.len() as u64
     }
 }

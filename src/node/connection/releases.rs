@@ -1,17 +1,16 @@
-//! Joins releases that follow one another in the out buffer into one command.
+//! A row of releases that follow one another becomes one command.
 //!
-//! Each release enters the out buffer as a command of its own. [`Wire`](super::Wire) counts the row of releases at the
-//! end of the buffer. The row is rewritten in place as a script that takes many keys, before another command goes
-//! behind it or the socket is written to. A single release stays as it is. A server needs two thirds of the time for
-//! such a script, measured with 64 keys.
+//! The first release of a row enters the out buffer as a command of its own. When a second one follows it, the row
+//! takes both, and all that come next. It is written as a script that takes many keys, before another command goes
+//! behind it or the socket is written to. A server needs two thirds of the time for such a script, measured with 64
+//! keys.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!
 //! # Guarantees
 //!
 //! * The commands keep their order.
-//! * A release in a row is an ordinary command until the row ends: it takes the same room, and if the connection ends,
-//!   it counts as not sent.
+//! * A release in a row is an ordinary command until the row ends: if the connection ends, it counts as not sent.
 //!
 //! # Not here
 //!
@@ -20,7 +19,7 @@
 
 use alloc::vec::Vec;
 
-use crate::limits::{BATCH_BYTES_MAX, ENTRY_BYTES_MAX};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, ENTRY_BYTES_MAX};
 use crate::node::script::RELEASE_EACH;
 
 use super::batch::{begin_command, empty};
@@ -31,75 +30,79 @@ use super::outbox::Outbox;
 const HEAD: usize =
     b"*5\r\n$7\r\nEVALSHA\r\n$40\r\n\r\n$1\r\n1\r\n".len() + RELEASE_EACH.sha1.len();
 
-/// Rewrites the last `count` commands, which are releases by digest, no more than fit into one command. `singles` is a
-/// buffer for their bytes. It is empty before and after.
-#[cold]
-#[inline(never)]
-pub(super) fn join(
+/// The releases behind the last other command.
+#[derive(Debug, Default)]
+pub(super) struct Row {
     count: usize,
-    outbox: &mut Outbox,
-    in_flight: &mut InFlight,
-    singles: &mut Vec<u8>,
-) {
-    let (mut place, start) = in_flight.last(count);
-    outbox.cut_off(start, singles);
-    let mut rest = &singles[..];
-    while !rest.is_empty() {
-        let (count, len) = next_command(rest);
-        let (commands, behind) = rest.split_at(len);
-        let start = outbox.push_with(|out| match count {
-            1 => out.extend_from_slice(commands),
-            _ => write(out, count, commands),
-        });
-        place = in_flight.join(place, count, start, outbox.len_from(start));
-        rest = behind;
-    }
-    empty(singles);
+    /// The length of the first key. The first release stays in the out buffer until the second comes.
+    first_key: usize,
+    /// The keys and the tokens of all releases, as arguments in wire form.
+    keys: Vec<u8>,
+    tokens: Vec<u8>,
 }
 
-/// Returns how many of these releases go into the next command, and their length.
-fn next_command(commands: &[u8]) -> (usize, usize) {
-    let (mut count, mut bytes) = (0, 0);
-    for (key, token) in each(commands) {
-        if BATCH_BYTES_MAX < bytes + ENTRY_BYTES_MAX {
-            break;
+impl Row {
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns `true` if another release would make the command too long.
+    pub(super) fn is_full(&self) -> bool {
+        self.count == BATCH_MAX || BATCH_BYTES_MAX < self.bytes() + ENTRY_BYTES_MAX
+    }
+
+    /// Returns the number of bytes that are not in the out buffer yet.
+    pub(super) fn bytes(&self) -> usize {
+        self.keys.len() + self.tokens.len()
+    }
+
+    /// Begins with a release that was just put into the out buffer.
+    pub(super) fn begin(&mut self, key: &[u8]) {
+        (self.count, self.first_key) = (1, key.len());
+    }
+
+    /// Adds a release. Its command in flight comes next.
+    pub(super) fn add(
+        &mut self,
+        key: &[u8],
+        token: &[u8],
+        outbox: &mut Outbox,
+        in_flight: &mut InFlight,
+    ) {
+        if self.count == 1 {
+            let start = in_flight.begin_row();
+            let first = &outbox.bytes_from(start)[HEAD..];
+            let (key, token) = first.split_at(self.first_key);
+            self.keys.extend_from_slice(key);
+            self.tokens.extend_from_slice(token);
+            outbox.cut_off(start);
         }
-        count += 1;
-        bytes += key.len() + token.len();
+        self.count += 1;
+        self.keys.extend_from_slice(key);
+        self.tokens.extend_from_slice(token);
     }
-    (count, count * HEAD + bytes)
-}
 
-/// Writes one command for these releases.
-fn write(out: &mut Vec<u8>, count: usize, commands: &[u8]) {
-    begin_command(out, &RELEASE_EACH, count, 2 * count);
-    for (key, _) in each(commands) {
-        out.extend_from_slice(key);
+    /// Ends the row. Puts its releases into the out buffer, unless the only one is there.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
+        if self.count > 1 {
+            let start = outbox.push_with(|out| {
+                begin_command(out, &RELEASE_EACH, self.count, 2 * self.count);
+                out.extend_from_slice(&self.keys);
+                out.extend_from_slice(&self.tokens);
+            });
+            in_flight.end_row(self.count, outbox.len_from(start));
+        }
+        self.clear();
     }
-    for (_, token) in each(commands) {
-        out.extend_from_slice(token);
-    }
-}
 
-/// Returns the key and the token of each of these releases, as arguments in wire form.
-fn each(mut commands: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    core::iter::from_fn(move || {
-        let (key, behind) = split_argument(commands.get(HEAD..)?);
-        let (token, behind) = split_argument(behind);
-        commands = behind;
-        Some((key, token))
-    })
-}
-
-/// Splits these arguments in wire form behind the first one.
-fn split_argument(arguments: &[u8]) -> (&[u8], &[u8]) {
-    let digits = arguments[1..].iter().take_while(|byte| **byte != b'\r');
-    let (mut header, mut len) = (b"$\r\n".len(), 0);
-    for digit in digits {
-        len = 10 * len + usize::from(digit - b'0');
-        header += 1;
+    /// Forgets all releases.
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+        empty(&mut self.keys);
+        empty(&mut self.tokens);
     }
-    arguments.split_at(header + len + b"\r\n".len())
 }
 
 #[cfg(test)]
@@ -137,7 +140,7 @@ mod tests {
                     is_taught: true,
                     repair: false,
                 };
-                wire.put_release(Instant::ZERO, request, &single);
+                wire.put_release(Instant::ZERO, request, &entry, &single);
             }
             let count = locks.len().to_string();
             let (script, count) = match locks.len() {

@@ -4,7 +4,7 @@
 //!
 //! * **Order.** Commands leave in the order in which they were put, and get their answers in that order. Collected
 //!   renewals are written before a command that has to follow them: see [`Batch`]. A row of releases becomes one
-//!   command in its place: see [`releases`].
+//!   command in its place: see [`releases`](super::releases).
 //! * A command is withdrawn only if none of its bytes has left.
 //!
 //! # Not here
@@ -13,14 +13,15 @@
 
 use alloc::vec::Vec;
 
-use crate::limits::{BATCH_MAX, COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
+use crate::entry::Entry;
+use crate::limits::{COMMAND_BYTES_MAX, IN_FLIGHT_MAX, OUT_BYTES_MAX, RENEWALS_FEW};
 use crate::node::request::{Asker, Purpose, Request, Waking};
 use crate::time::Instant;
 
 use super::batch::{Batch, Renewal};
 use super::in_flight::InFlight;
 use super::outbox::Outbox;
-use super::releases;
+use super::releases::Row;
 use super::tracking::register_next;
 
 /// A node with this many unanswered commands gets no looks that can wait.
@@ -32,10 +33,8 @@ pub(crate) struct Wire {
     pub(crate) outbox: Outbox,
     pub(crate) in_flight: InFlight,
     pub(crate) batch: Batch,
-    /// The number of releases at the end of the out buffer that may become one command.
-    releases: usize,
-    /// A buffer for a row of releases while it becomes one command.
-    row: Vec<u8>,
+    /// The releases behind the last other command.
+    row: Row,
     /// How the node wakes waiters when a lock may be free.
     pub(crate) waking: Waking,
 }
@@ -88,7 +87,8 @@ impl Wire {
     /// Returns `true` if there is room for a release of `len` bytes.
     #[inline]
     pub(in crate::node) fn has_room_for_release(&self, len: usize) -> bool {
-        self.in_flight.len() < IN_FLIGHT_MAX && self.outbox.len() + len <= OUT_BYTES_MAX
+        self.in_flight.len() < IN_FLIGHT_MAX
+            && self.outbox.len() + self.row.bytes() + len <= OUT_BYTES_MAX
     }
 
     /// Returns `true` if half of the room is taken.
@@ -104,28 +104,59 @@ impl Wire {
 
     // ----- releases -------------------------------------------------------------------------
 
-    /// Works like [`put`](Self::put) for a release by digest, which may join its neighbours in one command.
+    /// Works like [`put`](Self::put) for the release of `entry` by digest, which may join its neighbours in one command.
     // Inlined into its only caller, which is on the hot path.
     #[inline(always)]
-    pub(in crate::node) fn put_release(&mut self, now: Instant, request: Request, command: &[u8]) {
+    pub(in crate::node) fn put_release(
+        &mut self,
+        now: Instant,
+        request: Request,
+        entry: &Entry,
+        command: &[u8],
+    ) {
         let purpose = Purpose::Asked(request);
-        if self.releases == BATCH_MAX || !self.batch.is_empty() {
-            self.write_before_release(now, purpose);
+        if self.has_before() {
+            return self.put_release_behind(now, purpose, entry, command);
         }
-        self.releases += 1;
+        self.row.begin(entry.key_argument());
         let start = self.outbox.push(command);
         self.in_flight.push(purpose, now, start, command.len());
     }
 
-    /// Ends the row of releases at the end of the out buffer. If there are several, joins them into one command, unless
-    /// the server has refused such commands.
+    /// Does the same if a row or renewals come before the release.
+    #[cold]
+    #[inline(never)]
+    fn put_release_behind(
+        &mut self,
+        now: Instant,
+        purpose: Purpose,
+        entry: &Entry,
+        command: &[u8],
+    ) {
+        if self.row.is_full() {
+            self.end_row();
+        }
+        if !self.batch.is_empty() && self.batch.is_before(purpose) {
+            self.write_batch(now);
+        }
+        let (key, token) = (entry.key_argument(), entry.token_argument());
+        let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
+        if self.row.is_empty() {
+            self.row.begin(key);
+            let start = outbox.push(command);
+            in_flight.push(purpose, now, start, command.len());
+        } else {
+            self.row.add(key, token, outbox, in_flight);
+            in_flight.push(purpose, now, outbox.end(), 0);
+        }
+    }
+
+    /// Ends the row of releases.
     #[inline(always)]
     fn end_row(&mut self) {
-        if 1 < self.releases && !self.batch.is_refused {
-            let (outbox, in_flight) = (&mut self.outbox, &mut self.in_flight);
-            releases::join(self.releases, outbox, in_flight, &mut self.row);
+        if !self.row.is_empty() {
+            self.row.end(&mut self.outbox, &mut self.in_flight);
         }
-        self.releases = 0;
     }
 
     // ----- writes before a command ----------------------------------------------------------
@@ -133,7 +164,7 @@ impl Wire {
     /// Returns `true` if something may have to be written before the next command.
     #[inline(always)]
     fn has_before(&self) -> bool {
-        self.releases != 0 || !self.batch.is_empty()
+        !self.row.is_empty() || !self.batch.is_empty()
     }
 
     /// Ends the row of releases. Writes the collected renewals if they have to go before a command with this `purpose`.
@@ -141,16 +172,6 @@ impl Wire {
     #[inline(never)]
     fn write_before(&mut self, now: Instant, purpose: Purpose) {
         self.end_row();
-        self.write_before_release(now, purpose);
-    }
-
-    /// Does the same before a release: ends the row only if it cannot grow any more.
-    #[cold]
-    #[inline(never)]
-    fn write_before_release(&mut self, now: Instant, purpose: Purpose) {
-        if self.releases == BATCH_MAX {
-            self.end_row();
-        }
         if !self.batch.is_empty() && self.batch.is_before(purpose) {
             self.write_batch(now);
         }
@@ -216,7 +237,7 @@ impl Wire {
 
     /// Returns `true` if there is something to write now.
     pub(crate) fn is_to_write(&self) -> bool {
-        let empty = self.outbox.is_empty() && !self.batch.is_to_write();
+        let empty = self.outbox.is_empty() && self.row.is_empty() && !self.batch.is_to_write();
         !(empty || self.outbox.is_blocked())
     }
 
@@ -242,7 +263,7 @@ impl Wire {
 
     /// Returns the number of bytes that wait to be written.
     pub(crate) fn unsent(&self) -> usize {
-        self.outbox.len() + self.batch.bytes()
+        self.outbox.len() + self.row.bytes() + self.batch.bytes()
     }
 
     /// The connection is gone. Returns every unanswered request, with whether its command may have left.
@@ -251,7 +272,7 @@ impl Wire {
         let lost = self.in_flight.drain(unsent).chain(self.batch.drain());
         let lost = lost.collect();
         self.outbox.clear();
-        self.releases = 0;
+        self.row.clear();
         self.waking = Waking::Unasked;
         lost
     }
