@@ -31,6 +31,8 @@ pub(crate) use node::Provider;
 pub(crate) use node::{Address, Host};
 pub use node::{Credentials, NodeConfig};
 pub(crate) use options::Owner;
+#[cfg(feature = "std")]
+pub(crate) use options::PackedOptions;
 pub use options::{LockOptions, RestartGuard, Retry};
 #[cfg(feature = "tls")]
 pub use tls::TlsOptions;

@@ -1,5 +1,7 @@
 //! The options of one lock, and how a handle tries again.
 
+#[cfg(feature = "std")]
+use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
@@ -158,6 +160,35 @@ pub enum RestartGuard {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use = "options do nothing until a lock is asked for with them"]
 pub struct LockOptions {
+    terms: Terms,
+    owner: Option<Owner>,
+}
+
+/// The options of a request that moves from place to place. An owner text is large and rare.
+#[cfg(feature = "std")]
+#[derive(Debug)]
+pub(crate) struct PackedOptions {
+    terms: Terms,
+    owner: Option<Box<Owner>>,
+}
+
+#[cfg(feature = "std")]
+impl PackedOptions {
+    pub(crate) fn ttl(&self) -> Duration {
+        self.terms.ttl
+    }
+
+    pub(crate) fn unpacked(self) -> LockOptions {
+        LockOptions {
+            terms: self.terms,
+            owner: self.owner.map(|owner| *owner),
+        }
+    }
+}
+
+/// All options but the owner text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Terms {
     ttl: Duration,
     wait: Option<Duration>,
     tries: Option<u32>,
@@ -166,7 +197,6 @@ pub struct LockOptions {
     /// How many nanoseconds the lock is kept. Zero if it is not kept.
     keep: u64,
     fenced: bool,
-    owner: Option<Owner>,
     /// Whether it asks for a fencing token or an owner of its own, which few requests do.
     rare: bool,
 }
@@ -201,16 +231,16 @@ impl LockOptions {
     /// The ttl is checked when the lock is requested: it must be longer than its own drift (some 3 ms), and no longer
     /// than the handle allows.
     pub const fn new(ttl: Duration) -> Self {
-        Self {
+        let terms = Terms {
             ttl,
             wait: None,
             tries: None,
             extensions: u32::MAX,
             keep: 0,
             fenced: false,
-            owner: None,
             rare: false,
-        }
+        };
+        Self { terms, owner: None }
     }
 
     /// Gives up `wait` after the call. Lifts the limit of tries, unless [`tries`](Self::tries) is set too: then the
@@ -220,7 +250,7 @@ impl LockOptions {
     /// ([`Report::needs_operator`](crate::Report::needs_operator)): it fails at once. A program that calls again should
     /// pause in between.
     pub const fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+        self.terms.wait = Some(wait);
         self
     }
 
@@ -229,7 +259,7 @@ impl LockOptions {
     /// extends its lock, this may use up a try. With one try, the call does not wait. Zero is refused when the lock is
     /// requested ([`InvalidRequest`](crate::InvalidRequest)).
     pub const fn tries(mut self, tries: u32) -> Self {
-        self.tries = Some(tries);
+        self.terms.tries = Some(tries);
         self
     }
 
@@ -237,7 +267,7 @@ impl LockOptions {
     /// [`ExtendError::Limit`](crate::ExtendError::Limit). Without this, and with [`u32::MAX`], there is no such limit.
     /// An extension does not count if the caller drops its outcome, unless the lock is kept.
     pub const fn extensions(mut self, most: u32) -> Self {
-        self.extensions = most;
+        self.terms.extensions = most;
         self
     }
 
@@ -278,7 +308,7 @@ impl LockOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn keep(mut self) -> Self {
-        self.keep = u64::MAX;
+        self.terms.keep = u64::MAX;
         self
     }
 
@@ -295,7 +325,7 @@ impl LockOptions {
     /// # let _ = kept;
     /// ```
     pub const fn keep_for(mut self, most: Duration) -> Self {
-        self.keep = crate::time::nanos(most);
+        self.terms.keep = crate::time::nanos(most);
         self
     }
 
@@ -340,7 +370,7 @@ impl LockOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub const fn fenced(mut self) -> Self {
-        (self.fenced, self.rare) = (true, true);
+        (self.terms.fenced, self.terms.rare) = (true, true);
         self
     }
 
@@ -361,7 +391,7 @@ impl LockOptions {
     /// ```
     pub fn owner(mut self, owner: impl AsRef<[u8]>) -> Self {
         self.owner = Some(Owner::new(owner.as_ref()));
-        self.rare = true;
+        self.terms.rare = true;
         self
     }
 
@@ -369,9 +399,18 @@ impl LockOptions {
     #[cfg(feature = "std")]
     pub(crate) fn of_leader(&self, owner: impl AsRef<[u8]>) -> Self {
         let options = self.fenced().owner(owner);
-        match options.keep {
+        match options.terms.keep {
             0 => options.keep(),
             _ => options,
+        }
+    }
+
+    /// Returns the same options in less room.
+    #[cfg(feature = "std")]
+    pub(crate) fn packed(&self) -> PackedOptions {
+        PackedOptions {
+            terms: self.terms,
+            owner: self.owner.map(Box::new),
         }
     }
 
@@ -382,7 +421,7 @@ impl LockOptions {
 
     /// Returns `true` if the request asks for a fencing token or has an owner of its own, which few requests do.
     pub(crate) const fn is_rare(&self) -> bool {
-        self.rare
+        self.terms.rare
     }
 
     /// Checks the request for a fencing token and the owner, on a handle that may be `without_scripts`.
@@ -392,7 +431,7 @@ impl LockOptions {
     /// [`RequestFault::NeedsScripts`], [`RequestFault::OwnerTooLong`].
     #[cold]
     pub(crate) fn check_rare(&self, without_scripts: bool) -> Result<(), RequestFault> {
-        if self.fenced && without_scripts {
+        if self.terms.fenced && without_scripts {
             return Err(RequestFault::NeedsScripts);
         }
         match self.owner {
@@ -406,18 +445,18 @@ impl LockOptions {
     /// Returns `true` if the request asks for a [fencing token](Self::fenced).
     #[must_use]
     pub const fn is_fenced(&self) -> bool {
-        self.fenced
+        self.terms.fenced
     }
 
     /// Returns the requested ttl.
     #[must_use]
     pub const fn ttl(&self) -> Duration {
-        self.ttl
+        self.terms.ttl
     }
 
     /// Returns how long after the call a handle with this `retry` gives up; `None` if only the tries end it.
     pub(crate) const fn wait_allowed(&self, retry: &Retry) -> Option<Duration> {
-        match (self.wait, self.tries) {
+        match (self.terms.wait, self.terms.tries) {
             (None, None) => retry.wait,
             (wait, _) => wait,
         }
@@ -425,7 +464,7 @@ impl LockOptions {
 
     /// Returns how many attempts a handle with this `retry` may make; `None` if only the time ends them.
     pub(crate) const fn tries_allowed(&self, retry: &Retry) -> Option<u32> {
-        match (self.tries, self.wait_allowed(retry)) {
+        match (self.terms.tries, self.wait_allowed(retry)) {
             (Some(tries), _) => Some(tries),
             (None, Some(Duration::ZERO)) => Some(1),
             (None, Some(_)) => None,
@@ -435,12 +474,12 @@ impl LockOptions {
 
     /// Returns how many extensions the lock may have; the largest number means any number.
     pub(crate) const fn extensions_left(&self) -> u32 {
-        self.extensions
+        self.terms.extensions
     }
 
     /// Returns how many nanoseconds the lock is kept at most; zero if it is not kept.
     pub(crate) const fn kept_nanos(&self) -> u64 {
-        self.keep
+        self.terms.keep
     }
 }
 
@@ -450,7 +489,7 @@ impl LockOptions {
     /// Returns how long after the call it gives up; `None` if the tries or the handle's [`Retry`] end it.
     #[must_use]
     pub const fn deadline(&self) -> Option<Duration> {
-        self.wait
+        self.terms.wait
     }
 
     /// Returns how many attempts a handle with this `retry` may make.
@@ -462,7 +501,7 @@ impl LockOptions {
     /// Returns how long the lock is kept at most: [`Duration::MAX`] without a limit, `None` if it is not kept.
     #[must_use]
     pub const fn kept_for(&self) -> Option<Duration> {
-        match self.keep {
+        match self.terms.keep {
             0 => None,
             u64::MAX => Some(Duration::MAX),
             nanos => Some(Duration::from_nanos(nanos)),
@@ -498,7 +537,7 @@ mod tests {
             ),
         ] {
             assert_eq!(options.tries_allowed(&retry), tries, "{options:?}");
-            assert_eq!(options.wait, deadline, "{options:?}");
+            assert_eq!(options.terms.wait, deadline, "{options:?}");
             assert_eq!(options.wait_allowed(&retry), deadline, "{options:?}");
             assert_eq!(options.extensions_left(), u32::MAX);
         }

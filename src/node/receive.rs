@@ -220,7 +220,7 @@ impl Node {
     ///
     /// The answer makes no sense.
     pub(crate) fn next_in_batch(&mut self, now: Instant) -> Result<Option<Heard>, Trouble> {
-        let Some(answer) = self.connection.wire.batch.answers.pop_front() else {
+        let Some(answer) = self.connection.wire.batch.next_answer() else {
             return Ok(self.next_transacted(now));
         };
         let sent = self.connection.wire.in_flight.pop();

@@ -12,6 +12,13 @@ impl<'a> Items<'a> {
         let mut view = self.view;
         (0..self.len).map(move |_| view.value())
     }
+
+    /// Returns `true` if each element consists of these bytes.
+    #[inline]
+    pub(crate) fn are_all<const N: usize>(&self, element: &[u8; N]) -> bool {
+        let bytes = self.view.bytes.get(..N * self.len());
+        bytes.is_some_and(|bytes| bytes.chunks_exact(N).all(|bytes| bytes == element))
+    }
 }
 
 impl<'a> Pairs<'a> {

@@ -7,14 +7,14 @@ use core::fmt;
 use core::future::Future;
 use core::marker::PhantomData;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 use super::held::{Exclusive, Holds};
 use super::notes::{Asked, Wanted};
 use super::reply::Reply;
 use super::{Guard, Redlock};
 use crate::clock;
-use crate::config::LockOptions;
+use crate::config::{LockOptions, PackedOptions};
 use crate::error::LockError;
 use crate::time::Instant;
 use crate::trace::Operation;
@@ -41,7 +41,7 @@ pub struct Acquiring<H: Holds = Exclusive> {
 
 enum Stage {
     /// Not polled yet.
-    New(Wanted, LockOptions),
+    New(Wanted, PackedOptions),
     /// The operation that began at this time. Fields drop in order: the reply cancels the operation before the span
     /// ends.
     Waiting(Reply, Instant, Operation),
@@ -50,7 +50,7 @@ enum Stage {
 
 impl<H: Holds> Acquiring<H> {
     pub(super) fn new(redlock: Redlock, wanted: Wanted, options: LockOptions) -> Self {
-        let stage = Stage::New(wanted, options);
+        let stage = Stage::New(wanted, options.packed());
         Self {
             redlock,
             stage,
@@ -58,9 +58,15 @@ impl<H: Holds> Acquiring<H> {
         }
     }
 
-    fn begin(&self, wanted: Wanted, options: LockOptions) -> Result<Stage, LockError> {
+    fn take_stage(&mut self) -> Stage {
+        core::mem::replace(&mut self.stage, Stage::Done)
+    }
+
+    fn begin(&self, wanted: Wanted, options: PackedOptions) -> Result<Stage, LockError> {
         let tracer = &self.redlock.shared().tracer;
-        let operation = wanted.request(&options, |request| tracer.acquire(request));
+        // A span shows nothing of the options but the ttl.
+        let shown = LockOptions::new(options.ttl());
+        let operation = wanted.request(&shown, |request| tracer.acquire(request));
         let (since, asked) = (clock::now(), Asked::Acquire(wanted, options));
         match operation.enter(|| self.redlock.ask(Arc::default(), asked)) {
             Ok(reply) => Ok(Stage::Waiting(reply, since, operation)),
@@ -77,26 +83,23 @@ impl<H: Holds> Future for Acquiring<H> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let mut stage = core::mem::replace(&mut this.stage, Stage::Done);
-        if let Stage::New(wanted, options) = stage {
-            stage = this.begin(wanted, options)?;
+        if let Stage::New(..) = this.stage
+            && let Stage::New(wanted, options) = this.take_stage()
+        {
+            this.stage = this.begin(wanted, options)?;
         }
-        let Stage::Waiting(mut reply, since, operation) = stage else {
+        let Stage::Waiting(reply, _, operation) = &mut this.stage else {
             panic!("polled after it has completed");
         };
-        match operation.enter(|| Pin::new(&mut reply).poll(context)) {
-            Poll::Ready(outcome) => {
-                let slot = Arc::clone(&reply.slot);
-                Poll::Ready(operation.run(|operation| {
-                    this.redlock
-                        .finish_lock(operation, slot, Ok(outcome?), since)
-                }))
-            }
-            Poll::Pending => {
-                this.stage = Stage::Waiting(reply, since, operation);
-                Poll::Pending
-            }
-        }
+        let outcome = ready!(operation.enter(|| Pin::new(reply).poll(context)));
+        let Stage::Waiting(reply, since, operation) = this.take_stage() else {
+            unreachable!("it has not changed");
+        };
+        let slot = Arc::clone(&reply.slot);
+        Poll::Ready(operation.run(|operation| {
+            this.redlock
+                .finish_lock(operation, slot, Ok(outcome?), since)
+        }))
     }
 }
 

@@ -29,7 +29,7 @@ use super::monitor::Monitor;
 use super::relay::Relay;
 use super::slot::Slot;
 use crate::clock;
-use crate::config::LockOptions;
+use crate::config::{LockOptions, PackedOptions};
 use crate::engine::Request;
 use crate::quorum::Lock;
 use crate::time::Instant;
@@ -58,7 +58,7 @@ pub(super) struct Note {
 /// The request.
 #[derive(Debug)]
 pub(super) enum Asked {
-    Acquire(Wanted, LockOptions),
+    Acquire(Wanted, PackedOptions),
     Release(Lock),
 }
 
@@ -74,7 +74,7 @@ impl Note {
 
 impl Asked {
     pub(super) fn acquire(request: &Request<'_>) -> Self {
-        Self::Acquire(Wanted::of(request), *request.options)
+        Self::Acquire(Wanted::of(request), request.options.packed())
     }
 }
 

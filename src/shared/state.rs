@@ -109,9 +109,10 @@ impl Core {
         // others.
         while let Some(note) = self.noted.front_mut() {
             let begun = match note.asked.take() {
-                Some(Asked::Acquire(wanted, options)) => wanted.request(&options, |request| {
-                    calls::acquire(&mut self.engine, now, request)
-                }),
+                Some(Asked::Acquire(wanted, options)) => wanted
+                    .request(&options.unpacked(), |request| {
+                        calls::acquire(&mut self.engine, now, request)
+                    }),
                 Some(Asked::Release(lock)) => {
                     // Its loss may have been found since `now`.
                     self.callers.release(clock::now(), &lock);

@@ -62,9 +62,10 @@ pub(crate) struct Batch {
     unanswered: usize,
     /// Whether the server has refused a batch on this connection.
     pub(in crate::node) is_refused: bool,
-    /// The answers to the renewals or releases at the front of the commands in flight. `None` for an answer that made
-    /// no sense.
-    pub(in crate::node) answers: VecDeque<Result<Option<Reply>, Refusal>>,
+    /// How many of the renewals or releases at the front of the commands in flight were done.
+    done: usize,
+    /// The answers to those at the front, if some were not done. `None` for an answer that made no sense.
+    answers: VecDeque<Result<Option<Reply>, Refusal>>,
 }
 
 /// One pile of collected renewals.
@@ -214,6 +215,7 @@ impl Batch {
 
     /// Forgets everything because the connection is gone. Yields the collected renewals. None of them has left.
     pub(in crate::node) fn drain(&mut self) -> impl Iterator<Item = (Request, bool)> {
+        self.done = 0;
         self.answers.clear();
         self.is_refused = false;
         self.unanswered = 0;
@@ -247,12 +249,27 @@ impl Batch {
         if items.len() != count {
             return Err(Trouble::Link(LinkFault::Protocol));
         }
+        if items.are_all(b":1\r\n") {
+            self.done = count;
+            return Ok(());
+        }
         let answers = items.iter().map(|item| match item.as_error() {
             Some(_) => Err(Refusal::of(item)),
             None => Ok(in_batch(item)),
         });
         self.answers.extend(answers);
         Ok(())
+    }
+
+    /// Takes the next answer to a renewal or release, if the answers to a batch are here.
+    pub(in crate::node) fn next_answer(&mut self) -> Option<Result<Option<Reply>, Refusal>> {
+        match self.done.checked_sub(1) {
+            Some(left) => {
+                self.done = left;
+                Some(Ok(Some(Reply::Done)))
+            }
+            None => self.answers.pop_front(),
+        }
     }
 
     /// A batch was refused as a whole. Returns the refusal for each of its parts. If this may help, each part is sent
