@@ -154,10 +154,6 @@ impl Notes {
     // ----- callers ----------------------------------------------------------------------------
 
     /// Takes a place for `note`. Gives it back if there is none.
-    #[expect(
-        clippy::result_large_err,
-        reason = "the note comes back to its caller, who has room for it"
-    )]
     pub(super) fn put(&self, note: Note) -> Result<(), Note> {
         if !self.is_in_use() {
             return Err(note);
