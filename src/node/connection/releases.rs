@@ -56,7 +56,8 @@ impl Row {
         self.keys.len() + self.tokens.len()
     }
 
-    /// Begins with a release that was just put into the out buffer.
+    /// Begins with a release that is put into the out buffer.
+    #[inline(always)]
     pub(super) fn begin(&mut self, key: &[u8]) {
         (self.count, self.first_key) = (1, key.len());
     }
@@ -82,18 +83,24 @@ impl Row {
         self.tokens.extend_from_slice(token);
     }
 
-    /// Ends the row. Puts its releases into the out buffer, unless the only one is there.
+    /// Ends the row. Puts its releases into the out buffer; a single one is there already.
+    #[inline(always)]
+    pub(super) fn end(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
+        match self.count {
+            0 | 1 => self.count = 0,
+            _ => self.write(outbox, in_flight),
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn end(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
-        if self.count > 1 {
-            let start = outbox.push_with(|out| {
-                begin_command(out, &RELEASE_EACH, self.count, 2 * self.count);
-                out.extend_from_slice(&self.keys);
-                out.extend_from_slice(&self.tokens);
-            });
-            in_flight.end_row(self.count, outbox.len_from(start));
-        }
+    fn write(&mut self, outbox: &mut Outbox, in_flight: &mut InFlight) {
+        let start = outbox.push_with(|out| {
+            begin_command(out, &RELEASE_EACH, self.count, 2 * self.count);
+            out.extend_from_slice(&self.keys);
+            out.extend_from_slice(&self.tokens);
+        });
+        in_flight.end_row(self.count, outbox.len_from(start));
         self.clear();
     }
 

@@ -154,9 +154,7 @@ impl Wire {
     /// Ends the row of releases.
     #[inline(always)]
     fn end_row(&mut self) {
-        if !self.row.is_empty() {
-            self.row.end(&mut self.outbox, &mut self.in_flight);
-        }
+        self.row.end(&mut self.outbox, &mut self.in_flight);
     }
 
     // ----- writes before a command ----------------------------------------------------------
