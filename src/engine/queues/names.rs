@@ -19,7 +19,7 @@ use crate::invariant::Must;
 /// The multiplier of the hash: 2^64 divided by the golden ratio, an odd number without a pattern.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The least number of slots of a table that is used.
+/// The smallest number of slots of a table with names.
 const SLOTS_MIN: usize = 16;
 
 /// The place of a name: a number of the caller's choice, below 2^32 - 1.

@@ -90,8 +90,8 @@ pub(crate) struct InFlight {
     unsent: Unsent,
 }
 
-/// An index of the start of each asker's question, among the bytes that are not written to the socket yet. The index is
-/// empty until a question has to be found among many.
+/// An index from each asker to the start of its question, among the bytes that are not written to the socket yet. The
+/// index is empty until a question has to be found among many.
 #[derive(Debug, Default)]
 struct Unsent {
     starts: BTreeMap<Asker, u64>,
@@ -142,16 +142,16 @@ impl InFlight {
         Trouble::Link(LinkFault::Protocol)
     }
 
-    /// Returns the place of the first of the last `count` commands, and its start in the stream.
+    /// Returns the index of the first of the last `count` commands, and its start in the stream.
     pub(super) fn last(&self, count: usize) -> (usize, u64) {
         let place = self.queue.len() - count;
         (place, self.queue[place].start)
     }
 
-    /// The `count` releases from `place` on have become one command at this position. Returns the place behind this
-    /// command.
+    /// Records that the `count` releases from `place` on have become one command at this position. Returns the index
+    /// after this command.
     pub(super) fn join(&mut self, place: usize, count: usize, start: u64, len: usize) -> usize {
-        // What is put behind it may start before this position.
+        // The next command may start before this position.
         self.unsent.until = self.unsent.until.min(start);
         let first = &mut self.queue[place];
         (first.start, first.len) = (start, len as u32);
@@ -218,8 +218,8 @@ impl InFlight {
     /// Withdraws the question of `asker` if `unsent` returns `true` for its start. Returns its length. The question
     /// keeps its place until [`sweep`](Self::sweep), so that the commands behind it do not move each time.
     ///
-    /// If all questions have left, this takes one step, so a failed attempt does not search through the releases of all
-    /// other locks. If there are many questions that have not left, an index finds the right one.
+    /// If all questions have left, this takes a single step. So a failed attempt does not search through the releases
+    /// of all other locks. If there are many questions that have not left, an index finds the right one.
     pub(crate) fn withdraw(&mut self, asker: Asker, unsent: impl Fn(u64) -> bool) -> Option<usize> {
         if !unsent(self.latest_question) {
             return None;
@@ -371,11 +371,11 @@ mod tests {
         };
         assert_eq!(in_flight.withdraw(Asker::Claim(claim), unsent), None);
         assert_eq!(steps.get(), 1);
-        // A later command is found too.
+        // The index also finds a command that is pushed later.
         in_flight.push(set(other), Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
-        // A command of the next connection is found too. Its positions begin at zero again.
+        // The index also finds a command of the next connection, where positions begin at zero again.
         assert_eq!(in_flight.drain(unsent).count(), 1_000);
         in_flight.push(set(claim), Instant::ZERO, 0, 10);
         assert!(in_flight.withdraw(Asker::Claim(claim), |_| true).is_some());

@@ -1,9 +1,9 @@
 //! Joins releases that follow one another in the out buffer into one command.
 //!
-//! Each release enters the out buffer as a command of its own. [`Wire`](super::Wire) counts the row of releases at the
-//! end of the buffer. The row is rewritten in place as a script that takes many keys, before another command goes
-//! behind it or the socket is written to. A single release stays as it is. A server needs two thirds of the time for
-//! such a script, measured with 64 keys.
+//! Each release enters the out buffer as a command of its own. [`Wire`](super::Wire) counts the releases at the end of
+//! the buffer, called a row. The row is rewritten in place as a script that takes many keys, before another command
+//! goes behind it or the socket is written to. A single release stays as it is. For 64 keys, a server needs two thirds
+//! of the time that it needs for single releases.
 //!
 //! Among the commands in flight, a batch of releases works like a batch of renewals: see [`batch`](super::batch).
 //!
@@ -32,7 +32,7 @@ const HEAD: usize =
     b"*5\r\n$7\r\nEVALSHA\r\n$40\r\n\r\n$1\r\n1\r\n".len() + RELEASE_EACH.sha1.len();
 
 /// Rewrites the last `count` commands, which are releases by digest, no more than fit into one command. `singles` is a
-/// buffer for their bytes. It is empty before and after.
+/// buffer for their bytes. This function leaves it as empty as it was.
 #[cold]
 #[inline(never)]
 pub(super) fn join(

@@ -52,7 +52,7 @@ impl Wire {
         self.in_flight.push(purpose, now, start, command.len());
     }
 
-    /// Does the same for a command that `write` appends.
+    /// Like [`put`](Self::put), but for a command that `write` appends.
     pub(super) fn put_with(
         &mut self,
         now: Instant,
@@ -144,7 +144,7 @@ impl Wire {
         self.write_before_release(now, purpose);
     }
 
-    /// Does the same before a release: ends the row only if it cannot grow any more.
+    /// Like [`write_before`](Self::write_before), but before a release: ends the row only if it cannot grow any more.
     #[cold]
     #[inline(never)]
     fn write_before_release(&mut self, now: Instant, purpose: Purpose) {
@@ -162,7 +162,7 @@ impl Wire {
     pub(in crate::node) fn collect(&mut self, now: Instant, renewal: &Renewal<'_>) {
         self.batch.add(now, renewal);
         if self.batch.is_full() && self.outbox.is_blocked() {
-            self.write_batch(now); // One of many is cheaper to withdraw from the out buffer.
+            self.write_batch(now); // If there are many, one is cheaper to withdraw from the out buffer.
         }
     }
 
