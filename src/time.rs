@@ -16,9 +16,9 @@ pub(crate) const NANOS_PER_TICK: u64 = 1_000_000;
 
 /// A point on the caller's monotonic clock, in nanoseconds since that clock's epoch.
 ///
-/// The library has a type of its own in place of `std`'s for two reasons. A driver may choose a clock that runs on
-/// while the machine is suspended, as a lock needs, and `std::time::Instant` does not do so on Linux. And a test can
-/// write down an instant: `Instant::from_nanos(5)` is the same in every run.
+/// The library has a type of its own in place of `std`'s for two reasons. A driver may choose a clock that keeps
+/// running while the machine is suspended. A lock needs such a clock, and `std::time::Instant` is none on Linux. And a
+/// test can write down an instant: `Instant::from_nanos(5)` is the same in every run.
 ///
 /// All arithmetic saturates: a deadline beyond [`Instant::MAX`] is `MAX`, some 584 years away.
 ///

@@ -73,8 +73,8 @@ pub(crate) const CONFIRM_SEVERAL: Script = Script {
 };
 
 /// Deletes each key that holds the token. Answers `1` if all keys held the token, `-1` if one belongs to another
-/// client, and `0` if one was not there. Errors about keys of another type are ignored. Any other error is returned
-/// after the other keys were deleted.
+/// client, and `0` if one was not there. A key of another type counts as a key of another client. Any other error is
+/// returned after the other keys were deleted.
 pub(crate) const RELEASE_SEVERAL: Script = Script {
     text: "local t,n,f,e=ARGV[1],0,0,nil for i=1,#KEYS do local v=redis.pcall('get',KEYS[i]) \
            if v==t then n=n+redis.call('del',KEYS[i]) \
