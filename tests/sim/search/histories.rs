@@ -60,7 +60,7 @@ pub(super) struct Class<P: Player> {
     history: Vec<P::Told>,
     /// A second history, to compare with.
     other: Option<Vec<P::Told>>,
-    /// The hash of the part that is the same for all nodes, and (`each`) those of the parts about each node.
+    /// The hash of the part that is the same for all nodes, and (`columns`) those of the parts about each node.
     pub(super) hash: u64,
     pub(super) columns: Vec<u64>,
 }
