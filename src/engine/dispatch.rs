@@ -343,7 +343,7 @@ impl Engine {
         nodes.connect_again(now, node, delay, timers);
         nodes.watch_lines(now, wanted, timers);
         if matches!(trouble, Trouble::Unusable(why) if why.is_lasting()) {
-            work.stir_all(now); // These operations may wait in vain.
+            work.stir_all(now); // These operations may wait for nothing.
         }
     }
 

@@ -222,8 +222,8 @@ fn a_release_without_permission_is_reported_and_sent_again_when_permitted() {
     }
 }
 
-/// If the user may not be told of releases, the handle looks from time to time, and the status of the node names the
-/// permissions.
+/// If the servers may not notify the user of releases, the handle looks from time to time, and the status of the node
+/// names the permissions.
 #[test]
 fn a_user_who_may_not_track_keys_waits_by_looking_from_time_to_time() {
     for (cluster, _) in clusters() {

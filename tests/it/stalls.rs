@@ -29,7 +29,7 @@ fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     cluster.assert_empty();
 }
 
-/// Calls `call` with each face while two nodes of three are stopped, and lets them go on.
+/// Calls `call` with each face while two nodes of three are stopped, and lets them continue.
 fn stalled(cluster: &Cluster, faces: &mut [Face], mut call: impl FnMut(&mut Face)) {
     for node in 0..2 {
         cluster[node].freeze();

@@ -26,7 +26,7 @@ const MORE: u64 = 40;
 /// Processor time that the ordinary run spends on such looks.
 const BUDGET: Duration = Duration::from_secs(30);
 
-/// The most breakages that may be owed. With more, the record says nothing any more.
+/// The most breakages that may be owed. With more, the record is useless.
 const OWED_MAX: usize = 10;
 
 /// A breakage, and the world in which an oracle has to notice it.

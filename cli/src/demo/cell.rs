@@ -2,7 +2,7 @@
 //! count of the workers in the critical section.
 //!
 //! The counter is read and written in two steps, as a program does with a row of a database or a file. An atomic
-//! counter beside it counts every change, so that the demo can compare the two at the end. Nothing here keeps other
+//! counter next to it counts every change, so that the demo can compare the two at the end. Nothing here keeps other
 //! threads out: the lock has to do that.
 //!
 //! A worker in the critical section whose lock has expired is not a holder. This happens if the whole process is

@@ -469,8 +469,8 @@ impl Wait {
 
     /// Records that `node` has reported a change of the key. If the contender still does not believe that a majority is
     /// free, it looks soon. If no change was reported before for as long as a row, the contender is not one of many,
-    /// and a lock was held meanwhile. After many attempts in vain, it reacts to a change more and more slowly, because
-    /// another client may be writing the key all the time.
+    /// and a lock was held meanwhile. After many unsuccessful attempts, it reacts to a change more and more slowly,
+    /// because another client may be writing the key all the time.
     pub(in crate::engine) fn changed(&mut self, now: Instant, node: NodeId) {
         if self.asked.saturating_add(ROW) <= now {
             (self.splits, self.wasted) = (self.splits.saturating_sub(1), 0);

@@ -39,7 +39,7 @@ pub(super) use transaction::Transactions;
 pub(crate) use transaction::Work;
 pub(super) use wire::Wire;
 
-/// The shortest silence that makes a node suspect. A busy machine may be silent for almost this long now and then.
+/// The shortest silence that makes a node suspect. A busy machine is sometimes silent for almost this long.
 const SUSPECT_MIN: Duration = Duration::from_millis(100);
 
 /// See the [module](self).

@@ -93,7 +93,7 @@ fn memory_is_bounded_by_the_longest_reply() {
     }
 }
 
-/// A caller that reads until there is no more passes an empty piece now and then.
+/// A caller that reads until there is no more sometimes passes an empty piece.
 #[test]
 fn nothing_is_no_beginning_of_a_reply() {
     let mut decoder = Decoder::new(Limits::default());

@@ -172,7 +172,7 @@ impl World {
         2 * (self.plan.delay + self.plan.delay_tail) + 4 * self.plan.lag + MILLI
     }
 
-    /// Returns `true` if the servers of this world tell of changes, and soon.
+    /// Returns `true` if the servers of this world report changes, and report them soon.
     fn tell_of_changes(&self) -> bool {
         let timeout = self.plan.node_timeout.unwrap_or(5) * MILLI;
         !matches!(self.plan.kinds, Kinds::Old | Kinds::Mixed)

@@ -721,8 +721,8 @@ impl World {
                 let since = &mut self.oracle.shut_out[client];
                 *since = (*since).min(self.now);
             }
-            // Owed releases go after the first request of a handshake, and before the last; but
-            // those that were owed for longer go before it.
+            // Owed releases go after the first request of a handshake, and before the last; but those that have waited
+            // for longer go before it.
             if !said.is_error() && !matches!(verb, Verb::Other | Verb::Release | Verb::Time) {
                 let newest = &mut self.oracle.answered[client][node];
                 *newest = sent.max(*newest);

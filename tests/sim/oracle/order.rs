@@ -1,4 +1,4 @@
-//! Order: owed releases go first.
+//! Order: late releases go first.
 //!
 //! * A release that is sent over a connection for the first time goes before every `SET` that was asked for after the
 //!   token's attempt or lock had ended, whatever resource it is for. So releases that are left from an earlier

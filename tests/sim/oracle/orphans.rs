@@ -2,7 +2,7 @@
 //!
 //! No key whose token belongs to no held lock and no open attempt stays on a server for 400 ms, once the server has
 //! answered a command that the owner sent to it after the end: a request about a lock, or the end of a handshake, in
-//! which owed releases go before the last requests. A refused release counts as another end, 250 ms after its owner has
+//! which late releases go before the last requests. A refused release counts as another end, 250 ms after its owner has
 //! read the refusal: then it is repeated. If the server has forgotten the script, it is repeated at once. When the
 //! history ends there is no such key at all.
 //!

@@ -130,8 +130,8 @@ impl Quarantine {
         self.open[client][node] = Some((number, longest));
     }
 
-    /// Returns the longest ttl under which the yes of `node` counts for `client`: the marker named it
-    /// when the yes was executed, or the node has told of it later, with no barrier.
+    /// Returns the longest ttl under which the yes of `node` counts for `client`: the marker named it when the yes was
+    /// executed, or the node has reported it later, with no barrier.
     pub(super) fn named(&self, client: usize, node: usize, entry: &Entry) -> Option<u64> {
         let Fence::Open(longest) = entry.fence else {
             return None;

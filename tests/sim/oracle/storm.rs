@@ -1,7 +1,7 @@
 //! Storm: the nodes are not asked more often than the work needs.
 //!
-//! * A `SET` is sent to a node once, and once more behind a release of the client's own, or as text
-//!   to a server that has forgotten the script; [`copy`](super::copy) counts copies of held locks.
+//! * A `SET` is sent to a node once, and once more after a release of the client's own, or as text to a server that has
+//!   forgotten the script; [`copy`](super::copy) counts copies of held locks.
 //! * A release is sent once for every call that asks for it, as often over every later connection, and once more for
 //!   every refusal; repeats after refusals are no faster than four a second, but for one for each `SET` of the same
 //!   client that a key was in the way of. The key is the client's own, or any client's while a release of one of these

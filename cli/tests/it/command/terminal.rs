@@ -220,6 +220,8 @@ fn break_asks_at_a_terminal() {
     drop(lock);
 }
 
+/// The terminal sends the signal to the processes that exist, which differ from one moment to the next: the tool, the
+/// watchdog, or the process that becomes the command.
 #[test]
 fn ctrl_c_ends_the_command_also_while_it_is_being_started() {
     let cluster = three();

@@ -35,8 +35,7 @@ pub(crate) const LIBRARIES: [Who; 2] = [Who::Redlock, Who::Rslock];
 
 /// Takes one lock at a time.
 pub(crate) trait Hands: Send {
-    /// Calls `waiting` as late as possible before it waits, takes the lock, and returns when that
-    /// was, by [`stamp`].
+    /// Calls `waiting` as late as possible before it waits, and takes the lock. Returns when that was, by [`stamp`].
     fn wait(
         &mut self,
         name: &str,
