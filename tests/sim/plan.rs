@@ -352,7 +352,7 @@ impl Plan {
                 }
             }),
             watch,
-            // Only worlds of some kind or theme have the rest.
+            // The other numbers matter only in worlds of some kind or theme.
             ..Self::tame(clients)
         };
         theme::bend(plan, entropy)

@@ -750,7 +750,7 @@ impl World {
         let trusts = command.verb == Verb::Join && words.last() == Some(&&b"trust"[..]);
         let trusted = self.conns[conn].trusted;
         if trusts && trusted && !self.oracle.knows_all(server, self.now) {
-            // What the operator knew is out of date.
+            // The operator's knowledge is out of date.
             self.suspend_exclusion(None, 0);
         }
         let there = &mut self.servers[server];

@@ -120,7 +120,7 @@ pub(crate) struct Hold {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alert {
     pub(crate) left: Duration,
-    /// Since when, by the client's clock.
+    /// Since when the user wants this, by the client's clock.
     pub(crate) since: Instant,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Keep {
     pub(crate) ttl: u64,
     /// No extension lasts longer than this.
     pub(crate) limit: Instant,
-    /// Since when by true time.
+    /// Since when the engine keeps the lock, by true time.
     pub(crate) since: Time,
     /// When the client had last looked at its timers before an extension, or the grant, was reported to it.
     pub(crate) begun: Instant,

@@ -652,7 +652,7 @@ impl<'a> Command<'a> {
 pub(crate) struct Ledger {
     nodes: usize,
     records: Vec<Record>,
-    /// By token and node.
+    /// The cells by token and node.
     cells: Vec<Box<[Cell]>>,
     /// A hash table of the tokens, by their first bytes, which are random: if the place is taken, the next free one is
     /// used. Each place has the number of the token plus one, or zero if it is free.

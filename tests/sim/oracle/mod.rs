@@ -153,18 +153,18 @@ pub(crate) struct Oracle {
     delayed: Vec<Vec<delay::Delayed>>,
     pub(crate) ledger: Ledger,
     pub(crate) fencing: fencing::Fencing,
-    /// By resource and peer: clients, then strangers.
+    /// The beliefs by resource and peer: clients first, then strangers.
     pub(crate) beliefs: Vec<Vec<Vec<Belief>>>,
     /// For each resource, until when several users may believe that they hold it.
     excused: Vec<Time>,
-    /// By client and node: when the newest command that was answered had been sent.
+    /// For each client and node, when the newest answered command had been sent.
     answered: Vec<Vec<Time>>,
-    /// By client and resource: the newest token.
+    /// For each client and resource, the newest token.
     newest: Vec<Vec<Option<TokenId>>>,
     /// For each client and resource, how often the current call has asked, and for which tokens.
     attempts: Vec<Vec<u32>>,
     asked: Vec<Vec<Vec<TokenId>>>,
-    /// By client and resource.
+    /// The newest calls of each client for each resource.
     calls: Vec<Vec<late::Calls>>,
     /// For each process, its client, and whether it lives.
     lives: Vec<Life>,
@@ -172,32 +172,31 @@ pub(crate) struct Oracle {
     suspects: BTreeMap<(usize, TokenId), Time>,
     /// Tokens that a server brought back from its disk after they had been deleted.
     revenants: BTreeSet<(usize, TokenId)>,
-    /// By resource: whether a client got it since all faults have ended.
+    /// For each resource, whether a client got it since all faults have ended.
     taken: Vec<bool>,
     rests: starvation::Rests,
-    /// By client and node: the error words of a refused release, or of the request whether it is
-    /// permitted.
+    /// For each client and node, the error words of a refused release, or of the request whether it is permitted.
     refused: Vec<Vec<Codes>>,
     /// How many connections in a row were opened again as late as possible.
     in_step: u32,
     quarantine: quarantine::Quarantine,
     /// For each client and node, when an operator last made the node one of this cluster, whatever its marker was.
     pub(crate) anew: Vec<Vec<Time>>,
-    /// By client: since when a node has said that it is of another cluster.
+    /// For each client, since when a node has said that it belongs to another cluster.
     shut_out: Vec<Time>,
     /// How often others had set a key when the present call began, by client and resource.
     sets: storm::Sets,
     sets_before: Vec<Vec<u64>>,
-    /// By client and node.
+    /// Counts of keys in the way of a `SET`, by client and node.
     met: Vec<Vec<storm::Met>>,
     /// How many resources consist of several names.
     several: usize,
-    /// By client and node.
+    /// The looks of each client at each node.
     pub(crate) looks: Vec<Vec<storm::Looks>>,
     pub(crate) waiting: queue::Waiting,
-    /// By client and node: until when a fault may keep the node from answering.
+    /// For each client and node, until when a fault may keep the node from answering.
     pub(crate) troubled: Vec<Vec<Time>>,
-    /// By client: commands about locks.
+    /// The number of commands about locks, by client.
     lock_commands: Vec<u64>,
     pub(crate) watched: watching::Watched,
     pub(crate) deleted: deleted::Deleted,
@@ -278,7 +277,7 @@ pub(crate) struct Deed<'a> {
     pub(crate) begun: Writing,
     /// When it was requested, if it waited for a transaction; `begun` otherwise.
     pub(crate) wanted: Writing,
-    /// By the server's clock.
+    /// The time of the deed by the server's clock.
     pub(crate) shown: Instant,
     pub(crate) command: Command<'a>,
     /// The deed was done in a transaction, which is not one command.

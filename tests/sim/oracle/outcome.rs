@@ -200,7 +200,7 @@ impl World {
         let out_of_reach = report.nodes().iter().filter(usable).count() < report.quorum();
         let others = |node: &&NodeReport| matches!(node.outcome, NodeOutcome::OtherPermits(_));
         let others = report.nodes().iter().filter(others).count();
-        // It is not known how long they will last.
+        // It is not known how long those keys will last.
         let out_of_reach = out_of_reach || report.nodes().len() - others < report.quorum();
         let late = |deadline| deadline <= there.shown.saturating_add(least);
         if limits.tries.is_some_and(|tries| tries < report.tries()) {

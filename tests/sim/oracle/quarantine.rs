@@ -49,18 +49,18 @@ pub(super) struct Quarantine {
     strict: bool,
     /// For each server, when it was last killed and forgot, or forgot while it ran, and which life came after that.
     forgot: Vec<Option<(Time, u32)>>,
-    /// By server: when its clock has jumped last.
+    /// For each server, when its clock last jumped.
     jumped: Vec<Time>,
     servers: usize,
-    /// By client and node: when a client has last read that the server may forget.
+    /// For each client and node, when the client last read that the server may forget.
     alarms: Vec<Vec<Option<Time>>>,
     /// For each client and node, when the client has last read that the clock of the server was set.
     steps: Vec<Vec<Option<Time>>>,
-    /// By client and node: the life of the server that it was last connected to, and the nodes that
-    /// were one process with this one.
+    /// For each client and node, the life of the server to which the client was last connected, and the nodes that were
+    /// one process with this one.
     lives: Vec<Vec<Option<u32>>>,
     names: Vec<Vec<u32>>,
-    /// By client and server: when it was first connected to the server.
+    /// For each client and server, when the client was first connected to the server.
     met: Vec<Vec<Time>>,
     /// For each client and node, the last answer to a request to join that reported no barrier, and the longest ttl
     /// that the marker named then.

@@ -224,7 +224,7 @@ impl World {
         };
         // A command that waited for room may belong to an earlier call, whenever it was sent.
         let waited = call.since <= self.conns[deed.conn].near.unblocked_at;
-        // The same holds for the rest of one that was cut short.
+        // The same holds for the rest of a write that was cut short.
         let earlier = deed.sent < call.since || !self.has_asked(deed.peer, resource, id);
         let known = client.process == deed.process && !earlier && !waited;
         known.then_some(Open {

@@ -364,7 +364,7 @@ mod tests {
         world.oracle.violation.is_some()
     }
 
-    /// What the nodes answer to it then is not known yet.
+    /// The nodes' answers to it are not known yet.
     #[test]
     fn votes_for_an_extension_count_also_when_the_next_one_was_executed_before_it_is_told() {
         for (is_next, objects) in [(false, true), (true, false)] {

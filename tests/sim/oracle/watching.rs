@@ -33,7 +33,7 @@ const CALM: Time = 2 * SECOND;
 /// The state of the nodes.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// By resource: what each server has, and since when.
+    /// For each resource, what each server has, and since when.
     states: Vec<(Tokens, Time)>,
     /// For each client and resource, when a server last executed one of the client's commands about the lock.
     own: Vec<Vec<Time>>,
