@@ -35,7 +35,7 @@ const NODES: &str = "nodes";
 /// The keys with a value of `true` or `false`.
 const FLAGS: [&str; 2] = ["without-scripts", "fenced"];
 
-/// The key with a path that is relative to the folder of the configuration file.
+/// The key whose value is a path, relative to the folder of the configuration file.
 const PASSWORD_FILE: &str = "password-file";
 
 /// Returns the path of the file, if the command takes a file and the user names one.

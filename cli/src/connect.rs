@@ -229,9 +229,9 @@ impl Nodes {
 
     /// Sets the longest ttl to the longest one in the markers, if the user gives none and there are markers.
     ///
-    /// A client that joins with a longer ttl than a marker has raises the marker, and then no client gets a lock before
-    /// that time has passed. So a handle with a very short ttl reads the markers. It is patient with slow nodes, but
-    /// only until `by`: then it fails if too few nodes vote.
+    /// If a client joins with a longer ttl than that of a marker, it raises the marker, and no client gets a lock
+    /// before that ttl has passed. So a handle with a very short ttl reads the markers. It is patient with slow nodes,
+    /// but only until `by`: then it fails if too few nodes vote.
     pub(crate) fn as_marked(&self, builder: Builder, by: Instant) -> Result<Builder, Failure> {
         if self.guard != Guard::Strict || self.max_ttl.is_some() {
             return Ok(builder);

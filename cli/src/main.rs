@@ -176,7 +176,7 @@ fn end(reader: &Reader, result: Result<Status, Failure>) -> ExitCode {
     };
     match reader {
         Reader::Person => {}
-        // If this cannot be printed, the status still says it.
+        // If the object cannot be printed, the status still shows the failure.
         Reader::Program(name) => drop(output::say(json::line(&failure.object(name)))),
         Reader::Monitor => return nodes::unknown(&failure).into(),
     }

@@ -61,7 +61,7 @@ impl Name {
 #[derive(Clone, Debug)]
 enum Verdict {
     Yes,
-    /// An operator has to permit or repair this. The text says what.
+    /// An operator has to permit or repair this. The text says what to do.
     No(Unusable, String),
     /// The node refuses this to any client, for example because its memory is full.
     Refused(String),
@@ -271,7 +271,7 @@ fn waking(waking: Waking) -> Option<&'static str> {
     }
 }
 
-/// Returns a way of releasing locks as the JSON spells it.
+/// Returns a way of releasing locks, in the spelling of the JSON output.
 fn word(way: &str) -> String {
     way.trim_start_matches("a ")
         .to_lowercase()

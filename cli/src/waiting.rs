@@ -59,7 +59,7 @@ enum Reason {
 }
 
 impl<'a> Waiting<'a> {
-    /// Begins the wait now. If it never `talks`, it does not ask the nodes.
+    /// Begins the wait now. If the command never `talks`, the wait does not ask the nodes.
     pub(crate) fn new(redlock: &'a Redlock, names: &'a [&'a [u8]], talks: bool) -> Self {
         Self {
             redlock,

@@ -361,8 +361,8 @@ impl Keeper {
     }
 }
 
-/// Returns the latest time at which the holder of `claim` learns that its lock is over. This is the end of its
-/// validity. If the end is not known, it is the time when the keys are gone.
+/// Returns the latest time at which the holder of `claim` learns that its lock is over. This is the end of its validity
+/// or, if that is not known, the time when the keys are gone.
 fn stands_until(claim: &Claim) -> Instant {
     match claim.entry.end() {
         Instant::ZERO => claim.gone_by,

@@ -266,7 +266,7 @@ impl Node {
         }
     }
 
-    /// Sends the last questions of the handshake, behind the debts, and loads the scripts.
+    /// Sends the last questions of the handshake, after the debts, and loads the scripts.
     pub(crate) fn survey(&mut self, now: Instant) {
         for step in self.trust.questions() {
             if self.abilities.gets_scripts() || !matches!(step, Step::Load(_)) {

@@ -318,7 +318,7 @@ mod tests {
                 "ERR ACL failure in script: User u has no permissions",
                 false,
             ),
-            // Temporary errors, and errors that show that the server knows the command.
+            // These errors are temporary, or show that the server knows the command.
             ("LOADING Redis is loading the dataset in memory", false),
             ("BUSY Redis is busy running a script", false),
             ("OOM command not allowed", false),

@@ -33,7 +33,7 @@ pub(crate) enum Purpose {
     /// Leaves the intent of a caller that waits for an exclusive lock, or takes the token of a permit out of a wrong
     /// slot. Nothing depends on the answer.
     Aside,
-    /// Asks how long the key of `place` lives on.
+    /// Asks how much longer the key of `place` lives.
     Look {
         /// The place of the resource in the queues.
         place: PlaceKey,
@@ -303,7 +303,7 @@ pub(crate) enum Step {
     Load(Taught),
     /// `CONFIG GET`: whether a restart of the server loses nothing. Only with a strict guard.
     Durability,
-    /// The marker: whether the node belongs to the group. Only with a strict guard.
+    /// The script that reads the marker and says whether the node belongs to the group. Only with a strict guard.
     Join,
 }
 

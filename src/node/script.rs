@@ -155,7 +155,7 @@ pub(crate) const SET_IF_PERMITTED: Script = Script {
 };
 
 /// Returns three values. The first is the remaining milliseconds of the key plus one, or `0` if it is not there. The
-/// second says whether that counts, if the arguments include the keys of a marker and a barrier (see the
+/// second says whether the answer counts, if the arguments include the keys of a marker and a barrier (see the
 /// [module](self)). The third is the token. A value that is longer than any token is cut to one byte more than the
 /// longest token has.
 ///

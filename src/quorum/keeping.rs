@@ -40,7 +40,7 @@ pub(crate) struct Keeping {
     limit_high: u16,
 }
 
-// The last tick has 48 bits.
+// The number of the last tick fits into 48 bits.
 const _: () = assert!(Instant::MAX.tick_floor() >> 48 == 0);
 
 /// The extension is due, and waits for other extensions to end. Only the engine writes this.

@@ -352,7 +352,7 @@ impl Decoder {
             return false;
         }
         self.at = behind;
-        // After an attribute, the value is still missing. Any other aggregate is itself the missing element.
+        // After an attribute, the value is still missing. Any other aggregate is itself the value that was missing.
         self.owed = self.owed - usize::from(!attribute) + elements as usize;
         self.stack.push(Level {
             left: elements,

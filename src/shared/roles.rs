@@ -3,9 +3,9 @@
 //! All of this is under the mutex of the engine, so the decisions to sleep and to wake have an order. Every section
 //! under the mutex ends with [`Roles::leave`], which ensures the following:
 //!
-//! 1. A thread will see the work for the wire (a request to the engine, or the result of a sleep in the poll). It is
-//!    the thread that has the wire, which looks again before it puts the wire back; or the awake thread that has the
-//!    poll, which looks before it falls asleep; or the I/O thread, which is called.
+//! 1. If there is work for the wire (a request to the engine, or the result of a sleep in the poll), a thread will see
+//!    it: the thread that has the wire, which looks again before it puts the wire back; or the awake thread that has
+//!    the poll, which looks before it falls asleep; or the I/O thread, which is called.
 //! 2. If a caller waits for an operation, a thread has the poll or was offered it, or the I/O thread is called.
 //! 3. A thread that sleeps wakes for the next timer of the engine: the thread in the poll, or the I/O thread that
 //!    watches the descriptor while the poll is free.

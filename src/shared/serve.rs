@@ -248,8 +248,8 @@ impl Shared {
             // The slot no longer names the operation once its outcome is decided. This thread has the poll under that
             // name, so it remembers the name.
             round = round.or(slot.round());
-            // The poll is taken before bytes are moved. Otherwise the end of that section would call the I/O thread to
-            // take it.
+            // Take the poll before moving bytes. Otherwise the end of that section would call the I/O thread to take
+            // it.
             let has_poll = round.is_some_and(|round| section.take_poll(round));
             if has_poll || !section.roles.serving {
                 section = self.move_bytes(section, Moves::All)?;

@@ -113,7 +113,7 @@ impl Core {
                     calls::acquire(&mut self.engine, now, request)
                 }),
                 Some(Asked::Release(lock)) => {
-                    // Its loss may have been found since `now`.
+                    // The loss of the lock may have been found since `now`.
                     self.callers.release(clock::now(), &lock);
                     Ok(self.engine.release(now, lock))
                 }

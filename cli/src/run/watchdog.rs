@@ -49,7 +49,7 @@ pub(super) fn guard(args: &WatchdogArgs) -> ExitCode {
 /// The phases of the command.
 #[derive(Debug)]
 enum Phase {
-    /// The trampoline has not become the command yet. Its end of the channel closes when it does.
+    /// The trampoline has not become the command yet. When it becomes the command, its end of the channel closes.
     Starting(Channel),
     Running,
     /// The command has ended. Processes that it left are killed at this time.

@@ -524,7 +524,7 @@ impl Operate for Acquire {
             Verdict::Refused(refusal) => {
                 let why = match refusal {
                     Refusal::Held | Refusal::OtherPermits => LockError::Held(self.report_held(cx)),
-                    // Adds the answers to earlier attempts, if they say more.
+                    // Add the answers to earlier attempts, if they contain more information.
                     Refusal::NoQuorum => {
                         cx.round.explain(&cx.parts.nodes);
                         let nodes = &cx.parts.nodes;

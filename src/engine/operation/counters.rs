@@ -6,7 +6,7 @@
 //!
 //! # Guarantees
 //!
-//! * A count that comes without a reason is complete: the node has said that no keys are left. If the time is up or the
+//! * A count is complete if no reason comes with it: the node has said that no keys are left. If the time is up or the
 //!   connection is lost, the count so far comes with the reason.
 //! * The engine waits for no node longer than [`COUNTING_MAX`].
 //!

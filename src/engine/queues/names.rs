@@ -94,7 +94,7 @@ impl Names {
         self.put(Slot { hash, at });
     }
 
-    /// Changes the place of the name with this `hash` from `before` to `at`.
+    /// Records that the name with this `hash` has moved from `before` to `at`.
     pub(super) fn replace(&mut self, hash: u64, before: Where, at: Where) {
         if let Some(slot) = self.slot(hash, |found| found == before).must() {
             self.slots[slot].at = at;

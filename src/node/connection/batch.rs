@@ -146,7 +146,7 @@ impl Batch {
         !(is_of_others && self.waits)
     }
 
-    /// Removes the renewal of `asker`, if it is collected.
+    /// Removes the renewal of `asker`, if this batch contains one.
     #[cold]
     pub(in crate::node) fn withdraw(&mut self, asker: Asker) -> bool {
         let found = self.piles.iter_mut().any(|pile| pile.withdraw(asker));

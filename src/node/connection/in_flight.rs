@@ -371,7 +371,7 @@ mod tests {
         };
         assert_eq!(in_flight.withdraw(Asker::Claim(claim), unsent), None);
         assert_eq!(steps.get(), 1);
-        // The index also finds a command that is pushed later.
+        // The index also finds a command that is added later.
         in_flight.push(set(other), Instant::ZERO, 10_000, 10);
         let found = in_flight.withdraw(Asker::Claim(other), unsent);
         assert_eq!(found, Some(10));
@@ -431,7 +431,8 @@ mod tests {
             let len = in_flight.len();
             in_flight.sweep(|_, _| swept += 1);
             assert_eq!((len, swept, in_flight.reserved()), (0, ALL, 0));
-            // Building the index looks at each command once. Each sweep looks at all that are left, and halves them.
+            // Building the index looks at each command once. Each sweep looks at all remaining commands, and halves
+            // their number.
             assert!(
                 in_flight.steps() < 6 * ALL as usize,
                 "{}",

@@ -134,7 +134,7 @@ impl Pulse {
     }
 
     /// Returns the round trip for which the node timeout allows. It exceeds [`FOLLOWED`] only after a new connection,
-    /// so that any number of stalls does not make all callers wait for the node.
+    /// so that stalls, however many, do not make all callers wait longer for the node.
     pub(crate) fn distance(&self) -> Duration {
         Duration::from_nanos(self.distance_nanos())
     }

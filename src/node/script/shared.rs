@@ -89,7 +89,7 @@ macro_rules! whether_it_counts {
     };
 }
 
-/// Ends a script with its answer `s`, and with whether the answer counts if a marker is checked.
+/// Ends a script. It returns the answer `s` and, if it checks a marker, whether the answer counts.
 macro_rules! said_and_whether_it_counts {
     () => {
         concat!(
@@ -173,9 +173,8 @@ pub(crate) const TAKE_SHARED: Script = Script {
 };
 
 /// Leaves the intent of a caller that waits for the exclusive lock. The intent contains the time when the wait began.
-/// The arguments are the age of the wait by the clock of the caller, and how long the intent lasts, both in
-/// milliseconds. An earlier time that is already there stays: of several callers, the one that has waited the longest
-/// counts.
+/// The arguments are in milliseconds: how long the caller has waited, by its own clock, and how long the intent lasts.
+/// An earlier time that is already there stays: of several callers, the one that has waited the longest counts.
 pub(crate) const LEAVE_INTENT: Script = Script {
     text: concat!(
         "local k,w=KEYS[1],redis.call('time') local b=w[1]*1000+(w[2]-w[2]%1000)/1000-ARGV[1] \

@@ -84,7 +84,7 @@ const ELSEWHERE: (Vote, NodeOutcome) = (Vote::Abstain, NodeOutcome::Granted);
 enum At {
     /// Not known.
     Unknown,
-    /// Nowhere: all slots are taken. The first becomes free at this time.
+    /// Nowhere: all slots are taken. The first of them becomes free at this time.
     Full(Instant),
     /// In this slot.
     In(u16),
@@ -106,8 +106,9 @@ impl Slots {
         }
     }
 
-    /// Begins another attempt. Returns its entry, for `name` with this `token`. The attempt registers the key at once
-    /// if the caller `has_waited`. `given_back` is the number of permits that this engine has given back so far.
+    /// Begins another attempt. Returns its entry, for `name` with this `token`. If the caller `has_waited`, the attempt
+    /// asks the nodes at once to report changes of the key. `given_back` is the number of permits that this engine has
+    /// given back so far.
     #[cold]
     pub(super) fn entry(
         &mut self,
