@@ -20,7 +20,7 @@ fn a_majority_that_stalls_at_every_attempt_does_not_prolong_the_next_one() {
     let mut faces = Which::BOTH.map(|which| which.build(Redlock::builder().nodes(cluster.urls())));
     // Each call has a name of its own: the key that the call before has left on the third node is released later.
     let mut names = (0..).map(|call| format!("attempt:{call}"));
-    // In the long run, more calls than answers are needed to measure a round trip.
+    // In the long run there are more calls than answers from which a round trip is measured.
     for _ in 0..times(6, 40) {
         stalled(&cluster, &mut faces, |face| {
             no_quorum(face.try_lock(names.next().unwrap(), LONG));

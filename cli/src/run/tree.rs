@@ -287,7 +287,7 @@ impl Met {
     /// this process has not waited for a child.
     fn kill(&self, last: Option<Pid>) {
         for process in children_first(&self.processes, |process| Some(process.pid) == last) {
-            // A process needs the processor to die, too.
+            // A process also needs processor time to end.
             let _ = setpriority_process(Some(process.pid), FIRST);
             process.send(Signal::KILL);
         }

@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(ways.way(), Dialect::Watch);
         ways.refuse(Dialect::DelEx);
         assert_eq!(ways.way(), Dialect::Watch);
-        // A better way replaces the present one, and a worse one does not.
+        // A better way replaces the current one, and a worse one does not.
         ways.permit(Dialect::SetIfEq, false);
         assert_eq!(ways.way(), Dialect::SetIfEq);
         ways.permit(Dialect::Watch, false);

@@ -8,7 +8,7 @@
 //!
 //! * If all nodes send notifications and nothing changes, the engine sends nothing.
 //! * An outcome shows the state of the nodes after the last change that was reported before the look.
-//! * An answer to an earlier look is no answer to the present one.
+//! * An answer to an earlier look does not count for the current one.
 //!
 //! # Not here
 //!
