@@ -77,8 +77,8 @@ impl Instant {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the first tick at or after `self`. For "do not act before": a timer may fire late,
-    /// never early.
+    /// Returns the first tick at or after `self`. Use this for a time before which nothing may happen: a timer may fire
+    /// late, never early.
     pub(crate) const fn tick_ceil(self) -> u64 {
         self.0.div_ceil(NANOS_PER_TICK)
     }

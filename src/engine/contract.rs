@@ -253,7 +253,7 @@ pub enum Output<'a> {
 #[must_use = "an extension does not count before it is applied to its lock"]
 pub struct Extension {
     pub(crate) lock: LockId,
-    /// Tells locks without a claim apart, because these all have the same id.
+    /// Distinguishes locks without a claim, which all have the same id.
     pub(crate) entry: Entry,
     pub(crate) majority: Majority,
     pub(crate) confirmed_until: Instant,

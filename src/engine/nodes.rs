@@ -286,8 +286,8 @@ impl Nodes {
         }
     }
 
-    /// The connection to `node` is gone. Returns the requests on it, each with `true` if any part of it may have left,
-    /// and the delay before the next connection.
+    /// Handles the loss of the connection to `node`. Returns the requests on it, each with `true` if any part of it may
+    /// have left, and the delay before the next connection.
     pub(super) fn lost(
         &mut self,
         now: Instant,
