@@ -1,5 +1,5 @@
-//! Exclusion: no two users believe that they hold one resource at the same true time, unless both have a shared lock, or
-//! permits in different slots.
+//! Exclusion: no two users believe that they hold one resource at the same true time, unless both have a shared lock,
+//! or permits in different slots.
 //!
 //! A belief begins when the call returns the lock. It ends with the release, the drop, the hand-over, the report of the
 //! loss, the death of the process, or the first true time at which the believer's clock shows the end of the validity.

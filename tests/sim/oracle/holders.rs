@@ -5,8 +5,8 @@
 //! * *foreign key*: a command removes no live member of others, nor does it bring its deadline forward. The same holds
 //!   for plain keys.
 //! * *holders*: a key ends at the latest deadline of its live members. All of them are of one kind.
-//! * *holders*: while a client believes that it holds a lock, a majority of the servers keeps its token until the end of
-//!   that belief by true time.
+//! * *holders*: while a client believes that it holds a lock, a majority of the servers keeps its token until the end
+//!   of that belief by true time.
 //!
 //! # What it does not see
 //!
